@@ -51,7 +51,7 @@ ProblemCode = Literal[
 class ClaimRef(TypedDict):
     """A claim: a job and the token to settle it."""
 
-    # UUID in lower case; masters make UUIDv7
+    # UUID in lower case. Masters generate UUIDv7.
     job_id: str
     token: str
 
@@ -60,23 +60,24 @@ class ClaimRequest(TypedDict):
     """Poll of a worker without an address. Make one call at a time: a later call ends the previous
     one."""
 
-    # True: withdraw the call with this `poll_id`. Jobs that it was given go back.
+    # True: withdraw the call with this `poll_id`. Jobs that were returned to it wait again.
     withdraw: NotRequired[bool]
     # Maximum number of jobs to take now. Required unless the call withdraws another.
     max: NotRequired[int | None]
     # Seconds to wait for the first job: at most 60, and at least 0.25.
     wait: NotRequired[float]
-    # ID chosen anew for each call. If the answer was lost, repeat the call with the same ID at any master to
-    # get the same jobs. A new ID confirms that the previous answers arrived.
+    # A new ID for each call, chosen by the worker. If the answer was lost, repeat the call with the same ID
+    # at any master to get the same jobs. A new ID confirms that the previous answers arrived.
     poll_id: NotRequired[str | None]
-    # Jobs of earlier answers that the worker did not start and refuses. They go back as if never claimed.
+    # Jobs of earlier answers that the worker did not start and refuses. They wait again as if they had never
+    # been claimed.
     refused: NotRequired[list[ClaimRef]]
 
 
 class ClaimView(TypedDict):
     """A claim that the worker named."""
 
-    # UUID in lower case; masters make UUIDv7
+    # UUID in lower case. Masters generate UUIDv7.
     job_id: str
     token: str
 
@@ -88,8 +89,8 @@ class ContractRequest(TypedDict):
     version: NotRequired[str]
     # JSON Schema (draft 2020-12) of the argument, without references to other documents. Null: any argument.
     # In the schema, binary is base64 text, a timestamp is ISO 8601 text, and keys of maps are texts. The
-    # formats `byte`, `date`, `date-time`, `decimal`, `duration`, `time` and `uuid` are rules; others only
-    # inform.
+    # formats `byte`, `date`, `date-time`, `decimal`, `duration`, `time` and `uuid` are checked; other formats
+    # are only informative.
     argument_schema: NotRequired[dict[str, Any] | None]
     # Default options of jobs with this name, for people and for forms.
     options: NotRequired[dict[str, Any]]
@@ -98,7 +99,7 @@ class ContractRequest(TypedDict):
 class Dispatch(TypedDict):
     """A job offered to a worker."""
 
-    # UUID in lower case; masters make UUIDv7
+    # UUID in lower case. Masters generate UUIDv7.
     job_id: str
     # Number of attempts so far, including this one.
     attempt: int
@@ -107,8 +108,8 @@ class Dispatch(TypedDict):
     # Number that grows with every claim, also across failovers. Your database can use it to reject a stale
     # writer.
     fence: int
-    # Action to perform. `callback`: the attempt goes on with the callbacks of its challenge; only an attempt
-    # that reported `challenged` gets it. Future releases may add phases.
+    # Action to perform. `callback`: the attempt continues with the callbacks of its challenge; only an
+    # attempt that reported `challenged` gets this phase. Future releases may add phases.
     phase: Literal["run", "callback"]
     # Selects the handler.
     name: str
@@ -128,7 +129,7 @@ class Dispatch(TypedDict):
     batch: NotRequired[str | None]
     # The callback, in the phase `callback`.
     callback: NotRequired[OutsideCallback | None]
-    # All callbacks, where the challenge expected several.
+    # All callbacks, if the challenge expected several.
     callbacks: NotRequired[list[OutsideCallback] | None]
     # The predecessors of the job, in the order in which its push named them. Omitted if it has none.
     inputs: NotRequired[list[JobInput] | None]
@@ -140,15 +141,16 @@ class HeartbeatAnswer(TypedDict):
 
     epoch: int
     store_time_ms: int
-    # Newest fence of any claim at `store_time_ms`. If `store_time_ms` is lower than it can be, the store's
-    # clock was set back: refuse offers with this fence or a lower one as `too_late`. If omitted: 0.
+    # Newest fence of any claim at `store_time_ms`. If `store_time_ms` is earlier than it can be, the store's
+    # clock was set back. In this case, refuse offers with this fence or a lower one as `too_late`. If
+    # omitted: 0.
     fence: NotRequired[int]
-    # New end of the leases. Equal to `store_time_ms` if none was renewed; the leases then keep their previous
-    # end.
+    # New end of the renewed leases. Equal to `store_time_ms` if no lease was renewed; the leases then keep
+    # their previous end.
     lease_until_ms: int
     # Heartbeat interval from now on. If omitted, it is unchanged.
     heartbeat_interval_s: NotRequired[float]
-    # Life of a lease from now on. If omitted, it is unchanged.
+    # Duration of leases from now on. If omitted, it is unchanged.
     lease_s: NotRequired[float]
     # Claims whose job was canceled. Stop the job and report `canceled`, which frees its slot at once. Any
     # other result is answered `stale` and changes nothing.
@@ -157,40 +159,39 @@ class HeartbeatAnswer(TypedDict):
     lost: list[ClaimView]
     # True: finish the running jobs. No more will come.
     drain: bool
-    # True: the worker was detached. Ask with `asks_to_continue` up to `continue_questions` times,
-    # `continue_pause_s` apart. If no master permits it, stop all jobs and register again.
+    # True: the worker was detached. Send heartbeats with `asks_to_continue`, up to `continue_questions`
+    # times, `continue_pause_s` apart. If no master permits it, stop all jobs and register again.
     detached: bool
-    # Number of jobs that the worker may run from now on, which an operator may have changed. Finish running
-    # jobs beyond it. If omitted, it is as registered.
+    # Number of jobs that the worker may run from now on. An operator may have changed it. Finish running jobs
+    # that exceed the number. If omitted, the registered number applies.
     max_jobs: NotRequired[int]
-    # How often to ask with `asks_to_continue`. If omitted: 3.
+    # Maximum number of heartbeats with `asks_to_continue`. If omitted: 3.
     continue_questions: NotRequired[int]
-    # Seconds between two of these questions. If omitted: 0.3.
+    # Seconds between two such heartbeats. If omitted: 0.3.
     continue_pause_s: NotRequired[float]
-    # Invalid fields of the heartbeat, which were left out, and what is wrong with them. Missing if there are
-    # none.
+    # Invalid fields of the heartbeat, which were ignored, with their faults. Missing if there are none.
     ignored: NotRequired[list[ProblemField]]
 
 
 class HeartbeatRequest(TypedDict):
-    """Sign of life of a worker. It renews each lease whose token it names, whatever is wrong with other
-    fields: these are left out, and the answer names them in `ignored`."""
+    """Sign of life of a worker. It renews each lease whose token it names, even if other fields are
+    invalid. Invalid fields are ignored, and the answer names them in `ignored`."""
 
     # All claims whose result no master has confirmed yet.
     running: list[ReportedClaim]
-    # Number of further jobs that the worker would take. Shown to people; the master counts its claims
-    # instead.
+    # Number of further jobs that the worker would take. It is only shown to people. Masters count the
+    # worker's claims instead.
     free: int
-    # Store time, rounded down, at which `running` was read. An offer that had ended by then and is not in
-    # `running` was not accepted: its job goes back without counting a loss. If omitted, that takes longer:
-    # until a heartbeat arrives more than a lease after the end of the offer.
+    # Store time, rounded down, at which `running` was read. If an offer had ended by this time and is not in
+    # `running`, it was not accepted, and its job waits again without counting a loss. If this field is
+    # omitted, that happens later: when a heartbeat arrives more than a lease after the end of the offer.
     as_of_ms: NotRequired[int]
-    # Number of jobs that the worker runs at the same time from now on, if it differs from the number with
-    # which it registered, as for a worker that shares its slots between namespaces. An operator's number is
-    # an upper bound of it. If omitted, it is unchanged.
+    # Number of jobs that the worker runs at the same time from now on. Send it if it differs from the number
+    # with which the worker registered, for example because the worker shares its slots between namespaces. A
+    # number that an operator has set is an upper bound. If omitted, the number is unchanged.
     max_jobs: NotRequired[int | None]
-    # True: the previous answer was `detached`, and the worker asks to continue its jobs. An answer without
-    # `detached` permits it.
+    # True: the previous answer was `detached`, and the worker requests to continue its jobs. An answer
+    # without `detached` permits this.
     asks_to_continue: NotRequired[bool]
     # Proof for a worker whose bearer token was changed while it runs. Send it only after a 403
     # `foreign_worker`: hex HMAC-SHA256(secret, text), where text is `adopt`, the worker ID and the hex
@@ -201,11 +202,11 @@ class HeartbeatRequest(TypedDict):
 class JobInput(TypedDict):
     """A predecessor of the job, and its result."""
 
-    # UUID in lower case; masters make UUIDv7
+    # UUID in lower case. Masters generate UUIDv7.
     job_id: str
     # State of the predecessor. Null: it was deleted.
     state: str | None
-    # Its result, as `GET /api/jobs/{job_id}/result` returns it. Null: `omitted` tells why.
+    # Its result, as `GET /api/jobs/{job_id}/result` returns it. Null: `omitted` says why.
     result: Any
     # not_kept: there is no result. too_large: it does not fit in the 1 MiB that the results of all
     # predecessors share. Null: the result is there. Future releases may add values.
@@ -213,7 +214,7 @@ class JobInput(TypedDict):
 
 
 class OutsideCallback(TypedDict):
-    """A callback of an outside system, as it came."""
+    """A callback of an outside system, as it was received."""
 
     content_type: str
     # Binary. In JSON: {"$bin": base64}.
@@ -241,7 +242,7 @@ class Problem(TypedDict):
 
 
 class ProblemField(TypedDict):
-    """One invalid field: its path, and what is wrong with it."""
+    """One invalid field: its path, and its fault."""
 
     loc: list[str | int]
     msg: str
@@ -273,7 +274,7 @@ class RegisterAnswer(TypedDict):
     # Store time (Unix ms), the only clock for offers and leases.
     store_time_ms: int
     heartbeat_interval_s: float
-    # Life of a lease, counted from the last heartbeat that named its token.
+    # Duration of a lease, counted from the last heartbeat that named its token.
     lease_s: float
 
 
@@ -289,22 +290,22 @@ class RegisterRequest(TypedDict):
     pid: NotRequired[int]
     labels: NotRequired[dict[str, str]]
     version: NotRequired[str]
-    # Secret chosen by the worker. Its UTF-8 bytes are the key of all signatures. A worker that pulls sends
-    # one too, although nothing is signed for it.
+    # Secret chosen by the worker. Its UTF-8 bytes are the key of all signatures. A worker that pulls must
+    # also send one, although nothing is signed for it.
     secret: str
-    # Name of this machine since its boot. Send it only from a process that holds a lock which any other
-    # process at this `url` would need. If the previous worker at the URL sent the same name, it must have
-    # ended, and its jobs are free at once. Otherwise they are free when their leases end.
+    # Name of the current boot of this machine. Send it only from a process that holds a lock which every
+    # worker at this `url` must hold. If the previous worker at the URL sent the same name, that worker must
+    # have ended, so its jobs can run again at once. Otherwise they can run again when their leases end.
     place: NotRequired[str]
     # Contracts of the names, or of some of them. Masters of release 0.2 refuse a registration with this
-    # field: register without it then.
+    # field. In that case, register without it.
     contracts: NotRequired[dict[str, ContractRequest]]
 
 
 class Rejected(TypedDict):
     """An offer that the worker refuses. The job was not started."""
 
-    # UUID in lower case; masters make UUIDv7
+    # UUID in lower case. Masters generate UUIDv7.
     job_id: str
     reason: Literal["busy", "unknown_name", "draining", "stale_epoch", "too_late", "duplicate"]
     # Seconds until the worker wants to be offered jobs again.
@@ -312,34 +313,35 @@ class Rejected(TypedDict):
 
 
 class ReportedClaim(TypedDict):
-    """A claim whose lease is to be renewed, with what is new about its job."""
+    """A claim whose lease is to be renewed, with new information about its job."""
 
-    # UUID in lower case; masters make UUIDv7
+    # UUID in lower case. Masters generate UUIDv7.
     job_id: str
     token: str
     progress: NotRequired[ProgressRequest | None]
-    # Binary of at most 16 KiB; in JSON `{"$bin": base64}`. Any other value is kept as the binary that is its
-    # MessagePack. The next attempt needs it to go on where this one stops, and gets the binary in the field
-    # `checkpoint` of its `Dispatch`, whichever worker runs it. Masters do not look into it; `worker_sdk` puts
-    # MessagePack there. It is saved when the heartbeat is answered, the claim is in neither `cancel` nor
-    # `lost`, and `ignored` does not name it.
+    # Binary of at most 16 KiB; in JSON `{"$bin": base64}`. Any other value is stored as its MessagePack
+    # encoding. The next attempt, on any worker, gets the binary in the field `checkpoint` of its `Dispatch`,
+    # to continue where this attempt stops. Masters do not interpret it; `worker_sdk` puts MessagePack there.
+    # The checkpoint is saved if the heartbeat is answered, the claim is in neither `cancel` nor `lost`, and
+    # `ignored` does not name the checkpoint.
     checkpoint: NotRequired[Any | None]
     # Number of this report: higher in each later heartbeat with `progress` or `checkpoint` of the claim. A
-    # master that stood still may read a heartbeat long after the worker gave it up. Its report is then left
-    # out, because a later one is saved. If omitted, the report replaces any other one.
+    # master that stood still may process a heartbeat long after the worker stopped waiting for its answer.
+    # Such a report is ignored if a later one is already saved. If `seq` is omitted, the report replaces any
+    # other one.
     seq: NotRequired[int | None]
 
 
 class RunningClaim(TypedDict):
     """A claim whose result no master has confirmed yet."""
 
-    # UUID in lower case; masters make UUIDv7
+    # UUID in lower case. Masters generate UUIDv7.
     job_id: str
     token: str
 
 
 class StartRequest(TypedDict):
-    """Accepted jobs that the worker asks to start (for handlers that ask first)."""
+    """Accepted jobs that the worker wants to start, for handlers that need a confirmation first."""
 
     starts: list[ClaimRef]
 

@@ -31,8 +31,8 @@ _WORKERS: Final = "/api/workers/"
 _OF_WORKER: Final = _WORKERS + "{worker_id}/"
 
 
-# Minimum limits of calls on which running jobs depend, and of calls with which operators can undo a limit that is too
-# low. A body of this size holds the largest result that a setting allows, even as JSON.
+# Settings cannot lower the limits of vital calls below these values (see `Operation.is_vital`). A body of this size
+# holds the largest result that a setting allows, even as JSON.
 VITAL_BODY_BYTES: Final = 32 * MIB
 VITAL_SCAN: Final = ScanLimits(max_nesting=64, max_nodes=100_000)
 
@@ -64,10 +64,11 @@ def build_app(
     limits: LimitsInForce | None = None,
     namespaces: ASGIApp | None = None,
 ) -> Router:
-    """Return the application. A path that is neither an operation nor a file of the web UI answers 404, and an unknown
-    method 405. `limits`: those of the settings if not given. `namespaces` serves the paths that begin with `/ns/`.
+    """Return the application. A path that is neither an operation nor a file of the web UI answers 404, and an
+    unknown method 405. `limits`: if not given, the settings decide. `namespaces` serves the paths that begin with
+    `/ns/`.
 
-    No middleware stands in between.
+    It has no middleware.
     """
     limits = limits or limits_in_force(services.live)
     by_path: dict[str, list[Operation]] = {}
@@ -100,8 +101,8 @@ async def _refuse_in_namespace(call: Call) -> Reply:
 
 
 class _Paths(Router):
-    """A router that finds the paths that workers call, and paths without a parameter such as that of pushes, by a
-    lookup. A plain router tries one route after the other."""
+    """A router that looks up two kinds of paths in a table: those that workers call, and those without parameters,
+    such as the path of pushes. A plain router tries one route after another."""
 
     def __init__(
         self,
@@ -132,5 +133,5 @@ class _Paths(Router):
         if endpoint is None or scope["type"] != "http":
             return super().__call__(scope, receive, send)
         scope["path_params"] = path_params
-        # Every endpoint is a coroutine function, which its caller awaits.
+        # Every endpoint is a coroutine function. The caller awaits the coroutine.
         return cast(Coroutine[Any, Any, None], endpoint(scope, receive, send))

@@ -1,4 +1,4 @@
-"""All routes: what is not here does not exist. One file for each part of the API."""
+"""All routes of the API, collected from one file for each part."""
 
 from typing import Final
 

@@ -37,7 +37,7 @@ def instant_ms(value: object) -> int:
 
 
 def query_instant(query: dict[str, str], name: str) -> int | None:
-    """Return the query parameter `name` in Unix milliseconds, None where it is absent. Raises InvalidError."""
+    """Return the query parameter `name` in Unix milliseconds, or None if it is absent. Raises InvalidError."""
     text = query.get(name)
     if text is None:
         return None
@@ -77,7 +77,7 @@ JobId = Annotated[
     Field(
         pattern=ID_PATTERN,
         examples=["0198c3f4-5e6a-7b8c-9d0e-1f2a3b4c5d6e"],
-        description="UUID in lower case; masters make UUIDv7",
+        description="UUID in lower case. Masters generate UUIDv7.",
     ),
 ]
 Token = Annotated[str, Field(pattern=TOKEN_PATTERN, examples=["9f86d081884c7d659a2feaa0c55ad015"])]
@@ -86,14 +86,14 @@ MatcherDocument = Annotated[Any, WithJsonSchema({"x-schema": "Matcher"})]
 Count = Annotated[int, Field(ge=0)]
 Milliseconds = Annotated[int, Field(ge=0)]
 ShortText = Annotated[str, Field(min_length=1, max_length=64)]
-# Labels that a job requires of its worker. They have the same bounds as labels.
+# Labels that a job requires of its worker. The bounds are those of workers' labels.
 Requires = Annotated[
     dict[ShortText, Annotated[str, Field(max_length=200)]], Field(min_length=1, max_length=MAX_REQUIRED)
 ]
 StoredText = Annotated[str, Field(max_length=1024)]
 
 
-# Marks a field that older masters do not return, so the documents do not require it.
+# Marks a field that older masters do not return. The OpenAPI documents therefore do not require the field.
 LATER: Final = "x-later"
 SINCE: Final[dict[str, Any]] = {LATER: True}
 
@@ -128,7 +128,7 @@ class Answer(BaseModel):
 
 
 class Distribution(Answer):
-    """Durations. The percentiles are estimated from buckets, two for each doubling."""
+    """Statistics of durations. Percentiles are estimated from buckets, two for each doubling of the duration."""
 
     count: Count
     p50_ms: Milliseconds
@@ -138,7 +138,7 @@ class Distribution(Answer):
 
 
 class ProblemField(Answer):
-    """One invalid field: its path, and what is wrong with it."""
+    """One invalid field: its path, and its fault."""
 
     loc: list[str | int]
     msg: str

@@ -90,7 +90,7 @@ class FlowServices:
 
 @dataclass(frozen=True, slots=True)
 class FailureServices:
-    """The services of groups of failures, besides their list."""
+    """The services of failure groups, except the list of groups."""
 
     actions: FailureActions
     triage: FailureTriage
@@ -110,9 +110,9 @@ class PersonalDataServices:
 class MasterCondition:
     """State of this master's work. `faults`: its problems, by the name of the check that found them (`process`,
     `stopping`, `space`, `fitness`, `durability`, `leader`, `store`, `dispatcher`); details may name paths and
-    addresses. `durability_available`: the highest level that the store provides; `durability`: how much of the
-    configured level is kept. `duty_faults`: what fails here or at the leader, by name, without keeping it
-    from its work. `other_faults`: why other namespaces are not served, by name."""
+    addresses. `durability_available`: the highest level that the store provides; `durability`: the level in force.
+    `duty_faults`: by name, failures here or at the leader that do not stop its main work. `other_faults`: by name,
+    why other namespaces are not served."""
 
     is_leader: bool
     store: str
@@ -136,11 +136,11 @@ class NamespaceServices:
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """`master_id` identifies this process, `store_id` the store. `prefix`: `/ns/NAME` for a namespace, otherwise empty.
-    `job_times`: the durations in force in the namespace. `quotas`: those of the namespace. `namespaces`: None for a
-    namespace. `admit_url` returns the normalised URL of a worker or raises AddressRefusedError. `fireworq`: None while
-    the gateway is off. `breakers` returns the breaker of each worker if this master leads, `openapi` the OpenAPI
-    document."""
+    """The services of one namespace. `master_id` identifies this process, `store_id` the store. `prefix`: `/ns/NAME`
+    for a namespace, otherwise empty. `job_times`: the durations in force in the namespace. `quotas`: those of the
+    namespace. `namespaces`: None below the path of a namespace. `admit_url` returns the normalised URL of a worker or
+    raises AddressRefusedError. `fireworq`: None while the gateway is off. `breakers` returns the breaker of each
+    worker if this master leads, `openapi` the OpenAPI document."""
 
     live: LiveSettings
     job_times: LiveValue[JobTimes]
@@ -166,7 +166,7 @@ class Services:
     owners: WorkerOwners
     polls: HeldPolls
     waiting: WaitingPlaces
-    # The namespace's portion of the calls that may be under way.
+    # The namespace's share of the calls that may be in progress.
     calls: Portion
     constraints: ConstraintReader
     replays: Replays
@@ -217,5 +217,5 @@ class Services:
 
     @property
     def settings(self) -> Settings:
-        """Return the settings in force now. Do not keep them."""
+        """Return the settings in force now. Do not keep the result, because settings may change."""
         return self.live.current

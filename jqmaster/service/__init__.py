@@ -1,1 +1,1 @@
-"""The use cases. Each asks the domain for decisions, and the store to carry them out."""
+"""The use cases. Each takes its decisions from the domain, and lets the store carry them out."""

@@ -84,7 +84,7 @@ def test_a_predecessor_that_is_no_id_is_told_in_words(tmp_path: Path) -> None:
         line = running.said("serves on")
         url = next(word for word in line.split() if word.startswith("http://"))
         ended = jqmaster("enqueue", "next", "--after", "abc", JQMASTER_URL=url)
-        assert "not the ID of a job" in ended.err
+        assert "must be the ID of a job" in ended.err
         assert "pattern" not in ended.err
         with SyncPusher(f"{url}/api") as pusher, pytest.raises(RefusedError) as told:
             pusher.enqueue("a")

@@ -37,25 +37,26 @@ _JOB_STATE: Final[dict[str, Any]] = {
     }
 }
 _CREATE_TEXT: Final = (
-    "The batch is open: push jobs with its ID in `batch`, then seal it. Each callback is a job that is enqueued once, "
-    "under an ID that follows from that of the batch. A repeat of the request with the same `id` answers 200 while "
-    "the batch is kept."
+    "The batch is open: push jobs with its ID in `batch`, then seal it. Each callback is a job that is "
+    "enqueued once. Its ID is derived from the ID of the batch. A repeat of the request with the same `id` "
+    "answers 200 while the batch is kept."
 )
 _FLOW_TEXT: Final = (
-    "The members that wait for other jobs, or for which others wait, and the jobs that are connected with them. It "
-    f"looks at the oldest {MAX_MEMBERS} members."
+    "Returns the members that wait for other jobs or for which other jobs wait, and the jobs connected with "
+    f"them. It reads only the oldest {MAX_MEMBERS} members."
 )
 _SEAL_TEXT: Final = (
-    "The batch is complete as soon as all of its jobs are over, at once if it has none. Until then its jobs may add "
-    "further ones. A repeat changes nothing."
+    "The batch is complete as soon as all of its jobs are over, or at once if it has no jobs. Until then, its "
+    "jobs may add more jobs. A repeat changes nothing."
 )
 _CANCEL_TEXT: Final = (
-    "The batch takes no new jobs, and the leader cancels those that are not over, page by page, also in batches "
-    "inside. on_complete is still enqueued, on_success is not."
+    "The batch takes no new jobs, and the leader cancels its unfinished jobs page by page, including those of "
+    "nested batches. on_complete is still enqueued, but on_success is not."
 )
 _RETRY_TEXT: Final = (
-    "The leader retries the jobs that have failed by now, page by page, also in batches inside. on_success is enqueued "
-    "if all have succeeded then; on_complete and on_failure are not enqueued again."
+    "The leader retries the failed jobs page by page, including those of nested batches. on_success is "
+    "enqueued if all jobs have succeeded after the retries. on_complete and on_failure are not enqueued "
+    "again."
 )
 
 OPERATIONS: Final = [

@@ -82,7 +82,7 @@ class BatchRequest(Request):
         return self
 
     def to_spec(self, batch_id: str, owner: str) -> BatchSpec:
-        """Return the batch; `owner` is the caller who makes it."""
+        """Return the batch. `owner`: the caller who creates it."""
         asked = {callback: getattr(self, str(callback)) for callback in Callback}
         return BatchSpec(
             id=batch_id,
@@ -108,7 +108,7 @@ StateCounted = Annotated[
 
 
 class BatchCounts(Answer):
-    """The jobs of a batch."""
+    """Counts of the jobs of a batch."""
 
     total: Count
     unfinished: Count = Field(description="Jobs that are not over.")
@@ -132,7 +132,7 @@ class BatchCounts(Answer):
 
 
 class NestedCounts(Answer):
-    """The batches inside a batch."""
+    """Counts of the batches nested in a batch."""
 
     total: Count
     succeeded: Count

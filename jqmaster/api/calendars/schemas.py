@@ -38,7 +38,7 @@ class HolidayRequest(Request):
 
 
 class CalendarRequest(Request):
-    """A calendar to create or replace: one of `dates`, `ical` and `country`."""
+    """A calendar to create or replace. Give exactly one of `dates`, `ical` and `country`."""
 
     name: Annotated[str, Field(pattern=NAME_PATTERN)] | None = Field(
         None, description="If it is given, it must be the name in the path."
@@ -69,13 +69,18 @@ class CalendarRequest(Request):
     language: str | None = Field(
         None,
         max_length=20,
-        description="Language of the names, such as ja or en_US, if the library has it. Null: that of the library.",
+        description=(
+            "Language of the holidays' names, such as ja or en_US, if the library supports "
+            "it. Null: the library's default."
+        ),
     )
     weekend: list[Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]] | None = Field(
         None,
         max_length=6,
-        description="Days of the week that are off, too. Null: those of the country, otherwise Saturday and Sunday. "
-        "An empty list: none.",
+        description=(
+            "Days of the week that are also off. Null: the weekend of the country, or Saturday and "
+            "Sunday if no country is given. An empty list: no day of the week is off."
+        ),
     )
     dry_run: bool = Field(
         False, description="True: change nothing, and only return what the request would change."
@@ -116,8 +121,10 @@ class CalendarSummary(Answer):
     weekend: list[str] = Field(description="Days of the week that are off.")
     holiday_count: int
     covers_until: DayText | None = Field(
-        description="The last day whose holidays are known. Later days count as workdays, except weekends. Null: "
-        "those of all days are known."
+        description=(
+            "The last day whose holidays are known. Later days count as workdays, except weekends. "
+            "Null: the holidays of all days are known."
+        )
     )
     used_by: list[str] = Field(description="Names of definitions that use it, at most 100.")
     used_by_count: int

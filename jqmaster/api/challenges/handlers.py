@@ -131,15 +131,17 @@ async def answer(call: Call) -> Reply:
 
 
 def _check_form(request: OpenChallengeRequest) -> None:
-    """Raise InvalidError if the request has parts that contradict its form, or the lack of one."""
+    """Raise InvalidError if fields of the request contradict its form, or require a form that it lacks."""
     if request.form is None:
         if request.audience != "link":
-            raise invalid([FieldError(("audience",), "belongs to a form")])
+            raise invalid([FieldError(("audience",), "requires a form")])
         if request.remind_after_s is not None:
-            raise invalid([FieldError(("remind_after_s",), "belongs to a form")])
+            raise invalid([FieldError(("remind_after_s",), "requires a form")])
         return
     if request.signature is not None:
-        raise invalid([FieldError(("signature",), "people who answer a form sign nothing")])
+        raise invalid(
+            [FieldError(("signature",), "cannot be combined with a form: people do not sign their answers")]
+        )
     if request.expect > 1 and request.audience == "link":
         raise invalid(
             [FieldError(("expect",), "must be 1 unless people log in to answer: set audience to users")]
@@ -173,7 +175,7 @@ async def _callback(call: Call) -> Callback:
     content_type = call.fields.get(b"content-type", b"").decode("latin-1")
     if len(content_type) > MAX_TYPE_CHARS:
         raise InvalidError(f"Content-Type must have at most {MAX_TYPE_CHARS} characters")
-    # Do not decode the body by its content type: only the handler knows what to expect.
+    # Do not decode the body by its content type, because only the handler knows which types to expect.
     call.fields = {**call.fields, b"content-type": Encoding.MSGPACK.value.encode()}
     try:
         body = await call.body(call.services.settings.max_argument_bytes)

@@ -126,7 +126,7 @@ async def _take(call: Call, challenge: Challenge, given: SubmittedAnswer) -> boo
 
 
 def _check_csrf(call: Call, given: SubmittedAnswer) -> None:
-    """Refuse an answer that a page of another site makes the browser of a logged-in person send."""
+    """Refuse an answer that another site's page may have made a logged-in person's browser send."""
     is_by_proxy = call.principal is not None and call.principal.name.startswith(PREFIX)
     if given.csrf_token is None:
         if call.session is not None:
@@ -135,12 +135,13 @@ def _check_csrf(call: Call, given: SubmittedAnswer) -> None:
             check_proxy_csrf(call.fields, b"x-csrf-token")
     elif call.session is not None:
         if not hmac.compare_digest(given.csrf_token.encode(), call.session.csrf_token.encode()):
-            raise ForbiddenError("the form is of another login", code="csrf")
+            raise ForbiddenError("the form belongs to another login", code="csrf")
     elif (
         is_by_proxy and b"origin" not in call.fields and call.fields.get(b"sec-fetch-site") != b"same-origin"
     ):
-        # Every browser says where a form comes from. An earlier check made sure that this is our own site.
-        raise ForbiddenError("the browser does not say where the form comes from", code="csrf")
+        # Every browser sends the origin of a form. An earlier check has verified that an origin, if sent, is our own
+        # site.
+        raise ForbiddenError("the browser did not send the origin of the form", code="csrf")
 
 
 def _answer_of(call: Call, challenge: Challenge, sent: Callback) -> SubmittedAnswer:

@@ -21,18 +21,19 @@ _QUERY: Final[dict[str, Any]] = {
     "cursor": {"schema": {"type": "string"}, "description": "`next_cursor` of the previous page."},
 }
 _OPEN_TEXT: Final = (
-    "Call this before the outside system gets its work, so that no callback can come too early, and report the attempt "
-    "as `challenged` afterwards. A second challenge of the same attempt makes the first one void, unless the call has "
-    "the `nonce` of the first. The answer is 409 "
-    "`no_public_url` where the master listens on a network and has no `public_url`, 409 `stale_token` if the worker "
-    "does not hold the job, and 409 `challenge_answered` if its callbacks are there."
+    "Call this before the outside system gets its work, so that no callback can come too early, and report "
+    "the attempt as `challenged` afterwards. A second challenge of the same attempt makes the first one void, "
+    "unless the call has the `nonce` of the first. The answer is 409 `no_public_url` if the master listens on "
+    "a network and has no `public_url`, 409 `stale_token` if the worker does not hold the job, and 409 "
+    "`challenge_answered` if all callbacks have come."
 )
 _CALLBACK_TEXT: Final = (
-    "Answers a challenge with any body, of at most `max_argument_bytes`, which the job's handler gets with its content "
-    "type. The request ID is the credential. The answer is 202 for a new callback, 200 if the same one came before, "
-    "409 `callback_conflict` if another one did, 410 `challenge_over` after the attempt, and 404 for an unknown ID. "
-    "Where several callbacks are expected, those with equal bodies need an `Idempotency-Key` each. A challenge with a "
-    "form takes `{choice, comment, values}` in JSON or MessagePack, or as its page sends it: people who may not answer "
+    "Answers a challenge with any body, of at most `max_argument_bytes`, which the job's handler gets with "
+    "its content type. The request ID is the credential. The answer is 202 for a new callback, 200 if the "
+    "same callback came before, 409 `callback_conflict` if a different callback came before, 410 "
+    "`challenge_over` after the attempt, and 404 for an unknown ID. If several callbacks are expected, each "
+    "of those with equal bodies needs its own `Idempotency-Key`. A challenge with a form takes "
+    "`{choice, comment, values}` in JSON or MessagePack, or as its page sends it: people who may not answer "
     "get 401 or 403, and 422 names each field and its rule."
 )
 _PAGE_TEXT: Final = (
@@ -41,8 +42,8 @@ _PAGE_TEXT: Final = (
     "`operate`. The answer is 404 `no_form` for a challenge that another system answers."
 )
 _ANSWER_TEXT: Final = (
-    "Answers a challenge in the place of the outside system, with the body as its callback. It is written to the audit "
-    "log. A challenge with a form takes `{choice, comment, values}`, and its record says who answered."
+    "Answers a challenge instead of the outside system, with the body as the callback. The audit log records "
+    "the call. A challenge with a form takes `{choice, comment, values}`, and its record says who answered."
 )
 
 OPERATIONS: Final = [
@@ -55,8 +56,8 @@ OPERATIONS: Final = [
     Operation("POST", "/callbacks/{request_id}", handlers.call_back, None, "Answer a challenge", "challenges",
               {202: schemas.CallbackReceipt, 200: schemas.CallbackReceipt},
               problems=(401, 403, 404, 409, 410, 413, 415, 429, *_STORE), text=_CALLBACK_TEXT, takes_any_body=True),
-    Operation("POST", "/callbacks/{request_id}/progress", handlers.tell_progress, None, "Tell progress of a challenge",
-              "challenges", {204: None}, schemas.CallbackProgressRequest,
+    Operation("POST", "/callbacks/{request_id}/progress", handlers.tell_progress, None,
+              "Report the progress of a challenge", "challenges", {204: None}, schemas.CallbackProgressRequest,
               problems=(403, 404, 410, 429, *_STORE)),
     Operation("GET", "/api/challenges", handlers.list_challenges, Scope.READ, "List challenges", "challenges",
               {200: schemas.ChallengeList}, query=_QUERY, problems=_STORE),

@@ -19,7 +19,8 @@ from jqmaster.service.constraints.documents import describe_limits, limits_of
 from jqmaster.service.constraints.editor import Precondition
 from jqmaster.service.constraints.reader import AskedValue
 
-# The limit is low because every master keeps all constraints in memory, and reads them all again after a change.
+# The limit is low because every master keeps all constraints in memory, and reads all of them again after each
+# change.
 MAX_CONSTRAINT_BYTES: Final = 256 * 1024
 _NIL: Final = b"\xc0"
 _ENTITY_TAG: Final = re.compile(rb'(?:W/)?"[\x21\x23-\x7e\x80-\xff]*"')
@@ -108,7 +109,7 @@ async def preview(call: Call) -> Reply:
 
 
 async def replay(call: Call) -> Reply:
-    """Say what a constraint would have held back in the last hour."""
+    """Return a `ReplayAnswer`: the jobs that a constraint would have held back in the last hour."""
     request = await _read(call, ConstraintRequest)
     found = await call.services.replays.last_hour(
         request.model_dump(),
@@ -125,7 +126,7 @@ def precondition(call: Call) -> Precondition:
 
 
 async def preview_job(call: Call) -> Reply:
-    """Say whether a job is valid, and what would limit it."""
+    """Return a `JobPreview`. Raise InvalidError if the job is not valid."""
     request = await call.read(JobRequest, ARGUMENT)
     spec = request.to_spec(request.id or new_id())
     check_argument(call, spec)

@@ -27,22 +27,25 @@ from jqmaster.domain.constraints.constraint import MAX_OVERRIDES
 
 
 class PreviewRequest(Request):
-    """A matcher whose waiting jobs to count."""
+    """A request to count the waiting jobs that a matcher selects."""
 
     matcher: MatcherDocument
     key: KeyPath | None = None
     overrides: list[OverrideRequest] = Field(
         default_factory=list,
-        description="Overrides whose waiting jobs and values of the key to count. Requires `key`.",
+        description=(
+            "Overrides to preview: for each, count the waiting jobs and the key values to "
+            "which it would apply. Requires `key`."
+        ),
         json_schema_extra={"maxItems": MAX_OVERRIDES},
     )
     limit: int = Field(20, ge=0, le=20, description="Maximum number of examples.")
-    weight: WeightRequest | None = Field(None, description="Also tell what the jobs weigh.")
+    weight: WeightRequest | None = Field(None, description="Also return the weights of the jobs.")
     concurrency: Concurrency | None = Field(
-        None, description="With `weight`: tell which jobs are heavier than this limit."
+        None, description="With `weight`: list jobs that are heavier than this limit."
     )
     rate: RateRequest | None = Field(
-        None, description="With `weight`: tell which jobs are heavier than this limit."
+        None, description="With `weight`: list jobs that are heavier than this limit."
     )
 
     def least_limit(self) -> int | None:
@@ -70,11 +73,16 @@ class PreviewUnitsView(Answer):
     total: int | float
     heaviest: int | float
     by_default: int = Field(
-        description="Number of jobs that have the default weight because they have no number from 0 on at "
-        "`weight.from`."
+        description=(
+            "Number of jobs that have the default weight because they have no number of at least 0 at "
+            "`weight.from`."
+        )
     )
     too_heavy: int = Field(
-        description="Number of jobs that are heavier than a limit. Each of them starts when nothing else is counted."
+        description=(
+            "Number of jobs that are heavier than a limit. Such a job starts only while no "
+            "other job is counted."
+        )
     )
     too_heavy_jobs: list[JobId] = Field(description="IDs of up to 20 of them.")
 
@@ -102,16 +110,16 @@ class PreviewAnswer(Answer):
 
 
 class ReplayPointView(Answer):
-    """One minute."""
+    """One minute of a replay."""
 
     at: Timestamp
-    started: int = Field(description="Jobs that did start in this minute.")
+    started: int = Field(description="Number of jobs that actually started in this minute.")
     held: int = Field(
         description="Largest number of jobs that would have been held at the same time in this minute."
     )
     started_units: int | float | None = Field(
         None,
-        description="Units of the jobs that did start in this minute. Null without `weight`.",
+        description="Units of the jobs that actually started in this minute. Null without `weight`.",
         json_schema_extra=SINCE,
     )
     held_units: int | float | None = Field(
@@ -201,7 +209,7 @@ class AppliedConstraintView(Answer):
 
 
 class MisfitView(Answer):
-    """A part of the argument that does not fit."""
+    """A part of the argument that does not fit the schema."""
 
     loc: list[str | int] = Field(description="Path of the field. It begins with `argument`.")
     msg: str

@@ -19,8 +19,9 @@ _VALUE: Final[dict[str, Any]] = {
     }
 }
 _PUT_TEXT: Final = (
-    "Creates the constraint, or replaces it. It also applies to jobs that wait already. Running jobs go on, and count. "
-    "A request that changes nothing writes nothing. Without preconditions, the last writer wins."
+    "Creates the constraint, or replaces it. It also applies to jobs that already wait. Running jobs continue "
+    "and count towards its limits. A request that changes nothing writes nothing. Without preconditions, the "
+    "last writer wins."
 )
 _VALUE_TEXT: Final = (
     "Sets the override of one value, or removes it if the request holds only the value. Other overrides stay as "
@@ -30,23 +31,24 @@ _PREVIEW_TEXT: Final = (
     f"Changes nothing. It reads at most {PREVIEW_MAX_JOBS} jobs and stops after {PREVIEW_MAX_S:g} s."
 )
 _REPLAY_TEXT: Final = (
-    "Changes nothing. It replays the starts of the stored jobs that ended in the last hour or are running, and "
-    "measures how long the constraint would have held each. It knows only the last run of a job, whose start was "
-    "itself subject to the limits of that time. `max_backlog` and `fair` are ignored. It reads at most "
-    f"{REPLAY_MAX_JOBS} jobs, the newest first, and stops after {REPLAY_MAX_S:g} s; `from` tells how far it came."
+    "Changes nothing. It replays the starts of the stored jobs that ended in the last hour or are running, "
+    "and measures how long the constraint would have held each. It knows only the last run of a job, whose "
+    "start was itself subject to the limits of that time. `max_backlog` and `fair` are ignored. It reads at "
+    f"most {REPLAY_MAX_JOBS} jobs, the newest first, and stops after {REPLAY_MAX_S:g} s; `from` is the start "
+    "of the period that it covered."
 )
 _PAUSE_TEXT: Final = (
-    "No more of these jobs start; running jobs go on. The pause is a constraint of its own, whose name begins with "
-    "`pause-`: delete it to end the pause."
+    "No more of these jobs start. Running jobs continue. The pause is a constraint of its own, whose name "
+    "begins with `pause-`: delete it to end the pause."
 )
-_DELETE_TEXT: Final = "Jobs that it holds back may start at once."
+_DELETE_TEXT: Final = "Jobs that the constraint held back may start at once."
 _CONSTRAINT: Final = (404, 412, *_STORE)
 
 _JOB_PREVIEW_TEXT: Final = (
     "Enqueues nothing. It checks the request as a push would, and lists the constraints that would apply."
 )
 
-# It must precede the routes of single jobs, whose paths would match too.
+# This route must precede those of single jobs, because their paths also match.
 JOB_OPERATIONS: Final = [
     Operation("POST", "/api/jobs/preview", handlers.preview_job, Scope.READ, "Preview the constraints of a job", "jobs",
               {200: preview_schemas.JobPreview}, job_schemas.JobRequest, problems=(413, 503), text=_JOB_PREVIEW_TEXT),

@@ -101,8 +101,10 @@ MATCHER_SCHEMAS: Final[dict[str, dict[str, Any]]] = {
 KeyPath = Annotated[
     str,
     Field(
-        description="Path, as in matchers. Each of its values has separate limits. A job without the key is not "
-        "limited.",
+        description=(
+            "Path, as in matchers. Each value at this path has separate limits. A job without the key "
+            "is not limited."
+        ),
         examples=["argument.host"],
         json_schema_extra={"maxLength": MAX_TEXT},
     ),
@@ -136,7 +138,7 @@ class WeightRequest(Request):
     """How much of `concurrency` and `rate` a job takes. Both then count units instead of jobs, and may be up to
     1,000,000,000."""
 
-    # Everything that takes the fields of a request knows them by the names that clients write.
+    # Code that takes the fields of a request expects them under the names that clients send.
     model_config = ConfigDict(serialize_by_alias=True)
 
     from_: str | None = Field(
@@ -148,7 +150,10 @@ class WeightRequest(Request):
     )
     default: int | float = Field(
         1,
-        description="Weight of a job whose path is missing, or has no number from 0 on. At most three decimals.",
+        description=(
+            "Weight of a job that lacks the path, or has no number of at least 0 there. At "
+            "most three decimals."
+        ),
         json_schema_extra={"minimum": 0, "maximum": MAX_UNITS},
     )
     unit: str = Field(
@@ -172,7 +177,7 @@ class TurnShareRequest(Request):
 
 
 class FairRequest(Request):
-    """Turns in proportion to shares."""
+    """Turns of the key's values, in proportion to their shares."""
 
     weights: list[TurnShareRequest] = Field(default_factory=list, json_schema_extra={"maxItems": MAX_SHARES})
     default: float = Field(
@@ -194,9 +199,12 @@ class OverrideRequest(Request):
     value: KeyScalar = None
     match: MatcherDocument | None = Field(
         None,
-        description="Instead of `value`: selects jobs, such as those with `argument.plan` equal to `pro`. The limits "
-        "apply to each value of the key on its own. The first matching override applies, and a value's own "
-        "override takes precedence. If a value has jobs of both kinds, its last pushed job decides.",
+        description=(
+            "Instead of `value`: selects jobs, such as those with `argument.plan` equal to `pro`. The "
+            "limits apply to each value of the key on its own. The first matching override applies, "
+            "and a value's own override takes precedence. If the matcher selects only some of a "
+            "value's jobs, the job that was pushed last decides."
+        ),
     )
     concurrency: Concurrency | None = None
     rate: RateRequest | None = None
@@ -204,7 +212,7 @@ class OverrideRequest(Request):
 
     @model_serializer(mode="wrap")
     def _given(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        # Null is a value of a key, so one that was not given is left out.
+        # Null is a valid value of a key, so leave the field out if it was not given.
         fields: dict[str, Any] = serialize(self)
         if "value" not in self.model_fields_set:
             fields.pop("value", None)
@@ -226,7 +234,7 @@ class ConstraintRequest(Request):
     key: KeyPath | None = None
     concurrency: Concurrency | None = None
     rate: RateRequest | None = None
-    paused: bool | None = Field(None, description="True: no job starts. Running jobs go on.")
+    paused: bool | None = Field(None, description="True: no job starts. Running jobs continue.")
     max_backlog: (
         Annotated[
             int, _bounded(BACKLOG.figures[0], "Maximum number of waiting jobs. A push beyond it gets 429.")
@@ -240,8 +248,10 @@ class ConstraintRequest(Request):
         ),
     ] = Field(
         False,
-        description="Let the values of the key take turns within each priority: `true` for equal turns, a map for "
-        "turns in proportion to weights.",
+        description=(
+            "Let the values of the key take turns within each priority: `true` for equal turns, a map "
+            "for turns in proportion to shares."
+        ),
     )
     reserve: list[ReservationRequest] = Field(
         default_factory=list,
@@ -370,7 +380,7 @@ class TurnShareView(Answer):
 
 
 class FairView(Answer):
-    """Turns in proportion to shares."""
+    """Turns of the key's values, in proportion to their shares."""
 
     weights: list[TurnShareView]
     default: float = Field(description="Share of all other values of the key.")
@@ -389,7 +399,7 @@ class OverrideView(Answer):
 
     value: KeyScalar
     match: MatcherDocument | None = Field(
-        None, description="Selects the jobs. Only for an override that has no `value`."
+        None, description="Matcher that selects the jobs. Null if the override has a `value`."
     )
     concurrency: int | None
     rate: RateView | None
@@ -397,15 +407,16 @@ class OverrideView(Answer):
 
 
 class ObservedView(Answer):
-    """The room that another system still has, as a worker reported."""
+    """The remaining capacity of another system, as a worker reported it."""
 
     remaining: int | float = Field(description="Units, or jobs if the constraint has no `weight`.")
     until: Timestamp
 
 
 class UsageView(Answer):
-    """Current usage of the constraint. A number is null if nothing counts it. In a list whose constraints have more
-    than 1,000 key values together it is also null if it was not summed up; then `is_exact` is false."""
+    """Current usage of the constraint. A number is null if the constraint does not count it. In a list of constraints
+    that have more than 1,000 key values in total, a number that was not summed up is also null, and `is_exact` is
+    false."""
 
     waiting: int | None = Field(
         description="Unfinished jobs to which the constraint applies and that are not running, whether or not they "
@@ -417,7 +428,10 @@ class UsageView(Answer):
     starts_in_window: int | None = Field(description="Null if the constraint has no `rate`.")
     shadow_delayed: int = Field(description="Starts that a shadow constraint would have delayed so far.")
     next_opening: Timestamp | None = Field(
-        description="Time at which the first closed gate of the constraint opens. Null if no gate opens by time."
+        description=(
+            "Time at which the first closed gate of the constraint opens. Null if no gate has "
+            "a known opening time."
+        )
     )
     in_force: bool = Field(description="True: every job has been matched against the current constraint.")
     keys: int | None = Field(
@@ -460,7 +474,7 @@ class ConstraintView(Answer):
     paused: bool
     max_backlog: int | None
     fair: bool | FairView = Field(
-        description="Whether the values of the key take turns; a map if the turns have weights."
+        description="Whether the values of the key take turns; a map if the values have shares."
     )
     reserve: list[ReservationView] = Field(
         default_factory=list, description="Slots that only some jobs may use.", json_schema_extra=SINCE
@@ -538,7 +552,7 @@ class KeyUsageView(Answer):
     running_units: int | float | None = Field(None, json_schema_extra=SINCE)
     units_in_window: int | float | None = Field(None, json_schema_extra=SINCE)
     observed: ObservedView | None = Field(None, json_schema_extra=SINCE)
-    held_until: Timestamp | None = Field(description="End of the hold that a worker asked for.")
+    held_until: Timestamp | None = Field(description="End of the hold that a worker requested.")
     next_opening: Timestamp | None
     is_open: bool = Field(description="True: this constraint would let a job start now.")
 
@@ -557,11 +571,11 @@ class ConstraintDetail(ConstraintView):
 
     usage: UsageView
     held_until: Timestamp | None = Field(
-        description="End of the hold that a worker asked for. Only for a constraint without a key."
+        description="End of the hold that a worker requested. Only for a constraint without a key."
     )
     observed: ObservedView | None = Field(
         None,
-        description="The room that another system still has. Only for a constraint without a key.",
+        description="The remaining capacity of another system. Only for a constraint without a key.",
         json_schema_extra=SINCE,
     )
     top_keys: list[KeyUsageView] = Field(description="Up to 20 values with the most waiting jobs.")

@@ -23,8 +23,8 @@ async def newest_events(call: Call, definition: Definition, count: int) -> list[
 
 
 def _view(stored: StoredEvent, definition: Definition, access: ContentAccess) -> dict[str, Any]:
-    """Return a `PreviewedEvent`. Use only the part of the payload that the caller may see: otherwise, a matcher could
-    help to guess the rest."""
+    """Return a `PreviewedEvent`. Match only the part of the payload that the caller may see: otherwise, the caller
+    could guess the rest with a matcher."""
     event, trigger = stored.event, definition.of_events
     own = access.for_name(event.event_type)
     payload = own.redactor.encoded("argument", event.payload)

@@ -72,7 +72,7 @@ async def why(call: Call) -> Reply:
     found = await call.services.definitions.skips(call.path["name"])
     job_why = None
     if found.unfinished and found.unfinished.job_state is not JobState.RUNNING:
-        # The job may be removed meanwhile.
+        # The job may have been removed in the meantime.
         with contextlib.suppress(NotFoundError):
             answer = await call.services.why.why(found.unfinished.run.job_id, call.content)
             job_why = answer.verdicts[0].text if answer.verdicts else None

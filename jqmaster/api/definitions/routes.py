@@ -30,40 +30,50 @@ _FILTER: Final[dict[str, Any]] = {
     },
     "state": {
         "schema": {"type": "string", "enum": [str(condition) for condition in DefinitionFilter]},
-        "description": "Show only these. troubled: due for 15 s without a record, its newest instant was missed, or "
-        "its last three were skipped although nobody chose so. A page then looks at 2,000 definitions at most, and may "
-        "hold few, or none, although `next_cursor` is set.",
+        "description": (
+            "Show only definitions in this state. troubled: the definition has been due for 15 s "
+            "without a record, its newest instant was missed, or its last three instants were "
+            "skipped although nobody chose so. With this filter, a page examines 2,000 definitions "
+            "at most, and may hold few or none although `next_cursor` is set."
+        ),
     },
     "kind": {
         "schema": {"type": "string", "enum": [str(kind) for kind in Kind]},
-        "description": "Show only definitions of this kind. A page then looks at 2,000 at most, as with `state`.",
+        "description": (
+            "Show only definitions of this kind. With this filter, a page examines 2,000 "
+            "definitions at most, as with `state`."
+        ),
     },
     "runs": {
         "schema": {"type": "integer", "minimum": 0, "maximum": handlers.MAX_LISTED_RUNS, "default": 0},
-        "description": "Number of run records to show of each.",
+        "description": "Number of run records to show of each definition.",
     },
 }
-_PAUSE_TEXT: Final = "Its instants are recorded as skipped, and start no job. Everything else of it stays."
+_PAUSE_TEXT: Final = (
+    "Until it is resumed, its instants are recorded as skipped and start no job. Nothing else changes."
+)
 _WHY_TEXT: Final = (
-    "Names the skips in a row that nobody chose, with their reason and the job that they wait for."
+    "Shows the instants in a row that were skipped although nobody chose so, the reason, and the "
+    "unfinished job that they wait for."
 )
 _PUT_TEXT: Final = (
     "Creates the definition, or replaces it. Instants that are already due fire first, under the previous schedule. "
     "A request that changes nothing writes nothing. Without preconditions, the last writer wins."
 )
-_DELETE_TEXT: Final = "Its run records go with it. Jobs that it started stay."
+_DELETE_TEXT: Final = "Its run records are deleted with it. Jobs that it started stay."
 _PREVIEW_TEXT: Final = (
-    "Changes nothing. It checks the definition as `PUT` would, and shows its next instants, or for kind event which of "
-    "the newest events would start its job, and with which argument."
+    "Changes nothing. It checks the definition as `PUT` would. For kind time, it shows the next instants. For "
+    "kind event, it shows which of the newest events would start the job, and with which argument."
 )
 _RUN_TEXT: Final = (
-    "Starts the job once and now, whatever the schedule and `overlap` say, also of a paused definition."
+    "Starts the job once, now, regardless of the schedule and of `overlap`, even if the definition is paused."
 )
 _BACKFILL_TEXT: Final = (
-    "Starts the jobs of past instants that were missed or skipped, or that lie before the definition was made, "
-    "whatever `overlap` says. An instant that started a job is left out. If the run records of some instants are no "
-    "longer kept, the call is refused with 422, which names the instant up to which they are gone; `also_forgotten` "
-    "starts these jobs, too. At most 1000 instants in one call."
+    "Starts the jobs of past instants that were missed or skipped, or that lie before the creation of the "
+    "definition, regardless of `overlap`. An instant that already started a job is left out. If the run "
+    "records of some instants are no longer kept, the call is refused with 422, and the error names the "
+    "instant up to which they are gone. `also_forgotten` starts the jobs of these instants, too. At most 1000 "
+    "instants in one call."
 )
 
 OPERATIONS: Final = [

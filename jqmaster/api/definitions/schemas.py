@@ -64,10 +64,13 @@ Schedule = Annotated[
     Any,
     WithJsonSchema(
         {
-            "description": "`every_minutes` counts real minutes from midnight UTC of 1 January 1970, `offset` minutes "
-            "later. All other forms are local times of `time_zone`. A time that a clock change skips fires at the "
-            "first instant after the gap; one that occurs twice fires once, the first time. `cron` has five fields, "
-            "with names, `L` and `#`, or is `@daily` and the like.",
+            "description": (
+                "`every_minutes` counts real minutes from midnight UTC of 1 January 1970, `offset` "
+                "minutes later. All other forms are local times of `time_zone`. A time that a "
+                "clock change skips fires at the first instant after the gap. A time that occurs "
+                "twice fires only the first time. `cron` has five fields, with names, `L` and `#`, "
+                "or is `@daily` and the like."
+            ),
             "oneOf": [{**form, "additionalProperties": False} for form in _SCHEDULES],
         }
     ),
@@ -89,7 +92,10 @@ class DefinitionJob(JobTermsRequest):
         return JobSpec(**self.terms(), id="", argument=argument)
 
 
-_KEY: Final = "Path, such as payload.user: each of its values is gathered by itself. Null: all together."
+_KEY: Final = (
+    "Path, such as payload.user: events are grouped by their value at this path. Null: all "
+    "events form one group."
+)
 
 
 class EventDebounceRequest(Request):
@@ -143,9 +149,12 @@ class DaysRequest(Request):
 
     calendar: str = Field(max_length=100, description="Name of the calendar.", examples=["japan"])
     rule: DaysRule = Field(
-        description="skip_holidays: an instant on a day off is recorded as skipped. only_holidays: so is an instant on "
-        "any other day. next_workday, previous_workday: an instant on a day off fires at the same local time of that "
-        "workday, at most 92 days away; the schedule may be due 24 times a day at most.",
+        description=(
+            "skip_holidays: an instant on a day off is recorded as skipped. only_holidays: an instant "
+            "on any other day is recorded as skipped. next_workday, previous_workday: an instant on a "
+            "day off fires at the same local time of that workday, at most 92 days away; the schedule "
+            "may be due 24 times a day at most."
+        ),
     )
 
 
@@ -179,7 +188,10 @@ class _DefinitionFields(Request):
         0.0,
         ge=0,
         le=MAX_JITTER_S,
-        description="All instants are delayed by the same part of it, which depends on the name of the definition.",
+        description=(
+            "Every instant is delayed by the same fraction of this time. The name of the "
+            "definition determines the fraction."
+        ),
     )
     skip_late_after_s: Seconds = Field(
         SKIP_LATE_AFTER_S,
@@ -195,7 +207,9 @@ class _DefinitionFields(Request):
     max_catch_up: int = Field(DEFAULT_CATCH_UP, ge=1, le=MAX_CATCH_UP)
     days: DaysRequest | None = Field(
         None,
-        description="Kind time only: its days off, by the days of `time_zone`. Null: all days are alike.",
+        description=(
+            "Kind time only: the days off of the definition, as days in `time_zone`. Null: no days off."
+        ),
     )
     event_type: str | None = Field(
         None,
@@ -252,7 +266,10 @@ class InstantView(Answer):
         json_schema_extra=SINCE,
     )
     left_out: str | None = Field(
-        description="Why the calendar lets it start no job, such as the name of the holiday. Null: it starts one.",
+        description=(
+            "Why the calendar keeps this instant from starting a job, such as the name of the "
+            "holiday. Null: the instant starts a job."
+        ),
         json_schema_extra=SINCE,
     )
     moved_from: Timestamp | None = Field(
@@ -262,7 +279,7 @@ class InstantView(Answer):
 
 
 class PreviewedEvent(Answer):
-    """A stored event, and what the definition would do with it now."""
+    """A stored event, and the effect that it would have on the definition now."""
 
     event_id: str
     event_type: str
@@ -271,8 +288,10 @@ class PreviewedEvent(Answer):
         description="Whether it would start the job. Null: the matcher may read parts that the caller may not see."
     )
     argument: AnyValue = Field(
-        description="The argument that the job would get, made of what the caller may see of the event. Null if it is "
-        "too large to show, or if the caller may not see it."
+        description=(
+            "The argument that the job would get, built from the parts of the event that the caller "
+            "may see. Null if it is too large to show, or if the caller may not see it."
+        )
     )
     argument_hidden: bool = Field(description="True: the caller may not see the argument.")
 
@@ -309,10 +328,12 @@ class RunView(Answer):
     due_at: Timestamp
     outcome: RunOutcome
     reason: str | None = Field(
-        description="caught_up, manual, backfill, collected or debounced for one that fired; overlap, paused, "
-        "backlog_full, superseded, debounced, argument_too_large or, with the name of a holiday, such as `calendar: "
-        "Christmas Day`, for a skipped one; late for a missed one. Null: it fired in time. Future releases may add "
-        "values."
+        description=(
+            "caught_up, manual, backfill, collected or debounced for a record that fired; overlap, "
+            "paused, backlog_full, superseded, debounced, argument_too_large or, with the name of a "
+            "holiday, such as `calendar: Christmas Day`, for a skipped record; late for a missed "
+            "record. Null: the definition fired in time. Future releases may add values."
+        )
     )
     job_id: JobId | None = Field(description="ID of the started job.")
     job_state: JobState | None = Field(
@@ -368,16 +389,19 @@ class DefinitionView(Answer):
     catch_up: CatchUp
     max_catch_up: int
     days: DaysView | None = Field(
-        description="Its calendar and the rule for days off. Null: all days are alike.",
+        description="Its calendar and the rule for days off. Null: no days off.",
         json_schema_extra=SINCE,
     )
     event_type: str | None = Field(description="Null for kind time.", json_schema_extra=SINCE)
     matcher: MatcherDocument | None = Field(
-        description="If the caller may not see the content with which a constant is compared, the constant is hidden.",
+        description="A constant is hidden if it is compared with content that the caller may not see.",
         json_schema_extra=SINCE,
     )
     argument: Any = Field(
-        description="The argument that events make. Null, too, if the caller may not see it (`argument_hidden`).",
+        description=(
+            "The template of the argument that events make. Also null if the caller may not "
+            "see it (`argument_hidden`)."
+        ),
         json_schema_extra=SINCE,
     )
     debounce: EventDebounceView | None = Field(json_schema_extra=SINCE)
@@ -434,11 +458,14 @@ class DefinitionWhy(Answer):
     )
     reason: str | None = Field(description="Reason of the newest of these skips. Null if there is none.")
     job_id: JobId | None = Field(
-        description="Unfinished job of an earlier instant, for which the reason overlap waits. Null if there is none."
+        description=(
+            "Unfinished job of an earlier instant, if the reason is overlap: new instants are "
+            "skipped until it ends. Null if there is none."
+        )
     )
     job_state: JobState | None = Field(description="State of that job.")
     job_why: str | None = Field(
-        description="First verdict on that job, in English. Null if it runs or there is none."
+        description="First verdict on that job, in English. Null if the job runs, or if there is none."
     )
     next_due_at: Timestamp | None = Field(
         description="Next instant. Null: there is none, or an event starts it."

@@ -14,11 +14,11 @@ async def read_body(
     fields: Fields, receive: Receive, *, max_bytes: int, hold: Callable[[int], None] | None = None
 ) -> bytes:
     """Return the body of a request as one unchecked MessagePack value; JSON is converted. `hold` is called with the
-    size of each piece in bytes; if it raises an exception, the reading ends.
+    size of each piece in bytes. If it raises an exception, reading stops.
 
     Raises UnsupportedMediaTypeError; TooLargeError; UnparsableError for a missing body and for broken JSON;
-    InvalidError for JSON that has no MessagePack form. TooLargeError comes before the first byte is requested if
-    Content-Length is honest, and otherwise as soon as the limit is exceeded.
+    InvalidError for JSON that has no MessagePack form. If Content-Length exceeds the limit, TooLargeError is raised
+    before the first byte is requested. Otherwise it is raised as soon as the received bytes exceed the limit.
     """
     encoding = body_encoding(fields.get(b"content-type", b""), fields.get(b"content-encoding", b""))
     length = fields.get(b"content-length", b"")

@@ -1,4 +1,4 @@
-"""Read values that reach a master in other ways than as the body of a request, under the same limits."""
+"""Read values that do not arrive as the body of a request, under the limits of arguments in requests."""
 
 from jqmaster.api.encoding.json_bridge import json_to_msgpack
 from jqmaster.api.encoding.validator import ScanLimits, scan
@@ -7,8 +7,8 @@ from jqmaster.live_value import LiveValue
 
 
 class ContentReader:
-    """Methods raise UnparsableError, InvalidError and TooLargeError, as for an argument in a request. Every later
-    reader can decode a value that passes."""
+    """Reads values under the limits of arguments. Methods raise UnparsableError, InvalidError and TooLargeError, as
+    for an argument in a request. Every later reader can decode a value that passes."""
 
     def __init__(self, limits: LiveValue[ScanLimits]) -> None:
         self._limits = limits
@@ -18,7 +18,7 @@ class ContentReader:
         return self.checked(json_to_msgpack(text))
 
     def checked(self, packed: bytes) -> bytes:
-        """Return MessagePack as it came."""
+        """Check one MessagePack value and return its bytes unchanged."""
         if scan(packed, limits=self._limits.current) != len(packed):
-            raise UnparsableError("the message goes on after its value")
+            raise UnparsableError("bytes follow the value")
         return packed

@@ -66,16 +66,15 @@ def read_list(
     all_usual: Callable[[bytes, ScanLimits], list[UsualT] | None] | None = None,
     on_bad: Callable[[int, JqmasterError], None] | None = None,
 ) -> list[UsualT] | Iterator[UsualT | dict[str, Any]]:
-    """Return the maps of `{list_field: [{…}, …]}`, each within the limits. `usual` decodes
-    the bytes of an item in a quick way, or returns None; such an unusual item is read by `read_map`. `all_usual`
-    decodes the whole message at once, or returns None if any item is unusual. A list as the result is complete, and
-    has no unusual items.
+    """Return the maps of `{list_field: [{…}, …]}`, each within the limits. `usual` quickly decodes the bytes of a
+    usual item. It returns None for any other item, which `read_map` then reads. `all_usual` decodes the whole message
+    at once, or returns None if any item is unusual.
 
-    Any other iterable reads one item at a time. Let no item take effect before the iterable has ended, because the
-    bytes after the list are checked last. Validate each item before taking the next, or the decoded fields of all may
-    be held at once. The iteration raises what `read_map` raises, with the index in `errors`; if `on_bad` is given, it
-    is called with the error and the index instead, and the item is left out. This function raises the same errors, and
-    TooLargeError `too_many_items`.
+    If the result is a list, it is complete and all its items were usual. Any other iterable reads one item at a time.
+    Let no item take effect before the iterable is exhausted, because the bytes after the list are checked last.
+    Validate each item before taking the next, or the decoded fields of all may be held at once. The iteration raises
+    what `read_map` raises, with the index in `errors`; if `on_bad` is given, it is called with the error and the
+    index instead, and the item is left out. This function raises the same errors, and TooLargeError `too_many_items`.
     """
     header = _list_header(data, list_field, max_items, limits)
     if all_usual is not None and (known_items := all_usual(data, limits)) is not None:
@@ -187,7 +186,7 @@ def _read_map_at(
             raise UnparsableError("a map has the same key twice", code="duplicate_key")
         left_over.append(data[mark:pos])
         rest = b"".join(left_over)
-        # Every value takes at least one byte, so only a longer rest can hold too many of them.
+        # Every value takes at least one byte, so only a rest of more than `max_nodes` bytes can hold too many values.
         if len(rest) > limits.max_nodes:
             scan(rest, limits=limits, in_envelope=True)
         fields: dict[str, Any] = msgpack.unpackb(rest, timestamp=3)
@@ -244,8 +243,8 @@ def _field_error(loc: tuple[str | int, ...], rule: str) -> InvalidError:
 
 def _not_a_map(data: bytes, limits: ScanLimits, loc: tuple[str | int, ...], pos: int = 0) -> JqmasterError:
     end = scan(data, pos, limits=limits, in_envelope=True)
-    # JSON text, a pickle or an archive starts with a byte that is a small value by itself; the bytes after it reveal
-    # that.
+    # JSON text, a pickle or an archive may begin with a byte that is a complete small value in MessagePack. Only the
+    # bytes that follow show that the body is something else.
     if not loc and end != len(data):
         return _trailing()
     return (

@@ -1,10 +1,9 @@
 """The fast path: decode usual jobs, events and results with one typed decode in C, several times as fast as the
 models.
 
-Each function returns a result or None. It leaves every message that is not plainly valid, whether wrong or just rare,
-to the models, which judge it and word the errors. So no rule and no error text depends on the path that a message
-took.
-"""
+Each function returns a result or None. It returns None for every message that is not plainly valid, whether wrong or
+just rare. The models then check that message and word its errors. So no rule and no error text depends on the path
+that a message took."""
 
 import functools
 import re
@@ -66,8 +65,8 @@ class _Job(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     priority: Annotated[int, msgspec.Meta(ge=PRIORITY.least, le=PRIORITY.most)] | UnsetType = UNSET
     max_retry: Annotated[int, msgspec.Meta(ge=MAX_RETRY.least, le=MAX_RETRY.most)] | UnsetType = UNSET
     keep_result: bool | UnsetType = UNSET
-    # Keep the encoded number: a number has several encodings, and one that changes when it is encoded again is not
-    # usual.
+    # Keep the encoded number: a number has several encodings, and the message is not usual if encoding the number
+    # again changes its bytes.
     timeout: msgspec.Raw | UnsetType = UNSET
     batch: Annotated[str, _ID] | UnsetType = UNSET
     unique: _Unique | UnsetType = UNSET
@@ -110,7 +109,7 @@ _SUCCESSES: Final = msgspec.msgpack.Decoder(_Successes)
 _SECONDS: Final = msgspec.msgpack.Decoder(float)
 _ARGUMENT: Final = msgspec.msgpack.Decoder()
 _ENCODER: Final = msgspec.msgpack.Encoder()
-# Where the list begins in a report that has nothing else.
+# Offset of the list in a report that has no other field.
 _LIST_AT: Final = len(_ENCODER.encode({"results": None})) - 1
 _SUCCESS_HEADER: Final = 0x80 | len(_Success.__struct_fields__)
 
@@ -278,7 +277,7 @@ def _milliseconds(encoded: msgspec.Raw, term: Term[float]) -> int:
     """Raises one of `_NOT_USUAL`."""
     seconds = _SECONDS.decode(encoded)
     if not term.least <= seconds <= term.most:
-        raise _NotUsualError("a time is out of its bounds")
+        raise _NotUsualError("a time is out of bounds")
     return round(seconds * 1000)
 
 

@@ -37,7 +37,7 @@ def json_to_msgpack(text: bytes) -> bytes:
     except (
         RecursionError,
         ValueError,
-    ):  # raised by the parser, or by the packer if the parser of this version goes deeper
+    ):  # raised by the parser, or by the packer if this version's parser accepts deeper nesting
         raise UnparsableError("nested too deeply", code="too_deep") from None
     return packed
 

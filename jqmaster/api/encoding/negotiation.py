@@ -1,4 +1,4 @@
-"""Which encoding a body has, and which one its answer gets."""
+"""Determine the encoding of a request's body and of its answer."""
 
 import functools
 import re
@@ -9,9 +9,9 @@ from typing import Final
 from jqmaster.errors import JqmasterError, UnsupportedMediaTypeError
 
 Fields = Mapping[bytes, bytes]
-# An absent Accept.
+# The value that stands for an absent Accept header.
 ANY: Final = b"*/*"
-# The longest part of a field that is read. The results are cached by fields, so these must be short.
+# Only this many bytes of a field are read. Results are cached by the fields, so these must be short.
 MAX_FIELD_BYTES: Final = 1024
 _NAMED: Final = 2
 
@@ -48,10 +48,10 @@ def request_encoding(fields: Fields) -> Encoding:
     return body_encoding(fields.get(b"content-type", b""), fields.get(b"content-encoding", b""))
 
 
-# Clients send few combinations of these fields, so each is judged once. An error is not kept.
+# Clients send few combinations of these fields, so cache the result of each. Errors are not cached.
 @functools.lru_cache(maxsize=256)
 def body_encoding(content_type: bytes, content_encoding: bytes) -> Encoding:
-    """Do as `request_encoding`, with these fields."""
+    """Return the encoding that these two fields give the body, as `request_encoding` does."""
     if content_encoding:
         raise UnsupportedMediaTypeError("a body with a Content-Encoding is not supported")
     encoding = _media_encoding(content_type)
@@ -62,7 +62,7 @@ def body_encoding(content_type: bytes, content_encoding: bytes) -> Encoding:
 
 def negotiate(fields: Fields, *, strict: bool = True) -> Encoding:
     """Return the encoding of the answer: the one that Accept ranks first, or else that of the request's body. If
-    neither decides, it is JSON: browsers, curl and the like can show nothing else.
+    neither decides, return JSON, because browsers, curl and the like can show nothing else.
 
     Raises NotAcceptableError if `strict`; otherwise (for problems) an unsatisfiable Accept is ignored.
     """
@@ -72,7 +72,8 @@ def negotiate(fields: Fields, *, strict: bool = True) -> Encoding:
 
 @functools.lru_cache(maxsize=256)
 def answer_encoding(accept: bytes, content_type: bytes, strict: bool) -> Encoding:
-    """Do as `negotiate`, with these fields, cut to `MAX_FIELD_BYTES`."""
+    """Return the encoding of the answer for these fields, as `negotiate` does. The fields are cut to
+    `MAX_FIELD_BYTES`."""
     accepted = _acceptable(accept)
     own = _media_encoding(content_type)
     if not accepted:

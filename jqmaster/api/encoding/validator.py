@@ -22,7 +22,7 @@ class ScanLimits:
 # MessagePack decoders themselves fail beyond this depth, so such a body counts as unparsable, not as invalid.
 _DECODER_NESTING: Final = 1000
 
-# The size of a value by its first byte, if that byte alone determines the size; otherwise 0.
+# Size of a value by its first byte; 0 if that byte alone does not determine the size.
 FIXED_SIZE: Final = [0] * 256
 # The same for short strings. They have their own table because their bytes must be UTF-8.
 SHORT_STR_SIZE: Final = [0] * 256
@@ -248,7 +248,8 @@ def _too_deep(
 ) -> UnparsableError | InvalidError:
     """Return the error for a nesting that is too deep.
 
-    Broken input stays "cannot be parsed", however deep the break is. The second walk has the same node limit.
+    Scan once more, deeper and with the same node limit, so that broken input is reported as unparsable however deep
+    the fault is.
     """
     if limits.max_nesting >= _DECODER_NESTING:
         return UnparsableError(f"nested deeper than {_DECODER_NESTING}", code="too_deep")

@@ -24,17 +24,18 @@ _QUERY: Final[dict[str, Any]] = {
     "cursor": {"schema": {"type": "string"}, "description": "`next_cursor` of the previous page."},
 }
 _SEND_TEXT: Final = (
-    "Takes in one event or many, and starts the jobs of the definitions of kind event that match. An event and what it "
-    "starts are one step of the store. CloudEvents 1.0 are taken as they are: as `application/cloudevents+json`, as "
-    "`application/cloudevents-batch+json`, or with their attributes in `ce-` headers; their `id` together with "
-    "`source` is the dedupe key. A token that is restricted to names may send events whose type is such a name."
+    "Accepts one event or many, and starts the jobs of the matching definitions of kind event. An event is "
+    "stored and its jobs are started in one atomic step. CloudEvents 1.0 are accepted unchanged: as "
+    "`application/cloudevents+json`, as `application/cloudevents-batch+json`, or with their attributes in "
+    "`ce-` headers; their `id` together with `source` is the dedupe key. A token that is restricted to names "
+    "may send events whose type is such a name."
 )
 _REPLAY_TEXT: Final = (
-    "Sends an event that is kept once more, as a new event without a dedupe key, to the definitions of now."
+    "Sends a stored event once more, as a new event without a dedupe key. The current definitions handle it."
 )
 _LIST_TEXT: Final = (
-    "A page looks at up to 2,000 events, or at 4 MiB of payloads. It may therefore have fewer events than `limit`, "
-    "even none, while `next_cursor` names more."
+    "A page examines up to 2,000 events or 4 MiB of payloads. It may therefore have fewer events than "
+    "`limit`, or none, although `next_cursor` is set."
 )
 
 OPERATIONS: Final = [

@@ -41,7 +41,7 @@ class EventPost(RootModel[EventRequest | EventBatch]):
 
 
 class CloudEvent(Request):
-    """An event as CloudEvents 1.0 writes it. Extension attributes are accepted, but not stored."""
+    """An event in the format of CloudEvents 1.0. Extension attributes are accepted, but not stored."""
 
     model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
 
@@ -115,7 +115,7 @@ class EventView(Answer):
 
 
 class EventList(Answer):
-    """A page of events, newest first. A page with few events may be followed by others."""
+    """A page of events, newest first. More pages may follow a page with few events."""
 
     events: list[EventView]
     next_cursor: str | None = Field(description="Cursor of the next page. Null on the last page.")

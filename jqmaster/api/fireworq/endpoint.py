@@ -24,8 +24,8 @@ _SCOPES: Final = frozenset({AccessScope.PUSH, AccessScope.READ, AccessScope.OPER
 class FireworqEndpoint(Endpoint):
     """ASGI application of one path.
 
-    Clients of Fireworq send no bearer tokens. They may send one as the password in the address. From one of
-    `networks`, they need none, and have no right outside the gateway.
+    Clients of Fireworq send no bearer tokens. They may send a token as the password in the address. Callers in one of
+    `networks` need no token. They have no rights outside the gateway.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class FireworqEndpoint(Endpoint):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def told(message: Message) -> None:
-            # Fireworq knows no difference between a body that it cannot parse and one that it refuses.
+            # Fireworq does not distinguish a body that it cannot parse from one that it refuses.
             if message.get("status") == HTTPStatus.UNPROCESSABLE_ENTITY:
                 message["status"] = HTTPStatus.BAD_REQUEST
             await send(message)
@@ -65,8 +65,8 @@ class FireworqEndpoint(Endpoint):
         address = self._policy.address(fields, host)
         if address not in self._networks:
             return super()._principal(scope, fields, host, operation, session=session, person=person)
-        # A page of another site must not make a browser in such a network push jobs. Neither must a page whose host
-        # name was rebound to this master.
+        # A page of another site must not make a browser in such a network push jobs. The same applies to a page whose
+        # host name was rebound to this master.
         self._policy.check_site(scope["method"], fields)
         self._policy.check_host_without_token(fields)
         if (prove := scope.get(PROVE)) is not None:
@@ -75,8 +75,8 @@ class FireworqEndpoint(Endpoint):
 
 
 def _with_bearer(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """Return the headers; a password of HTTP Basic authentication, which clients take from `http://:TOKEN@host/`, is
-    the bearer token."""
+    """Return the headers, with HTTP Basic authentication turned into a bearer token. Clients send the password of
+    `http://:TOKEN@host/` as Basic authentication; that password is the token."""
     return [(name, _bearer(value) if name == b"authorization" else value) for name, value in headers]
 
 

@@ -32,7 +32,8 @@ from jqmaster.store.jobs.listing import Page, first_ahead
 
 MAX_PAGE: Final = 500
 _USUAL_PAGE: Final = 100
-# Maximum number of pages of the lists of all jobs that one page of a queue reads. The cursor continues from there.
+# Maximum number of pages of the list of all jobs that are read for one page of a queue. The cursor continues from
+# there.
 _MAX_READS: Final = 20
 _JSON: Final = Encoding.JSON.value.encode()
 _TEXT: Final = b"text/plain; charset=utf-8"
@@ -204,7 +205,7 @@ async def list_failed(call: Call) -> Reply:
     found = await asyncio.gather(
         *(call.services.jobs.view(job.id) for job in page.jobs), return_exceptions=True
     )
-    # A job may have been deleted meanwhile.
+    # A job may have been deleted in the meantime.
     details = [detail for detail in map(_or_none, found) if detail is not None]
     if query.get("order") == "created":
         details.sort(key=lambda detail: detail.job.created_at_ms, reverse=True)
@@ -221,7 +222,7 @@ def _or_none(found: JobDetail | BaseException) -> JobDetail | None:
 
 
 async def _page(call: Call, wanted: JobFilter, limit: int, cursor: str | None, order: ListOrder) -> Page:
-    """Return a page of the jobs of a queue. The lists hold the jobs of all names, so it may take several reads."""
+    """Return a page of the jobs of a queue. The lists hold the jobs of all names, so a page may need several reads."""
     jobs: list[Job] = []
     looked_at = 0
     for _ in range(_MAX_READS):
@@ -242,7 +243,7 @@ async def delete_job(call: Call) -> Reply:
     detail = await _unfinished(call)
     job = detail.job
     if job.state in HOLDS_SLOTS:
-        # A running job is ended first. Whatever its endpoint still answers counts for nothing.
+        # End a running job first. A later answer of its endpoint then has no effect.
         await call.services.job_actions.cancel(job.id)
         with after_it_was_done():
             await write_down(call, job.id, "job.cancel")
@@ -309,7 +310,7 @@ async def version(call: Call) -> Reply:
 
 
 async def settings(call: Call) -> Reply:
-    """Return those of Fireworq's settings that mean something here, as texts."""
+    """Return, as texts, those of Fireworq's settings that have an equivalent here."""
     return _reply(
         {
             "config_refresh_interval": str(round(REFRESH_S * 1000)),

@@ -73,6 +73,6 @@ def _operation(method: str, path: str, handler: Handler, access: Scope) -> Opera
         "fireworq",
         {200: None},
         push="single" if access is Scope.PUSH else None,
-        # Its clients send any type of body, and accept any.
+        # Clients of Fireworq send bodies of any content type, and accept any.
         takes_any_body=True,
     )

@@ -14,7 +14,7 @@ _Whole = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
 class QueueBody(msgspec.Struct, gc=False):
-    """The terms of a queue. 0 stands for the default."""
+    """The settings of a queue. 0 stands for the default."""
 
     polling_interval: _Whole = 0
     max_workers: _Whole = 0
@@ -27,7 +27,7 @@ class QueueBody(msgspec.Struct, gc=False):
             name,
             self.polling_interval,
             self.max_workers,
-            # Fireworq leaves out both where there is no limit, and its clients may send zeros.
+            # Without a limit, Fireworq leaves out both fields, and its clients may send zeros.
             self.max_dispatches_per_second or None,
             self.max_burst_size or None,
         )
@@ -95,4 +95,4 @@ def parsed(body: bytes, model: type[BodyT]) -> BodyT:
     try:
         return msgspec.json.decode(body, type=model)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as exc:
-        raise UnparsableError(f"the body is not what this call takes: {exc}") from None
+        raise UnparsableError(f"the body does not fit this call: {exc}") from None

@@ -26,8 +26,8 @@ EXTRA: Final = "mcp"
 
 
 class AgentEndpoint:
-    """ASGI application of `/mcp`. `api` serves the calls of the tools. Packages of the extra are imported at the
-    first request."""
+    """ASGI application of `/mcp`. `api` serves the calls of the tools. The packages of the extra `mcp` are imported
+    at the first request."""
 
     def __init__(self, api: ASGIApp, policy: AccessPolicy, services: Services) -> None:
         self._api = api
@@ -38,7 +38,7 @@ class AgentEndpoint:
 
     @staticmethod
     def is_installed() -> bool:
-        """Return whether the extra is installed that the tools need."""
+        """Return whether the extra that the tools need is installed."""
         return importlib.util.find_spec(EXTRA) is not None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -60,7 +60,7 @@ class AgentEndpoint:
                     "this master has no tools for agents: install jqmaster[mcp] and restart it",
                     code="agents_off",
                 )
-            # The import takes most of a second, in which the master must go on with its work.
+            # The import takes most of a second. In a thread, it does not block the master.
             server = await asyncio.to_thread(_server_module)
         except Exception as exc:
             problem = problem_response(exc, negotiate(fields, strict=False))

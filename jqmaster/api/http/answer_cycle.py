@@ -1,4 +1,4 @@
-"""A request and its answer, on uvicorn's cycle: a short answer leaves in one write."""
+"""A variant of uvicorn's request cycle that sends a short answer in one write."""
 
 import functools
 from collections.abc import Callable
@@ -19,11 +19,11 @@ _UNUSUAL_FIELDS: Final = frozenset({b"connection", b"transfer-encoding"})
 
 
 class EdgeCycle(RequestResponseCycle):
-    """A request and its answer. If the head gives the length of a body that comes in one piece, both leave in one
-    write. Answers of the same kind share a cached head; uvicorn would write it anew, header by header, for each of
-    them."""
+    """A request and its answer. If the head gives the length and the body comes in one piece, both are sent in one
+    write. Answers of the same kind share a cached head. uvicorn would build it again, header by header, for each
+    answer."""
 
-    # The process leaves; see `EdgeProtocol`.
+    # The process is stopping; see `EdgeProtocol`.
     is_leaving = LiveValue(False)
     # Called when the answer begins while the process is stopping. Returns whether the connection ends after this
     # answer.
@@ -104,10 +104,10 @@ def _usual_head(status: int, headers: tuple[tuple[bytes, bytes], ...]) -> _Head 
     return _Head(b"".join(lines), int(length))
 
 
-# Heads differ in a job's ID or a length, and are the same otherwise.
+# Heads differ only in a job's ID or a length.
 @functools.lru_cache(maxsize=1024)
 def _usual_line(name: bytes, value: bytes) -> bytes | None:
-    """Return a field as it is written, or None if uvicorn has to write it."""
+    """Return the line of a header field, or None if uvicorn has to write it."""
     known = name.lower()
     if known in _UNUSUAL_FIELDS or HEADER_RE.search(known) or HEADER_VALUE_RE.search(value):
         return None

@@ -30,7 +30,7 @@ from jqmaster.service.identity.sessions import Session
 __all__ = ["AccessPolicy", "Principal", "Scope"]
 
 _LOCAL: Final = Principal(LOCAL, frozenset(Scope))
-# The worker inside this process, while tokens are not required.
+# Principal of the worker inside this process as long as tokens are not required.
 _OWN: Final = Principal(LOCAL, frozenset(Scope), is_own=True)
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _DEFAULT_PORTS: Final = {"http": "80", "https": "443"}
@@ -55,7 +55,7 @@ class Sessions(Protocol):
 
 
 class AccessPolicy:
-    """Decides on each request before any of its body is read."""
+    """Decides whether to admit each request before any of its body is read."""
 
     def __init__(
         self,
@@ -72,10 +72,10 @@ class AccessPolicy:
         proxy_login: ProxyLogin | None = None,
         namespace: str = DEFAULT,
     ) -> None:
-        """`tokens`: see `ConfiguredTokens`; `host`: the address that the master listens on. `namespace`: the one that
-        callers want to use. Below its path, the holder of a token that is valid only elsewhere does not learn that
-        this namespace exists. `own_sessions`: logins by its own tokens, which come before those of the installation.
-        `cookie_of(namespace=…)` is the cookie of such logins in a namespace."""
+        """`tokens`: see `ConfiguredTokens`; `host`: the address that the master listens on. `namespace`: the
+        namespace whose requests it decides on. A caller whose token is valid only elsewhere does not learn that this
+        namespace exists. `own_sessions`: logins with the namespace's own tokens, which take precedence over those of
+        the installation. `cookie_of(namespace=…)` returns the cookie of such logins in a namespace."""
         self._configured = tokens if isinstance(tokens, ConfiguredTokens) else ConfiguredTokens(tokens)
         self._credentials = credentials
         self._sessions = sessions
@@ -126,7 +126,7 @@ class AccessPolicy:
 
     @property
     def is_open(self) -> bool:
-        """Return whether callers on this machine need no credential, because none exists."""
+        """Return whether callers on this machine need no credential because no token and no user exists."""
         return not self._demands_credentials and not (self._credentials and self._credentials.has_any)
 
     def address(self, fields: Fields, client_host: str | None) -> str:
@@ -135,9 +135,9 @@ class AccessPolicy:
         return self._proxies.origin(client_host or "", fields.get(b"x-forwarded-for"))
 
     async def session(self, fields: Fields) -> Session | None:
-        """Return the session that the browser's cookie names. None also if two cookies name different sessions:
-        somebody else may have planted one of them in the browser. Each cookie costs a round trip to the store;
-        without cookies there is none."""
+        """Return the session that the browser's cookie names. Also return None if two cookies name different
+        sessions, because somebody else may have planted one of them in the browser. Each cookie costs a round trip to
+        the store."""
         if self._sessions is None or self.is_open:
             return None
         if self._own_sessions and self.own_cookie:
@@ -164,9 +164,9 @@ class AccessPolicy:
         also: Scope | None = None,
         is_of_installation: bool = False,
     ) -> Principal:
-        """Return the caller if it has `scope`, or `also`. `client_host`: the peer's address, None for a unix socket.
-        `has_effect`: the request has an effect although its method normally has none. `person`: the person whom a
-        proxy names. `is_of_installation`: the request concerns all namespaces.
+        """Return the caller if it has the scope `scope` or `also`. `client_host`: the peer's address, None for a unix
+        socket. `has_effect`: the request has an effect although its method normally has none. `person`: the person
+        whom a proxy names. `is_of_installation`: the request concerns all namespaces.
 
         Raises UnparsableError (`bad_host`), UnauthorizedError, ForbiddenError (`cross_site`, `csrf`, `local_only`,
         `forbidden`), NotFoundError (`unknown_namespace`).
@@ -192,7 +192,7 @@ class AccessPolicy:
         session: Session | None = None,
         person: Principal | None = None,
     ) -> Principal | None:
-        """Return the caller of a public route; None if it is unknown, which does not refuse the request."""
+        """Return the caller of a public route, or None for an unknown caller. The request is not refused."""
         try:
             self.check_host(fields)
             return self.seen_here(self._principal(fields, client_host, session, person))
@@ -211,8 +211,7 @@ class AccessPolicy:
             return principal if self._namespace == DEFAULT else None
 
     def check_site(self, method: str, fields: Fields, *, has_effect: bool = False) -> None:
-        """Refuse a request that a page of another site makes a browser send. Raises UnparsableError,
-        ForbiddenError."""
+        """Refuse a request that a browser sends for a page of another site. Raises UnparsableError, ForbiddenError."""
         self.check_host(fields)
         # Only browsers send these fields.
         is_from_page = b"origin" in fields or b"sec-fetch-site" in fields
@@ -220,14 +219,15 @@ class AccessPolicy:
             self._refuse_cross_site(fields)
 
     def check_host(self, fields: Fields) -> None:
-        """Refuse a Host that is not ours. Otherwise, a page on a rebound name could talk to a master on loopback."""
+        """Refuse a Host that is not ours. Otherwise, a page whose host name was rebound could send requests to a
+        master on loopback."""
         if self._any_host or self._is_ours(_host_name(fields.get(b"host", b""))):
             return
         raise UnparsableError("the Host header names another server", code="bad_host")
 
     def check_host_without_token(self, fields: Fields) -> None:
-        """Refuse a host name that DNS rebinding may have pointed to this master, for a caller that needs no token
-        although there are tokens. An IP address cannot be rebound."""
+        """For a caller that needs no token although tokens exist, refuse a host name that DNS rebinding may have
+        pointed to this master. An IP address cannot be rebound."""
         host = _host_name(fields.get(b"host", b""))
         if not (self._is_ours(host) or _is_address(host)):
             raise UnparsableError(
@@ -259,13 +259,13 @@ class AccessPolicy:
         return _LOCAL
 
     def _here(self, principal: Principal) -> Principal:
-        """Return a caller that has other scopes in some namespaces, with those that it has in this one. Raise
-        NotFoundError if it has none."""
+        """Return the caller with the scopes that it has in this namespace. Raise NotFoundError if it has none here."""
         members = principal.by_namespace or {}
         found = members.get(self._namespace, principal)
         if not found.scopes:
             raise unknown_namespace()
-        # The tokens of the installation are managed below the paths of `default`, where the bounds must stay known.
+        # Tokens of the installation are managed in `default`, so keep the namespaces to which the caller is
+        # restricted there.
         if self._namespace != DEFAULT:
             return replace(found, by_namespace=None)
         return replace(found, by_namespace=members, elsewhere=principal.scopes)
@@ -295,7 +295,7 @@ class AccessPolicy:
         theirs = _origin(origin.decode("latin-1"))
         public = self._public_origin
         is_ours = theirs is not None and (theirs == public or theirs[1:] == _addressed(fields, theirs[0]))
-        # A plain-text site of the same name can be forged by anybody who can change the traffic on the network.
+        # Anybody who can change network traffic can forge a plain-HTTP site of the same name.
         is_plain = bool(theirs and public and public[0] == "https" and theirs[:2] == ("http", public[1]))
         if not is_ours or is_plain:
             raise ForbiddenError("requests from other sites are refused", code="cross_site")
@@ -308,8 +308,8 @@ async def _the_one(sessions: Sessions, secrets: Iterable[str]) -> Session | None
 
 
 def check_csrf(method: str, fields: Fields, session: Session) -> None:
-    """Refuse a change that uses a session without showing its CSRF token, because browsers send cookies unasked.
-    Raises ForbiddenError."""
+    """Refuse a change that uses a session without its CSRF token, because browsers also send cookies with requests of
+    other sites. Raises ForbiddenError."""
     if method in _SAFE_METHODS:
         return
     if not hmac.compare_digest(fields.get(CSRF_FIELD, b""), session.csrf_token.encode()):
@@ -319,11 +319,11 @@ def check_csrf(method: str, fields: Fields, session: Session) -> None:
 
 
 def configured_tokens(settings: Settings, own_tokens: Iterable[str] = ()) -> ConfiguredTokens:
-    """Return the tokens of the settings and of their file; off loopback, also the first token that was generated here.
-    `own_tokens` belong to this process; while no other caller needs a token, callers with these tokens need none
-    either.
+    """Return the tokens of the settings and of the token file. If the master needs a first token, also return the one
+    that was generated here. `own_tokens` belong to this process, and do not make other callers need a token.
 
-    ValueError: an unreadable entry, or an address off loopback without any token (see `generate_first_token`).
+    Raises ValueError for an unreadable entry, or if the master does not listen on loopback and there is no token (see
+    `generate_first_token`).
     """
     tokens = [token.get_secret_value() for token in settings.tokens]
     if settings.tokens_file is not None:
@@ -336,8 +336,8 @@ def configured_tokens(settings: Settings, own_tokens: Iterable[str] = ()) -> Con
 
 
 def generate_first_token(settings: Settings) -> str | None:
-    """Return a new admin token for a master without any that is off loopback or behind a proxy; None if it is not
-    needed, or was generated before.
+    """Generate and return the first admin token. Return None if it is not needed (see `needs_first_token`) or was
+    generated before.
 
     Only its digest is kept (`first_token` in the data directory, mode 0600), so show the token now: it cannot be read
     again.
@@ -409,7 +409,7 @@ def _addressed(fields: Fields, scheme: str) -> tuple[str, str]:
     return _host_name(host), _host_port(host) or _DEFAULT_PORTS[scheme]
 
 
-# Most callers send the same Host each time. The cache is bounded because callers can make up addresses.
+# Cached because most callers always send the same Host. The cache is bounded because callers can make up addresses.
 @functools.lru_cache(maxsize=256)
 def _host_name(host: bytes) -> str:
     name = host.decode("latin-1").lower()

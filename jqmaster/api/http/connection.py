@@ -1,5 +1,5 @@
-"""One connection to a master: the guarded protocol, with pipelining, room for workers, and deadlines for every
-stage."""
+"""One connection to a master: the guarded protocol with pipelining, connections reserved for workers, and a deadline
+for every stage."""
 
 import asyncio
 import contextlib
@@ -28,16 +28,17 @@ from worker_sdk.transport.guarded import GuardedProtocol, ParsingEndsError
 
 KEEP_ALIVE_S: Final = 75.0
 MAX_PIPELINE: Final = 100
-# An unproven connection can still use these when all other connections are taken.
+# Paths that an unproven connection may still request when all other connections are taken.
 _RESERVED: Final = re.compile(rb"(/ns/[a-z0-9-]+)?(/api/workers|/api/settings|/healthz|/readyz)")
-# Up to this many refused callers at once get the time to read the reason. Further connections are closed at once.
+# Up to this many refused connections stay open for a moment, so that their callers can read the reason. Further ones
+# are closed at once.
 _MAX_LINGERING: Final = 256
 
 
 @dataclass(slots=True)
 class ConnectionContext:
-    """State that all connections share. `hsts`: the fields of every answer over TLS. `is_leaving`: the
-    process was told to stop."""
+    """State that all connections share. `hsts`: header fields that are added to every answer over TLS. `is_leaving`:
+    the process was told to stop."""
 
     room: ConnectionRoom
     limits: LiveValue[RequestLimits]
@@ -52,8 +53,8 @@ class EdgeProtocol(GuardedProtocol):
     def __init__(self, config: Config, state: ServerState, shared: ConnectionContext) -> None:
         super().__init__(config, state, shared.limits)
         self._shared = shared
-        self._untaken = 0  # bytes of the answer that the client had not taken at the last check
-        self._stalled_since_s = 0.0  # meaningful only while there are such bytes
+        self._untaken = 0  # bytes of the answer that the client had not yet taken at the last check
+        self._stalled_since_s = 0.0  # time of that check; meaningful only while there are such bytes
         self._lingers = False
         self._tls_fields: tuple[tuple[bytes, bytes], ...] = ()
         # No request on this connection has carried a valid credential so far.
@@ -63,7 +64,7 @@ class EdgeProtocol(GuardedProtocol):
 
     @property
     def limits(self) -> RequestLimits:
-        """The limits of requests that arrive now."""
+        """Return the limits of requests that arrive now."""
         return self._shared.limits.current
 
     @property
@@ -98,7 +99,7 @@ class EdgeProtocol(GuardedProtocol):
         super().connection_lost(exc)
 
     def _lose_all(self) -> None:
-        # uvicorn only notifies the newest request.
+        # uvicorn notifies only the newest request, so notify the others here.
         for cycle in (self._answering, self.cycle, *(cycle for cycle, _ in self.pipeline)):
             if isinstance(cycle, EdgeCycle):
                 cycle.note_disconnect()
@@ -115,11 +116,11 @@ class EdgeProtocol(GuardedProtocol):
         super()._start_asgi_task(cycle, app)
 
     def begin_cycle(self, version: str) -> None:
-        """See `GuardedProtocol`. Do what uvicorn does at the end of a head, but with our own cycle."""
+        """See `GuardedProtocol`. Do the same as uvicorn at the end of a head, but with our own cycle."""
         if self._is_unproven and not _RESERVED.match(self.url) and self._shared.room.is_full_for(self):
             self.stop_parsing(HTTPStatus.SERVICE_UNAVAILABLE, "overloaded")
         if len(self.pipeline) >= MAX_PIPELINE:
-            # The client sent this many requests without waiting for answers, and gets none of the outstanding ones.
+            # The client pipelined too many requests. It gets no answer to the outstanding ones.
             self._abort()
             raise ParsingEndsError
         if self._is_unproven:
@@ -154,9 +155,9 @@ class EdgeProtocol(GuardedProtocol):
             self.pipeline.appendleft((self.cycle, self.app))
 
     def _is_last(self) -> bool:
-        """Return whether the connection ends with the answer that begins now, because the process is leaving. Load
-        balancers send new connections elsewhere, but never the next request on one that is open. Requests that have
-        begun to arrive are answered first."""
+        """Return whether the connection must end after the answer that begins now, because the process is stopping. A
+        load balancer sends new connections elsewhere, but keeps using an open one. Requests that have begun to arrive
+        are answered first."""
         return not self.pipeline and not self._is_arriving and not self.cycle.more_body
 
     def on_response_complete(self) -> None:
@@ -172,7 +173,7 @@ class EdgeProtocol(GuardedProtocol):
         if self._refusal is not None:
             self.refuse(*self._refusal)
         elif self._is_deaf or (self.cycle.response_complete and self.cycle.more_body):
-            # The answer came before the end of the body (413, for example), so the rest is not wanted.
+            # The answer came before the end of the body (413, for example), so the rest of the body is not needed.
             self.linger()
         else:
             if not self._is_arriving:
@@ -202,17 +203,17 @@ class EdgeProtocol(GuardedProtocol):
                 self.transport.close()
 
     def _untaken_bytes(self) -> int:
-        """Return how much of the answer the peer has not taken yet. Without TLS it is 0 once the kernel has the
-        rest."""
+        """Return how many bytes of the answer the peer has not taken yet. Without TLS, this is 0 once the kernel has
+        the rest of the answer."""
         unsent = self.transport.get_write_buffer_size()
         # The transport does not count bytes that TLS has already encrypted.
         if not unsent and self.scheme == "http":
             return 0
         endpoint = self.transport.get_extra_info("socket")
         if endpoint is None:
-            return unsent  # closed; the notification is on its way
-        # The kernel accepts more bytes only when a good part of its own buffer, megabytes in size, has drained. Until
-        # then, a slow reader shows only in that buffer.
+            return unsent  # The connection is closed; the notification is on its way.
+        # The kernel's own buffer has megabytes, and accepts more bytes only after a good part of it has drained.
+        # Until then, only that buffer shows the progress of a slow reader.
         with contextlib.suppress(OSError, ValueError):  # unsupported by the system, or closed
             queue = fcntl.ioctl(endpoint.fileno(), termios.TIOCOUTQ, bytes(4))
             unsent += int.from_bytes(queue, sys.byteorder)
@@ -227,7 +228,7 @@ class EdgeProtocol(GuardedProtocol):
         if cycle is None or cycle.response_complete:
             self.refuse(status, code)
         elif cycle.more_body:
-            # The body of this request is broken or late. Tell the application that the client has gone.
+            # The body of this request is broken or late. Tell the application that the client has disconnected.
             cycle.disconnected = True
             cycle.message_event.set()
             if cycle.response_started or self.pipeline:

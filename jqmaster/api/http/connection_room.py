@@ -8,9 +8,10 @@ from typing import Final, Protocol
 from jqmaster.domain.identity.caller import TrustedProxies, caller_of
 from jqmaster.live_value import LiveValue
 
-# One connection in this many is added on top for workers, so that they get through however many pushers there are.
+# One extra connection for workers per this many connections, so that workers can connect however many pushers there
+# are.
 WORKERS_RESERVE: Final = 32
-# Key in the scope of a request on an unproven connection. Its value is a function to call with `is_worker` once the
+# Key in the scope of a request on an unproven connection. Its value is a function. Call it with `is_worker` once the
 # credential was found valid. It raises OverloadedError if there is no room for more callers.
 PROVE: Final = "jqmaster.prove"
 # A single browser opens half a dozen connections before it has proved anything.
@@ -56,8 +57,8 @@ class RoomLimits:
         address_share: float,
         max_clients_and_workers: int = 0,
     ) -> "RoomLimits":
-        """Return the limits. `max_clients_and_workers`: how many connections the process can have open, if that is more
-        than `max_clients`."""
+        """Return the limits for at most `max_clients` callers other than workers. `max_clients_and_workers`: number
+        of connections that the process can have open; used if it is more than `max_clients`."""
         together = max(max_clients, max_clients_and_workers)
         return cls(
             max_clients,
@@ -71,15 +72,16 @@ class RoomLimits:
 class ConnectionRoom:
     """All connections of one server.
 
-    A connection is *unproven* until a request on it carries a valid credential. Unproven connections have a share of
-    their own. When room is needed, the unproven connection that has been idle longest is closed, so nobody can block
-    others without a credential. Connections with a credential, other than workers', are refused at the cap.
+    A connection is *unproven* until a request on it carries a valid credential. Unproven connections have a separate
+    share. When room is needed, the unproven connection that has been idle longest is closed, so a caller without a
+    credential cannot block others. Proven connections, except those of workers, are refused when the limit is
+    reached.
     """
 
     def __init__(self, trusted_proxies: TrustedProxies, limits: LiveValue[RoomLimits]) -> None:
         self._trusted_proxies = trusted_proxies
         self._limits = limits
-        # Unproven connections: all of them, and those per address. The one that has been idle longest comes first.
+        # Unproven connections, in total and per address. The one that has been idle longest comes first.
         self._unproven: dict[CountedConnection, None] = {}
         self._unproven_of: dict[str, dict[CountedConnection, None]] = {}
         self._proven: set[CountedConnection] = set()
@@ -91,8 +93,7 @@ class ConnectionRoom:
         return len(self._unproven) + len(self._proven) + len(self._workers)
 
     def is_full_for(self, connection: CountedConnection) -> bool:
-        """Return whether the callers' share has no room for an unproven connection. Workers have their own
-        reserve."""
+        """Return whether the share of callers that are not workers has no room for an unproven connection."""
         limits = self._limits.current
         if (
             len(self._proven) >= limits.max_clients

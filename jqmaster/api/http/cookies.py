@@ -1,4 +1,4 @@
-"""The cookie that a browser keeps a session in."""
+"""The cookie in which a browser keeps a session."""
 
 import re
 from typing import Final
@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from jqmaster.api.encoding.negotiation import Fields
 from jqmaster.domain.namespaces.namespace import PATHS
 
-# Each candidate that is not a session costs a round trip to the store. `max_header_bytes` limits the header's length.
+# At most this many candidates are tried, because each of them costs a round trip to the store.
 MAX_CANDIDATES: Final = 4
 DEVICE_LIFE_S: Final = 90 * 86_400
 LOGIN_LIFE_S: Final = 600
@@ -17,11 +17,11 @@ _SECRET: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 class SessionCookie:
     """The cookie's name and attributes.
 
-    Scripts cannot read it, other sites cannot make the browser send it, and plain HTTP does not carry it if there is
-    TLS. Its own path keeps it from neighbours on the same host.
+    Scripts cannot read the cookie, other sites cannot make the browser send it, and with TLS the browser does not
+    send it over plain HTTP. Its path keeps it from other applications on the same host.
 
-    `namespace`: the one whose own token opened the session. The browser sends the cookie to that namespace only, beside
-    that of the installation.
+    `namespace`: the namespace whose own token opened the session. The browser sends this cookie only to that
+    namespace, in addition to the cookie of the installation.
     """
 
     def __init__(self, public_url: str | None, *, has_tls: bool, namespace: str | None = None) -> None:
@@ -35,12 +35,14 @@ class SessionCookie:
         self.device_name: Final = f"{prefix}jqmaster_device"
         self.login_name: Final = f"{prefix}jqmaster_login"
         self._attributes = f"Path={path}; HttpOnly; SameSite=Strict" + ("; Secure" if is_secure else "")
-        # A login provider's page redirects the browser back, and a strict cookie would not be sent then.
+        # A login provider redirects the browser back here, and the browser would not send a strict cookie with that
+        # request.
         self._lax_attributes = self._attributes.replace("Strict", "Lax")
 
     def candidates(self, fields: Fields) -> list[str]:
-        """Return the values of cookies with this name that could be a secret. There are several if a neighbour on the
-        same site has set one, too. Only a few are returned, because each of them costs time."""
+        """Return the values of cookies with this name that could be a secret. There are several if another
+        application on the same site has set such a cookie. Only the first few are returned, because checking each
+        takes time."""
         return [value for value in _values(fields, self.name) if _SECRET.fullmatch(value)][:MAX_CANDIDATES]
 
     def device(self, fields: Fields) -> str | None:
@@ -58,7 +60,7 @@ class SessionCookie:
         return values[0] if len(values) == 1 else None
 
     def set_login(self, value: str) -> tuple[bytes, bytes]:
-        """Return the header that stores the value in the browser until the provider redirects it back."""
+        """Return the header that stores the value in the browser until the provider redirects the browser back."""
         return (
             b"set-cookie",
             f"{self.login_name}={value}; Max-Age={LOGIN_LIFE_S}; {self._lax_attributes}".encode(),

@@ -1,6 +1,6 @@
-"""The way from an ASGI request to a handler and back: authentication, decoding, and encoding of the answer.
+"""Handle an ASGI request: authenticate, decode, call the handler, and encode the answer.
 
-It builds no framework object per request, because every push and every result takes this path.
+Every push and every result takes this path, so it builds no framework object per request.
 """
 
 import functools
@@ -59,7 +59,7 @@ from jqmaster.service.jobs.intake import PushInProgress
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 MAX_QUERY_BYTES: Final = 4096
-# A namespace with fewer calls under way is never told that it has too many.
+# A namespace with fewer calls than this in progress is never refused one.
 FEW_CALLS: Final = 32
 CALLS_RETRY_AFTER_S: Final = 1
 _WITHOUT_BODY: Final = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
@@ -93,8 +93,8 @@ class Call:
     client_host: str | None
     session: Session | None
     policy: AccessPolicy
-    # Returns whether the caller would be admitted now; long-running answers check this repeatedly. Raises an error if
-    # that cannot be determined.
+    # Returns whether the caller would be admitted now. Long-running answers call it repeatedly. It raises an error if
+    # this cannot be determined.
     is_admitted: Callable[[], Awaitable[bool]]
     _receive: Receive
     push_turn: PushInProgress | None = None  # only for a push
@@ -106,7 +106,7 @@ class Call:
 
     @property
     def known(self) -> Principal:
-        """The caller of a route that asks for a scope."""
+        """The caller of a route that requires a scope."""
         assert self.principal is not None
         return self.principal
 
@@ -126,7 +126,7 @@ class Call:
 
     @property
     def content(self) -> ContentAccess:
-        """Return the caller's access to job content."""
+        """Return which job content the caller may see."""
         settings = self.services.settings
         return content_access(
             self.principal,
@@ -155,7 +155,7 @@ class Call:
         return check(model, read_map(await self.body(max_bytes), raw_fields, limits=self.limits.scan))
 
     async def gone(self) -> None:
-        """Wait until nobody waits for the answer any more. Call this only after the body was read."""
+        """Wait until the client has disconnected. Call this only after the body was read."""
         while (await self._receive())["type"] != "http.disconnect":
             pass
 
@@ -168,8 +168,8 @@ class Call:
         return query
 
     def query_lists(self, *allowed: str) -> dict[str, list[str]]:
-        """Return query parameters that may be repeated, each with its values in order; the list is empty if the
-        parameter is absent. Raises InvalidError for an unknown parameter."""
+        """Return the values of query parameters that may be repeated, by name and in order. The list of an absent
+        parameter is empty. Raises InvalidError for an unknown parameter."""
         lists: dict[str, list[str]] = {name: [] for name in allowed}
         for name, value in self._query_pairs(allowed):
             lists[name].append(value)
@@ -194,7 +194,7 @@ class Call:
 
 
 def delivery_loop() -> InvalidError:
-    """Return the refusal of a delivery of this service to itself, which would start jobs without end."""
+    """Return the error for a delivery of this service to itself, which would start jobs without end."""
     return InvalidError(
         "this request delivers a job to a target whose URL is that of this service", code="delivery_loop"
     )
@@ -212,7 +212,8 @@ class Reply:
     headers: tuple[tuple[bytes, bytes], ...] = ()
     # Set if `value` is bytes to send unchanged.
     media_type: bytes | None = None
-    # Set for pages for people, and for answers that clients may cache: replaces the headers of all other answers.
+    # Replaces the headers that all other answers have. Set it for pages for people, and for answers that clients may
+    # cache.
     security_headers: Sequence[tuple[bytes, bytes]] | None = None
 
 
@@ -227,10 +228,10 @@ class StreamedAnswer:
 class Operation:
     """One method on one path: its handler, the scope that it needs, and its part of the OpenAPI document.
 
-    Without `access`, anybody may call it. `text` adds details to the summary. `responses` maps each status that is not
-    a problem to its model (None: no body). If `is_stream`, the answer is `text/event-stream`. If `push`, the operation
-    accepts new jobs, and is refused when too many such calls run. If `has_effect`, the operation changes something or
-    takes up room although its method is GET.
+    Without `access`, anybody may call it. `text` adds details to the summary. `responses` maps each status that is
+    not a problem to its model (None: no body). If `is_stream`, the answer is `text/event-stream`. If `push`, the
+    operation accepts new jobs, and is refused when too many such calls run. If `has_effect`, the operation changes
+    something or takes up space although its method is GET.
     """
 
     method: str
@@ -251,17 +252,17 @@ class Operation:
     # The body of `request` may be left out.
     has_optional_body: bool = False
     has_effect: bool = False
-    # The handler takes a body of any type as it comes, because its callers may be anything.
+    # The handler takes a body of any content type unchanged, because outside systems choose the type.
     takes_any_body: bool = False
     # Browsers get a page as the answer.
     has_page: bool = False
     # A call of this operation can undo a limit that is too low.
     undoes_limits: bool = False
-    # It exists for the installation alone, and not below the path of a namespace.
+    # It exists only for the installation, not below the path of a namespace.
     is_of_installation: bool = False
     # Without the path of a namespace, it changes what holds in all namespaces.
     changes_installation: bool = False
-    # This scope suffices, too.
+    # This scope also suffices.
     also: AccessScope | None = None
 
     @property
@@ -271,8 +272,8 @@ class Operation:
 
     @property
     def is_vital(self) -> bool:
-        """Return whether this operation is exempt from the limits on pushers. Otherwise, a limit that is too low would
-        end the leases of all workers, or could never be undone."""
+        """Return whether this operation is exempt from the limits on pushers. Without the exemption, a limit that is
+        too low could end the leases of all workers, or could never be undone."""
         return self.access is AccessScope.WORK or self.undoes_limits
 
 
@@ -285,7 +286,7 @@ class LimitsInForce:
 
 
 class _Served(NamedTuple):
-    """An operation, and what each of its calls uses."""
+    """An operation, with values that are computed once for all its calls."""
 
     operation: Operation
     limits: LiveValue[CallLimits]
@@ -335,7 +336,7 @@ class Endpoint:
         served = self._served.get(scope["method"])
         traffic = self._other_traffic if served is None else served.traffic
         calls = self._services.calls
-        # Counted here, because each call of a function would cost every request.
+        # Counted inline, because a function call here would slow down every request.
         calls.taken += 1
         calls.shared.taken += 1
         try:
@@ -350,12 +351,12 @@ class Endpoint:
                 await self._session(fields, operation) if b"cookie" in fields and person is None else None
             )
             principal = self._principal(scope, fields, host, operation, session=session, person=person)
-            # Operations without access control are allowed: a callback starts no new job, and an endpoint may return
-            # all fields that it got.
+            # Allow operations without access control: a callback starts no new job, and an outside system may return
+            # all header fields that it got.
             if FENCE in fields and operation.method != "GET" and operation.access is not None:
                 raise delivery_loop()
             if fields.get(STORE, self._store_id) != self._store_id:
-                raise OtherStoreError("the JQ-Store of the request names another store than this master's")
+                raise OtherStoreError("the header JQ-Store names a different store than that of this master")
             if operation.is_stream:
                 demand_events(fields)
             encoding = answer_encoding(
@@ -391,17 +392,18 @@ class Endpoint:
             calls.shared.taken -= 1
 
     def _refusal(self, served: _Served | None) -> Exception:
-        """Return why the call is not begun: there is no such operation, or too many others are under way."""
+        """Return the error of a call that is not started, because the operation does not exist or too many calls are
+        in progress."""
         if served is None:
             return HTTPException(HTTPStatus.METHOD_NOT_ALLOWED, headers={"Allow": self._allow})
         return OverloadedError(
-            "too many calls of this namespace are under way; nothing was done",
+            "too many calls of this namespace are in progress; nothing was done",
             retry_after_s=CALLS_RETRY_AFTER_S,
         )
 
     def _problem(self, exc: Exception, fields: Fields, request: RequestContext) -> Response:
         problem = problem_response(exc, negotiate(fields, strict=False))
-        # The answer is the same whether or not the namespace exists.
+        # Answer the same whether or not the namespace exists.
         if getattr(exc, "code", "") != UNKNOWN_NAMESPACE:
             problem.raw_headers += [(b"x-request-id", request.id.encode()), (STORE, self._store_id)]
         return problem
@@ -425,7 +427,7 @@ class Endpoint:
                 is_of_installation=operation.concerns_all,
             )
         except (UnauthorizedError, ForbiddenError, NotFoundError):
-            return False  # not found: the token opens this namespace no longer
+            return False  # not found: the token is no longer valid for this namespace
         return True
 
     def _principal(
@@ -438,7 +440,7 @@ class Endpoint:
         session: Session | None,
         person: Principal | None,
     ) -> Principal | None:
-        """Return the caller, who may use the operation. Return None for an unknown caller of a public operation."""
+        """Return the caller if it may use the operation, and None for an unknown caller of a public operation."""
         if operation.access is None:
             if operation.method != "GET":
                 self._policy.check_site(operation.method, fields)
@@ -461,8 +463,7 @@ class Endpoint:
     def _person(
         self, scope: Scope, fields: Fields, host: str | None, operation: Operation
     ) -> Principal | None:
-        """Return the person whom a proxy names. A person without a role may still show a token, and log in with
-        it."""
+        """Return the person whom a proxy names. A person without a role may still send a token, or log in with one."""
         assert self._policy.proxy_login is not None
         try:
             return self._policy.proxy_login.person(scope["headers"], fields, host)
@@ -481,7 +482,7 @@ class Endpoint:
         except JqmasterError:
             if operation.access is not None or operation.method != "GET":
                 raise
-            return None  # public routes answer even if the store is away
+            return None  # public routes answer even if the store is unreachable
 
     async def _send(self, reply: Reply, encoding: Encoding, send: Send) -> None:
         if reply.status in _WITHOUT_BODY:

@@ -14,10 +14,10 @@ logging.getLogger("sse_starlette.sse").setLevel(logging.INFO)
 
 
 class _EventStream(EventSourceResponse):
-    """A stream that does not watch for the end of the server.
+    """A stream that does not poll for the shutdown of the server.
 
-    For that, the library looks at uvicorn's signal handlers twice a second, in a task that nobody owns. Here, the
-    sources of the events end the streams.
+    The library would check uvicorn's signal handlers twice a second, in a task that nobody owns. Here, the sources of
+    the events end the streams.
     """
 
     async def _listen_for_exit_signal_with_grace(self) -> None:
@@ -25,8 +25,8 @@ class _EventStream(EventSourceResponse):
 
 
 async def streamed(events: AsyncGenerator[bytes], *, ping_s: int) -> StreamedAnswer:
-    """Return the answer that streams these events, and sends `alive` every `ping_s`. It awaits the first event, so
-    that a refusal comes before the answer begins."""
+    """Return the answer that streams these events and sends `alive` every `ping_s`. Wait for the first event before
+    returning, so that a refusal comes before the answer begins."""
     first = await anext(events)
     response = _EventStream(
         _joined(first, events),
@@ -44,5 +44,6 @@ async def _joined(first: bytes, rest: AsyncGenerator[bytes]) -> AsyncGenerator[b
         async for events in rest:
             yield events
     finally:
-        # A dropped iterator ends only when it is collected. Close it now to free its place in the feed at once.
+        # An iterator that is merely dropped ends only when it is garbage-collected. Close it now to free its place in
+        # the feed.
         await rest.aclose()

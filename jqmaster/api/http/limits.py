@@ -28,7 +28,7 @@ class RequestLimits:
 
 @dataclass(frozen=True, slots=True)
 class ServerLimits:
-    """Limits of a server. A change applies at once to all connections, including open ones."""
+    """Limits of a server. A change applies at once, also to open connections."""
 
     room: LiveValue[RoomLimits]
     request: LiveValue[RequestLimits]

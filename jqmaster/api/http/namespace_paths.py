@@ -1,4 +1,4 @@
-"""The paths below `/ns/NAME`: those of a namespace, which has the same paths as the default one."""
+"""Serve the paths below `/ns/NAME`. They are the same as the paths of the default namespace."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -31,8 +31,8 @@ Application = ASGIApp
 
 
 class NamespacePaths:
-    """ASGI application. Passes a request on to the namespace that its path names, without the prefix. `app_of` returns
-    the application of a namespace, or raises why it is not served."""
+    """ASGI application. Passes a request on to the namespace that its path names, without the prefix. `app_of`
+    returns the application of a namespace, or raises an error that says why it is not served."""
 
     def __init__(self, app_of: Callable[[str], Application], policy: AccessPolicy) -> None:
         self._app_of = app_of
@@ -88,9 +88,9 @@ class NamespacePaths:
 
 
 class RootPaths:
-    """ASGI application of a master that serves the default namespace like the others, because its store was away when
-    the master started. As long as that namespace is not served, `/healthz` and `/readyz` speak for the process:
-    `is_useful` returns whether it serves another one."""
+    """ASGI application of a master whose default namespace could not be served at the start because its store was
+    unreachable. As long as that namespace is not served, `/healthz` and `/readyz` describe the process. `is_useful`:
+    returns whether the process serves any other namespace."""
 
     def __init__(
         self,
@@ -128,12 +128,13 @@ class RootPaths:
 
 
 _DEFAULT_AWAY: Final = (
-    f"the namespace {DEFAULT} is not served: its store has been away since the master started"
+    f"the namespace {DEFAULT} is not served: its store has been unreachable since the master started"
 )
 
 
 def _shown(exc: JqmasterError, *, may_read: bool) -> JqmasterError:
-    """Return the error as the caller may see it. Only readers see reasons, which may name paths and addresses."""
+    """Return the error as the caller may see it. Only callers that may read see the reason, because it may name paths
+    and addresses."""
     if isinstance(exc, StoreUnavailableError) and not may_read:
         return StoreUnavailableError("the store of the namespace does not answer", retry_after_s=1.0)
     if isinstance(exc, NamespaceUnavailableError) and exc.reason and may_read:
@@ -156,7 +157,7 @@ def _not_ready(fault: str) -> dict[str, Any]:
 
 
 async def _lead_to_root(name: str, send: Send) -> None:
-    """Lead from `/ns/NAME` to `/ns/NAME/`, because the addresses in the web UI are relative."""
+    """Redirect from `/ns/NAME` to `/ns/NAME/`, because the addresses in the web UI are relative."""
     headers = [(b"location", f"./{name}/".encode()), (b"content-length", b"0"), *DATA_HEADERS]
     await send({"type": "http.response.start", "status": HTTPStatus.FOUND, "headers": headers})
     await send({"type": "http.response.body", "body": b""})

@@ -56,9 +56,9 @@ STATUS: Final[Mapping[type[JqmasterError], tuple[int, str]]] = {
     ForbiddenError: (403, "Not allowed"),
     NotFoundError: (404, "Not found"),
     NotAcceptableError: (406, "No acceptable encoding"),
-    ConflictError: (409, "Conflicts with the present state"),
+    ConflictError: (409, "Conflicts with the current state"),
     ChallengeOverError: (410, "Over"),
-    PreconditionFailedError: (412, "Not as it was expected to be"),
+    PreconditionFailedError: (412, "Precondition failed"),
     TooLargeError: (413, "Too large"),
     UnsupportedMediaTypeError: (415, "Unsupported type of body"),
     OtherStoreError: (421, "Another store"),
@@ -81,7 +81,8 @@ MAX_PROBLEM_BYTES: Final = 4096
 _TEXT_ERRORS: Final = frozenset({"string_type", "literal_error", "enum", "value_error"})
 BINARY_RULE: Final = "must be text, and is binary: encode it as MessagePack str, not bin"
 _MAX_ECHO: Final = 64
-# The tags of unions begin with this prefix. They are not part of the place of a field.
+# Pydantic adds tags of unions to the location of an error. They begin with this prefix, and are not part of the
+# location that clients see.
 UNNAMED: Final = "~"
 _MAX_DETAIL: Final = 300
 _MAX_RULE: Final = 200
@@ -127,11 +128,13 @@ def invalid_from(exc: ValidationError, prefix: tuple[str | int, ...] = ()) -> In
         if error["type"] in _TEXT_ERRORS and isinstance(error.get("input"), bytes):
             # The text itself is fine: tell the caller that its library writes every string as `bin`.
             rule = BINARY_RULE
-        if error["type"] == "union_tag_invalid":  # This is the only message that quotes the whole input.
+        if (
+            error["type"] == "union_tag_invalid"
+        ):  # Replace the message, because pydantic's own quotes the whole input.
             rule = f"must be one of {error['ctx']['expected_tags']}"
         elif error["type"] == "string_pattern_mismatch" and error["ctx"]["pattern"] == ID_PATTERN:
-            rule = "not the ID of a job or batch, which is a UUID in lower case"
-        elif error["type"] == "model_type":  # This is the only message that names the class.
+            rule = "must be the ID of a job or batch: a UUID in lower case"
+        elif error["type"] == "model_type":  # Replace the message, because pydantic's own names the class.
             rule = "must be a map (in JSON: an object)"
         named = (part for part in error["loc"] if not str(part).startswith(UNNAMED))
         errors.append(FieldError((*prefix, *named), rule))
@@ -139,8 +142,8 @@ def invalid_from(exc: ValidationError, prefix: tuple[str | int, ...] = ()) -> In
 
 
 def edge_problem(status: HTTPStatus, code: str) -> bytes:
-    """Return the problem for bytes that never became a request. It is MessagePack, because such bytes cannot choose an
-    encoding, and pushers and workers read only MessagePack."""
+    """Return the problem for bytes that are not a request. It is MessagePack, because such bytes cannot choose an
+    encoding, and some pushers and workers read only MessagePack."""
     return encode(_problem(status, status.phrase, "", code), Encoding.MSGPACK)
 
 
@@ -210,7 +213,7 @@ def _printable(text: str, limit: int) -> str:
 
 @functools.cache
 def refusal_answer(status: HTTPStatus, code: str, more: tuple[tuple[bytes, bytes], ...] = ()) -> bytes:
-    """Return the whole answer to a request that never reaches the application, with the fields `more` in its head."""
+    """Return the complete answer to a request that never reaches the application. `more`: further header fields."""
     body = edge_problem(status, code)
     retry_after = "retry-after: 1\r\n" if status == HTTPStatus.SERVICE_UNAVAILABLE else ""
     head = (

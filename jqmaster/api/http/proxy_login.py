@@ -15,7 +15,7 @@ from jqmaster.errors import ForbiddenError
 logger = logging.getLogger(__name__)
 
 SECRET_FIELD: Final = b"jq-proxy-secret"
-# The web UI sends it with each change. Only scripts of the master's own pages can send a header of this name.
+# The web UI sends this value with each change. Only scripts of the master's own pages can send a header of this name.
 CSRF_TOKEN: Final = "by-proxy"  # noqa: S105  no secret
 PREFIX: Final = "proxy:"
 MAX_NAME: Final = 128
@@ -26,8 +26,8 @@ _FORWARDED_FOR: Final = b"x-forwarded-for"
 @dataclass(frozen=True, slots=True)
 class ProxyLoginRules:
     """The headers of the login proxies, and the roles of people. `proxies`: the networks of the login proxies;
-    `between`: those of proxies that may stand between them and the master; `secret`: what the proxies send as proof
-    (empty: none)."""
+    `between`: the networks of proxies that may be between the login proxies and the master; `secret`: the proof that
+    the login proxies send (empty: none)."""
 
     user_header: str
     groups_header: str | None
@@ -73,13 +73,13 @@ class ProxyLogin:
     ) -> str | None:
         rules = self._rules
         if not rules.proxies.have_forwarded(client_host or "", fields.get(_FORWARDED_FOR), rules.between):
-            return "it did not come through a network of login_proxies"
+            return "the request did not come through a network of login_proxies"
         if rules.secret and not hmac.compare_digest(fields.get(SECRET_FIELD, b""), rules.secret.encode()):
-            return "it does not have the secret of the proxy"
-        # A proxy that adds its header instead of replacing it would leave the caller's own header beside it.
+            return "the request lacks the secret of the proxy"
+        # If a proxy adds its header without removing the caller's own, the request has both.
         names = [name for name, _ in headers if name in self._single]
         if len(names) != len(set(names)):
-            return "a header of the login is there twice"
+            return "a header of the login occurs twice"
         return None
 
     def _warn(self, fault: str, client_host: str | None) -> None:
@@ -96,8 +96,8 @@ class ProxyLogin:
 
 
 def check_proxy_csrf(fields: Fields, field: bytes) -> None:
-    """Refuse a change that a page of another site makes the browser send: the proxy passes it on like any other.
-    Raise ForbiddenError."""
+    """Refuse a change that a browser sends for a page of another site. The proxy does not detect such requests. Raise
+    ForbiddenError."""
     if fields.get(field) != CSRF_TOKEN.encode():
         raise ForbiddenError(f"X-CSRF-Token must be {CSRF_TOKEN!r}, as `GET /api/session` says", code="csrf")
 

@@ -4,7 +4,7 @@ from jqmaster.errors import FieldError, InvalidError
 
 
 def whole_number(query: dict[str, str], name: str, *, default: int, least: int, most: int) -> int:
-    """Return the query parameter `name` as an integer, or `default` where it is absent. Raises InvalidError."""
+    """Return the query parameter `name` as an integer, or `default` if it is absent. Raises InvalidError."""
     text = query.get(name)
     if text is None:
         return default

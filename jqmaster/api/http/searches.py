@@ -6,7 +6,7 @@ from jqmaster.api.http.endpoint import Call, Handler, Reply, StreamedAnswer
 
 
 def search(handler: Handler) -> Handler:
-    """Decorate a handler, so that each caller runs only a few of such calls at once."""
+    """Decorate a handler so that each caller can run only a few such calls at once."""
 
     @functools.wraps(handler)
     async def in_turn(call: Call) -> Reply | StreamedAnswer:

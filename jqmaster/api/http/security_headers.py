@@ -8,7 +8,7 @@ NO_STORE: Final = (b"cache-control", b"no-store")
 def security_headers(
     content_policy: str, *, referrer: bytes = b"no-referrer"
 ) -> tuple[tuple[bytes, bytes], ...]:
-    """Return the fields of an answer whose content may load what `content_policy` says."""
+    """Return the security headers of an answer. `content_policy`: its Content-Security-Policy."""
     return (
         (b"x-content-type-options", b"nosniff"),
         (b"content-security-policy", content_policy.encode()),

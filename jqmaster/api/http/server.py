@@ -1,6 +1,6 @@
 """The HTTP server of a master.
 
-One sweep over all connections, a few times a second, enforces every deadline; a request costs no timer.
+A few times a second, one sweep over all connections enforces every deadline, so a request needs no timer.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ class MasterServer:
         """`sockets`: bound sockets to serve instead of the settings' host and port. While `is_leaving`, each answer
         ends its connection.
 
-        One of several processes shares its port with the others, and also listens on a port of its own.
+        A process that shares its port with others also listens on a port of its own.
         """
         self._app = app
         self._settings = settings
@@ -112,8 +112,8 @@ class MasterServer:
         if self._sockets:
             self._servers = [await listen(sock=sock) for sock in self._sockets]
         elif settings.processes > 1:
-            # Each process has its own listener: the kernel spreads connections over them, and stops at once to use a
-            # dead one.
+            # Each process has its own listener. The kernel spreads connections over the listeners, and stops using a
+            # dead one at once.
             self._own = await listen(host=settings.host, port=0)
             shared = await listen(host=settings.host, port=settings.port, reuse_port=True)
             self._servers = [shared, self._own]
@@ -123,7 +123,7 @@ class MasterServer:
         self._sweep()
 
     async def stop(self) -> None:
-        """Accept nothing more, give requests a grace time to end, then answer the rest with 503 and close."""
+        """Stop accepting connections, give running requests a grace time, answer the rest with 503, and close."""
         self._stopping = True
         for server in self._servers:
             server.close()
@@ -172,7 +172,7 @@ class MasterServer:
                 OverloadedError("the master is stopping"),
                 negotiate(join_fields(scope["headers"]), strict=False),
             )
-            with contextlib.suppress(RuntimeError):  # the answer had begun
+            with contextlib.suppress(RuntimeError):  # the answer had already begun
                 await response(scope, receive, send)
 
 

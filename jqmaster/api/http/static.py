@@ -40,7 +40,7 @@ _POLICY: Final = (
     "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
 _VARY: Final = (b"vary", b"accept-encoding")
-# Browsers ask again each time, and usually get 304. So no page mixes old and new modules after an upgrade of the
+# Browsers revalidate each time, and usually get 304. So no page mixes old and new modules after an upgrade of the
 # master.
 _ASKED_AGAIN: Final = (b"cache-control", b"no-cache")
 # The address identifies the content, so the content never changes.
@@ -49,9 +49,9 @@ HEADERS: Final = (*security_headers(_POLICY % ""), _VARY, _ASKED_AGAIN)
 _INLINE: Final = re.compile(rb"<script>(.*?)</script>", re.DOTALL)
 _VERSION_LENGTH: Final = 16
 _ALLOW: Final = "GET, HEAD"
-# Do not compress smaller files, because that would save no packet.
+# Smaller files are not compressed, because compression would not save a packet.
 _MIN_GZIP_BYTES: Final = 1024
-# The pages of each room, by their names.
+# Paths of the modules that contain pages. The group is the name of the page.
 _PAGE: Final = re.compile(r"/\w+/pages(/\w+)\.js")
 
 
@@ -65,14 +65,14 @@ class _FileBody:
     etag: bytes
     data: bytes
     headers: list[tuple[bytes, bytes]]
-    # Digest of the content before gzip. Addresses whose content never changes have it as their query.
+    # Digest of the content before gzip. Addresses with immutable content contain it as their query.
     version: bytes
 
 
 class Site:
-    """ASGI application that serves a fixed table of files, read once. Every other path goes to `otherwise`.
+    """ASGI application that serves a fixed table of files, read once. Requests for any other path go to `otherwise`.
 
-    Only whole paths of the table match, so no path can lead out of it.
+    Only paths in the table match, so no path can reach other files.
     """
 
     def __init__(self, otherwise: ASGIApp, root: Traversable | None = None) -> None:
@@ -84,8 +84,8 @@ class Site:
         if f"/{INDEX}" in self._files:
             self._files["/"] = self._files[f"/{INDEX}"]
         self._pages = {page[1] for path in self._files if (page := _PAGE.fullmatch(path))}
-        # Keyed by path and by whether it is compressed. Each body is made on first use: making all of them takes
-        # longer than the rest of the start.
+        # Keyed by the path and by whether the body is compressed. Each body is built on first use, because building
+        # all of them takes longer than the rest of the start.
         self._bodies: dict[tuple[str, bool], _FileBody] = {}
 
     @property
@@ -127,8 +127,8 @@ class Site:
         return self._bodies[key]
 
     def _page(self, scope: Scope) -> bytes | None:
-        """Return the UI's address of a page that a browser requests by path: `/jobs?state=failed` is
-        `/#/jobs?state=failed`. It is relative, because a proxy may serve the UI below a path."""
+        """Return the UI address of a page that a browser requests by path: `/#/jobs?state=failed` for
+        `/jobs?state=failed`. It is relative, because a proxy may serve the UI below a path."""
         path: str = scope["path"]
         if scope["method"] not in ("GET", "HEAD") or path not in self._pages:
             return None
@@ -145,7 +145,7 @@ def _packaged() -> dict[str, bytes]:
 
 
 def _site_files(root: Traversable) -> dict[str, bytes]:
-    """Return the files below `root` by path. The index is the bundle's, if the bundle is up to date."""
+    """Return the files below `root` by path. If the bundle is up to date, its index replaces that of the sources."""
     found = dict(_read(root))
     if is_bundle_current(found):
         found[f"/{INDEX}"] = found[f"{BUNDLE}{INDEX}"]
@@ -163,7 +163,7 @@ def _read(folder: Traversable, prefix: str = "") -> Iterator[tuple[str, bytes]]:
 
 
 def is_bundle_current(found: Mapping[str, bytes]) -> bool:
-    """Return whether the bundle was made from the sources beside it. If not, browsers get the modules. `found`: files
+    """Return whether the bundle was built from the current sources. If not, browsers get the modules. `found`: files
     by path."""
     return found.get(SOURCES, b"").decode().strip() == sources_digest(found)
 
@@ -192,10 +192,10 @@ def _packed_body(file: _File) -> _FileBody:
 
 
 def _body(kind: bytes, data: bytes, content: bytes, *more: tuple[bytes, bytes]) -> _FileBody:
-    # Caches require that each form has its own tag.
+    # Caches require a separate tag for each form.
     etag = b'"%s"' % hashlib.sha256(data).hexdigest()[:32].encode()
     length = str(len(data)).encode()
-    # The policy allows a script inside the page only by the hash of its text.
+    # The policy allows an inline script only by the hash of its text.
     inline = _INLINE.findall(content) if kind.startswith(b"text/html") else []
     hashes = "".join(f" 'sha256-{base64.b64encode(hashlib.sha256(one).digest()).decode()}'" for one in inline)
     headers = [

@@ -55,7 +55,7 @@ async def list_entries(call: Call) -> Reply:
 
 
 def _audit_view(entry: AuditEntry, access: ContentAccess) -> dict[str, Any]:
-    """`AuditEntryView`."""
+    """Return an `AuditEntryView`."""
     return {
         "id": entry.id,
         "log": entry.log,

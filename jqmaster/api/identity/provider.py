@@ -40,8 +40,8 @@ async def finish(call: Call) -> Reply:
 
 
 async def _end_own(call: Call, led_to: LedTo, secret: str) -> tuple[tuple[bytes, bytes], ...]:
-    """End the session that a token of the namespace opened in this browser, so that the login with `secret` counts
-    there. Return the header that removes its cookie."""
+    """End the session that a token of the namespace opened in this browser, so that the login with `secret` takes
+    effect in the namespace. Return the header that removes the ended session's cookie."""
     if not led_to.own_session:
         return ()
     namespaces = call.services.namespaces
@@ -63,7 +63,7 @@ def _logins(call: Call) -> ProviderLogins:
 
 
 def _returned(query: bytes) -> Returned:
-    """Return the provider's answer. It may contain unknown parameters."""
+    """Return the parameters of the provider's answer. Unknown parameters are allowed."""
     try:
         found = parse_qs(query.decode("ascii"), max_num_fields=32)
     except ValueError:
@@ -79,8 +79,8 @@ def _returned(query: bytes) -> Returned:
 def _to_login_page(
     logins: ProviderLogins, place: str, exc: JqmasterError, *headers: tuple[bytes, bytes]
 ) -> Reply:
-    """Show the person what is wrong, on the login page of the namespace where the login was begun. The log and the
-    access log have the details, for operators."""
+    """Redirect to the login page of the namespace where the login began, which shows the person the error. For
+    operators, the log and the access log have the details."""
     return _redirect(f"{logins.policy.home_url}{place}#/login?problem={exc.code}", *headers)
 
 

@@ -8,10 +8,11 @@ from jqmaster.domain.identity.access import Scope
 
 _STORE: Final = (503,)
 _LOGIN_TEXT: Final = (
-    "Sets a cookie that holds the session. Requests that change something with this cookie must send the answer's "
-    "`csrf_token` in the header X-CSRF-Token. After too many failed logins the answer is 429. Below the path of a "
-    "namespace, a token that belongs to this namespace opens a session there and nowhere else. It comes before a "
-    "session of the installation, and ends with a login by another token or user."
+    "Sets a cookie that holds the session. Requests that change something with this cookie must send the "
+    "answer's `csrf_token` in the header X-CSRF-Token. After too many failed logins the answer is 429. Below "
+    "the path of a namespace, a token that belongs to this namespace opens a session there and nowhere else. "
+    "It takes precedence over a session of the installation, and ends when the browser logs in with another "
+    "token or as a user."
 )
 _CREATE_TEXT: Final = "This answer is the only one that contains the token. Only its SHA-256 is kept."
 _ROTATE_TEXT: Final = "Returns a new token with the same rights. The old token stays valid for `overlap_s`."
@@ -19,21 +20,19 @@ _REVOKE_TEXT: Final = (
     "Takes effect within 5 s on all masters. Sessions that were opened with the token end at once."
 )
 _CHANGE_TEXT: Final = (
-    "For users in a session. Ends the user's other logins. A wrong old password gets 403 `wrong_password` and "
-    "counts as a failed login."
+    "Only for a user who is logged in. Ends the user's other logins. A wrong old password gets 403 "
+    "`wrong_password` and counts as a failed login."
 )
 _LOGOUT_TEXT: Final = "200: the login provider has a session of its own, which ends at `logout_url`."
 _BEGIN_TEXT: Final = (
-    "For browsers, as a page. Redirects to the OpenID Connect provider of the settings (authorization code flow with "
-    "PKCE). 404 if there is none."
+    "For browsers, as a page. Redirects to the OpenID Connect provider of the settings (authorization code "
+    "flow with PKCE). The answer is 404 if no provider is configured."
 )
 _FINISH_TEXT: Final = (
     "The redirect URI for the provider. Sets the cookie of a session and redirects to the web UI. A login that fails "
     "leads to the login page, with the code of the problem as `problem`."
 )
-_OWN_TEXT: Final = (
-    "Only callers that logged in have logins. With a bearer token the answer is 409 `no_session`."
-)
+_OWN_TEXT: Final = "For callers that are logged in. With a bearer token, the answer is 409 `no_session`."
 _USER_TEXT: Final = "Any change ends the user's sessions."
 
 OPERATIONS: Final = [
@@ -43,11 +42,11 @@ OPERATIONS: Final = [
               {201: schemas.SessionView}, schemas.LoginRequest, problems=(401, 403, 429, *_STORE), text=_LOGIN_TEXT),
     Operation("DELETE", "/api/session", sessions.logout, None, "Log out", "identity",
               {200: schemas.LogoutView, 204: None}, problems=(403, *_STORE), text=_LOGOUT_TEXT),
-    Operation("GET", "/api/login/oidc", provider.begin, None, "Log in by the provider", "identity", {302: None},
-              query={"page": {"schema": {"type": "string"}, "description": "Page of the web UI to show after it, such "
-                              "as `#/jobs`."}},
+    Operation("GET", "/api/login/oidc", provider.begin, None, "Log in with the provider", "identity", {302: None},
+              query={"page": {"schema": {"type": "string"}, "description": ("Page of the web UI to show after "
+                                                                           "the login, such as `#/jobs`.")}},
               problems=(404, *_STORE), text=_BEGIN_TEXT),
-    Operation("GET", "/api/login/oidc/callback", provider.finish, None, "Return from the provider", "identity",
+    Operation("GET", "/api/login/oidc/callback", provider.finish, None, "Finish a login with the provider", "identity",
               {302: None}, problems=(404, *_STORE), text=_FINISH_TEXT),
     Operation("POST", "/api/session/password", sessions.change_password, Scope.READ, "Change my password", "identity",
               {204: None}, schemas.OwnPasswordRequest, problems=(404, 409, 429, *_STORE), text=_CHANGE_TEXT),

@@ -25,7 +25,7 @@ Password = Annotated[
     ),
 ]
 Label = Annotated[
-    str, Field(min_length=1, max_length=100, description="Text for people that says what uses the token.")
+    str, Field(min_length=1, max_length=100, description="Text for people that says where the token is used.")
 ]
 ScopeName = Literal["push", "work", "read", "operate", "admin"]
 RoleName = Literal["viewer", "operator", "admin"]
@@ -64,9 +64,12 @@ class SessionView(Answer):
         "of the master names the caller."
     )
     csrf_token: str | None = Field(
-        description="Send it as X-CSRF-Token with every change that the session, or the caller of a proxy, makes."
+        description=(
+            "Send it as X-CSRF-Token with every change in a session, and with every change of "
+            "a caller whom a proxy names."
+        )
     )
-    expires_at: Timestamp | None = Field(description="Latest end of the session.")
+    expires_at: Timestamp | None = Field(description="Time at which the session ends at the latest.")
     login_by_user: bool = Field(description="True: users exist. Otherwise, only tokens can log in.")
     login_provider: str | None = Field(
         description="Name of the OpenID Connect provider at `GET /api/login/oidc`. Null: none is configured."
@@ -79,8 +82,10 @@ class SessionView(Answer):
         "caller."
     )
     namespaces: list[str] | None = Field(
-        description="Without the prefix of a namespace: those in which the caller has other scopes than here. Null: it "
-        "has the same everywhere."
+        description=(
+            "Below the path without a namespace: the namespaces in which the caller has other scopes "
+            "than here. Null: the caller has the same scopes everywhere."
+        )
     )
     has_namespaces: bool = Field(
         description="Whether the installation has a namespace besides `default`. False if the caller is not known."
@@ -167,7 +172,7 @@ class TokenRequest(Request):
 
 
 class RotateRequest(Request):
-    """Time for which the old token stays valid."""
+    """A rotation, with the time for which the old token stays valid."""
 
     overlap_s: Annotated[Seconds, Field(ge=0, le=MAX_OVERLAP_S)] = Field(86_400)
 
@@ -187,7 +192,7 @@ class TokenView(Answer):
     expires_at: Timestamp | None
     last_used_at: Timestamp | None = Field(description="Updated once per minute.")
     is_replaced: bool = Field(
-        description="Whether a rotation has replaced it. It stays valid until `expires_at`."
+        description="Whether a rotation has replaced this token. It stays valid until `expires_at`."
     )
 
 
@@ -211,7 +216,7 @@ class UserRequest(Request):
     role: UserRole
     namespaces: NamespaceRoles | None = Field(
         None,
-        description="Further roles by namespace. The highest one counts there.",
+        description="Further roles by namespace. In each namespace, the user's highest role counts.",
         examples=[{"shop": "operator"}],
     )
 

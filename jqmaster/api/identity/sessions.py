@@ -21,7 +21,7 @@ async def get(call: Call) -> Reply:
     if call.session is None and b"cookie" in call.fields:
         await call.policy.session(
             call.fields
-        )  # report that the store is away, not that the session has ended
+        )  # report that the store is unreachable, not that the session has ended
     return Reply(200, _view(call, call.principal, call.session))
 
 
@@ -34,8 +34,8 @@ async def login(call: Call) -> Reply:
         return await _log_in_here(call, identity.own, request.token)
     own_session = call.session if call.session and call.session.is_of_namespace else None
     if own_session is not None:
-        # The session of the installation that the browser had beside it is replaced, unless somebody else may have
-        # planted its cookie.
+        # Replace the session of the installation that the browser also has, unless somebody else may have planted its
+        # cookie.
         kept = cookie.candidates(call.fields)
         replaces = kept[0] if len(kept) == 1 else None
     if request.token is not None:
@@ -53,7 +53,7 @@ async def login(call: Call) -> Reply:
     if session is None:
         raise UnauthorizedError("the token has just been revoked", code="login_failed")
     if own_session is not None:
-        # This login is meant to count, and not the one by a token of the namespace.
+        # End the session of a token of the namespace, because it would take precedence over this login.
         cookies = (*cookies, *await _end_own(call, own_session))
     max_age_s = int(call.services.settings.session_life_s)
     return Reply(
@@ -64,7 +64,7 @@ async def login(call: Call) -> Reply:
 
 
 async def _log_in_here(call: Call, own: OwnLogins, token: str) -> Reply:
-    """Log in by a token of the namespace. The session opens this namespace alone."""
+    """Log in with a token of the namespace. The session is valid only in this namespace."""
     cookie = call.policy.own_cookie
     assert cookie is not None, "a namespace with tokens of its own has a cookie of its own"
     present = call.session if call.session and call.session.is_of_namespace else None
@@ -143,7 +143,7 @@ async def change_password(call: Call) -> Reply:
 
 def _logged_in(call: Call) -> Session:
     if call.session is None:
-        raise ConflictError("only callers that logged in have sessions", code="no_session")
+        raise ConflictError("only callers that are logged in have sessions", code="no_session")
     return call.session
 
 

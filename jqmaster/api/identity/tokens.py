@@ -25,7 +25,7 @@ async def list_tokens(call: Call) -> Reply:
 async def create(call: Call) -> Reply:
     request = await call.read(TokenRequest)
     if call.services.prefix and request.namespaces is not None:
-        rule = "must be left out: a token of a namespace opens that one alone"
+        rule = "must be left out: a token of a namespace is valid only in that namespace"
         raise InvalidError(f"namespaces {rule}", errors=[FieldError(("namespaces",), rule)])
     text, token = await call.services.identity.tokens.create(
         label=request.label,

@@ -1,1 +1,1 @@
-"""Jobs over HTTP: enqueue, read, cancel, retry, act on many, and why one waits."""
+"""Jobs over HTTP: enqueue, read, cancel and retry them, act on many, and explain why one waits."""

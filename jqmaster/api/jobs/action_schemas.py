@@ -51,7 +51,7 @@ class JobFilterRequest(Request):
     text: FilterText | None = Field(None, description="Jobs whose last error message contains this text.")
     failure_group: str | None = Field(None, pattern=GROUP_PATTERN)
     matcher: MatcherDocument | None = Field(
-        None, description="Jobs that this matcher selects, such as by a value of their argument."
+        None, description="Jobs that this matcher selects, for example by a value in their argument."
     )
     min_attempt: int | None = Field(
         None, ge=1, le=2**31, description="Jobs with at least this many attempts."
@@ -125,9 +125,11 @@ class JobActionRequest(Request):
         None,
         ge=0,
         le=1_000_000_000,
-        description="Change no more jobs than this, whatever happens meanwhile: give the `count` of a dry run that "
-        "somebody has confirmed. If more jobs match when the action begins, it is refused (409 `more_than_at_most`). "
-        "If more match later, it stops.",
+        description=(
+            "Maximum number of jobs to change: give the `count` of a dry run that somebody has "
+            "confirmed. If more jobs match when the action begins, it is refused (409 "
+            "`more_than_at_most`). If more jobs match later, the action stops."
+        ),
         json_schema_extra=SINCE,
     )
 
@@ -196,7 +198,8 @@ class JobActionView(Answer):
     rate_per_s: float | None
     stop_at_failure_share: float | None
     at_most: int | None = Field(
-        description="The most jobs that the action may change. Null: any number.", json_schema_extra=SINCE
+        description="Maximum number of jobs that the action may change. Null: any number.",
+        json_schema_extra=SINCE,
     )
     state: ActionState = Field(
         description="stopped: too many of the retried jobs failed again, or more jobs match than at_most; `message` "

@@ -13,15 +13,19 @@ class FlowJob(Answer):
     id: JobId
     name: str | None = Field(description="Null: the job is gone.")
     label: str | None = Field(
-        description="Value that distinguishes the job from the others of its name, such as `width=160`: its key of "
-        "uniqueness, the values of its argument that differ, or its tags. Null: nothing does, or the caller may not "
-        "see it."
+        description=(
+            "Text that distinguishes the job from others of its name, such as `width=160`: its "
+            "uniqueness key, the values in its argument that differ, or its tags. Null: nothing "
+            "distinguishes it, or the caller may not see the value."
+        )
     )
     state: JobState | None = Field(description="Null: the job is gone.")
     cause: str | None = Field(description="The reason why the job ended, if it did not succeed.")
     error: str | None = Field(
-        description="The last error of a job that failed, cut, of the first 100 such jobs. Null: there is none, or "
-        "the caller may not see it."
+        description=(
+            "Shortened last error of a failed job. Null: there is no error, the caller may not see "
+            "it, or the job is not among the first 100 failed ones."
+        )
     )
     batch: JobId | None = Field(description="The batch of which the job is a member.")
     after: list[JobId] = Field(
@@ -30,7 +34,7 @@ class FlowJob(Answer):
     when: AfterWhen | None = Field(description="Null if the job has no predecessors.")
     attempt: Count = Field(description="Number of attempts that have begun.")
     created_at: Timestamp | None = Field(description="Null: the job is gone.")
-    started_at: Timestamp | None = Field(description="The start of the last attempt.")
+    started_at: Timestamp | None = Field(description="Time at which the last attempt started.")
     finished_at: Timestamp | None
     more_before: Count = Field(description="Number of predecessors that are not in this answer.")
     more_behind: Count = Field(
@@ -46,10 +50,16 @@ class FlowView(Answer):
     )
     is_complete: bool = Field(description="False: the flow has more jobs, or links, than are shown.")
     failures: list[JobId] = Field(
-        description="Jobs at which the flow broke, in the order of their ends: those that failed, or that others "
-        "need and that did not succeed. Jobs that were skipped because of another one are left out."
+        description=(
+            "Jobs at which the flow broke, in the order in which they ended: failed jobs, and jobs "
+            "that did not succeed although others need their success. Jobs that were skipped because "
+            "of another job are left out."
+        )
     )
     critical_path: list[JobId] = Field(
-        description="The chain of jobs that determines when the flow ends, the first job first: those that took the "
-        "time, then the longest chain that still waits for them. Empty if no job has started."
+        description=(
+            "The chain of jobs that determines when the flow ends, in the order of execution: the "
+            "started jobs that took the longest, then the longest chain of jobs that still wait for "
+            "them. Empty if no job has started."
+        )
     )

@@ -49,7 +49,7 @@ async def _answer(call: Call, flow: FlowGraph) -> Reply:
 
 
 def _job_view(one: FlowNode, texts: FlowTexts) -> dict[str, Any]:
-    """`FlowNode`."""
+    """Return a `FlowJob`, as a map."""
     job = one.job
     return {
         "id": one.id,

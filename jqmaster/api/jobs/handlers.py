@@ -35,11 +35,12 @@ from jqmaster.store.jobs.operator_actions import Changes
 
 ARGUMENT: Final = frozenset({"argument"})
 MAX_WAIT_S: Final = 60.0
-# Retry-After for callers that found no free waiting place. Their connection is not kept open meanwhile.
+# Retry-After for callers that found no free waiting place. They are answered at once and do not keep a connection
+# open.
 COME_AGAIN: Final = ((b"retry-after", b"1"), (b"connection", b"close"))
 _NUMBER: Final = re.compile(r"\d{1,20}(\.\d{0,20})?([eE][+-]?\d{1,3})?", re.ASCII)
-# A bulk is checked completely before any of it is stored. After this many errors, the rest of the list tells nothing
-# new.
+# A bulk is checked completely before any job of it is stored. Checking stops after this many errors, because further
+# ones tell the caller nothing new.
 MAX_BULK_ERRORS: Final = 50
 # Maximum number of names that an answer lists as unserved.
 MAX_UNSERVED: Final = 10
@@ -63,7 +64,7 @@ async def enqueue(call: Call) -> Reply:
     if spec is None:
         request = check(JobRequest, read_map(body, ARGUMENT, limits=call.limits.scan))
         spec = request.to_spec(request.id or new_id())
-    # Check this first, because later checks tell the caller something about jobs of this name.
+    # Check this first, because later checks reveal something about jobs of this name.
     if (principal := call.principal) is not None and principal.allows_name is not None:
         call.services.reach.check_names(principal, (spec,))
     live = call.services.live.current
@@ -125,7 +126,7 @@ def check_callbacks(call: Call, spec: BatchSpec, loc: tuple[str | int, ...] = ()
 
 async def get(call: Call) -> Reply:
     detail = await call.services.jobs.view(call.path["job_id"])
-    # A caller that may only push can cancel a job, and then sees only its state.
+    # A caller that may only push can cancel a job, but sees only its state.
     has_course = call.may(Scope.READ)
     is_matched = has_course and detail.job.state not in FINISHED
     matching = await call.services.constraints.matching(detail.job) if is_matched else []
@@ -179,8 +180,8 @@ async def _retry_request(call: Call) -> RetryJobRequest:
 async def result(call: Call) -> Reply:
     asked_s = wait_of(call.query("wait"))
     job_id = call.path["job_id"]
-    # A null body names no job, so the ID goes into the head. Text that is not an ID may hold anything, and must not
-    # get there.
+    # A null body does not name the job, so put the ID into a header. Text that is not an ID may hold anything, and
+    # must not get into a header.
     named = ((_JOB_ID_FIELD, job_id.encode()),) if id_match(job_id) else ()
     principal = call.principal
     is_bound = principal is not None and principal.allows_name is not None
@@ -231,7 +232,7 @@ async def cancel(call: Call) -> Reply:
 
 
 def acting(act: Callable[[JobActions, str], Awaitable[None]], audit_action: str) -> Handler:
-    """Return the handler of an operator's action on one job. Generated clients take its name from `act`."""
+    """Return the handler of an operator's action on one job. Generated clients name the operation after `act`."""
 
     async def handler(call: Call) -> Reply:
         await act(call.services.job_actions, call.path["job_id"])
@@ -300,7 +301,8 @@ def _spec_of(fields: dict[str, Any], index: int) -> JobSpec:
 
 
 def check_argument(call: Call, spec: JobSpec, loc: tuple[str | int, ...] = ()) -> None:
-    """Raise TooLargeError, or InvalidError for the quota of the namespace, that names the field below `loc`."""
+    """Raise TooLargeError if the argument is too large, or InvalidError if it exceeds the quota of the namespace. The
+    error names the field below `loc`."""
     limit = min(call.services.live.current.max_argument_bytes, call.services.quotas.argument_bytes.current)
     if len(spec.argument) > limit:
         raise _argument_too_large(call, len(spec.argument), loc)
@@ -346,7 +348,7 @@ async def _contract_fields(call: Call, specs: Sequence[JobSpec], *, is_bulk: boo
 
 
 def _durability(call: Call) -> Durability:
-    """Return the durability that this push asks for, or else the configured one. Raises InvalidError."""
+    """Return the durability that this push requests, or else the configured one. Raises InvalidError."""
     asked = call.fields.get(b"jq-durability")
     if asked is None:
         return call.services.live.current.durability

@@ -1,4 +1,4 @@
-"""Lists of jobs over HTTP, and how many jobs a filter selects."""
+"""Lists of jobs over HTTP, and counts of the jobs that a filter selects."""
 
 import json
 import re
@@ -93,7 +93,8 @@ def _included(query: dict[str, str]) -> set[ExcerptPart]:
 
 
 def job_filter(call: Call, query: dict[str, str]) -> JobFilter:
-    """Raises InvalidError, and ForbiddenError for a filter by what the caller may not see."""
+    """Return the filter of the query. Raises InvalidError, and ForbiddenError for a filter by content that the caller
+    may not see."""
     wanted = _filter_of(query)
     if wanted.text is not None:
         call.content.check_error_text(("query", "text"))
@@ -105,7 +106,7 @@ def job_filter(call: Call, query: dict[str, str]) -> JobFilter:
 
 
 def _filter_of(query: dict[str, str]) -> JobFilter:
-    """Raises InvalidError."""
+    """Return the filter of these values. Raises InvalidError."""
     state, cause, group = query.get("state"), query.get("cause"), query.get("failure_group")
     batch = query.get("batch")
     if state is not None and state not in set(JobState):

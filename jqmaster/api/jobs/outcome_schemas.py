@@ -48,7 +48,8 @@ def _used_units(value: object) -> object:
     for unit, number in value.items():
         if not (isinstance(unit, str) and re.fullmatch(UNIT_PATTERN, unit)):
             raise ValueError(
-                f"{str(unit)[:64]!r} is not a unit: 1 to 32 of A-Z a-z 0-9 _ . - that begin with a letter"
+                f"{str(unit)[:64]!r} is not a unit: it must have 1 to 32 characters of A-Z a-z 0-9 _ . "
+                "- and begin with a letter"
             )
         if thousandths(number) is None or number > MAX_UNITS:
             raise ValueError(f"{unit} must be a number from 0 to {MAX_UNITS}")
@@ -60,9 +61,11 @@ Used = Annotated[
     BeforeValidator(_used_units),
     Field(
         max_length=MAX_USED_UNITS,
-        description="Amounts that the attempt has used, by unit, as in the `weight` of constraints. At each of the "
-        "job's constraints with that unit, the amount replaces the estimate in the window of the rate. More than three "
-        "decimals are rounded up. Other units are ignored.",
+        description=(
+            "Amounts that the attempt has used, by unit, as in the `weight` of constraints. For each "
+            "of the job's constraints that counts this unit, the amount replaces the estimate in the "
+            "window of the rate. More than three decimals are rounded up. Other units are ignored."
+        ),
     ),
 ]
 
@@ -76,9 +79,12 @@ class UsingEnding(Ending):
         ge=0,
         le=2**53,
         json_schema_extra=SINCE,
-        description="Store time by which the system that a constraint protects had counted the attempt's last call. "
-        "The start stays in the window of each rate of the job for a whole period from then on. If omitted, it stays "
-        "for a period from its claim on, although the call may have reached that system later.",
+        description=(
+            "Time (of the store) by which the system that a constraint protects had counted the "
+            "attempt's last call. The start then counts in each rate of the job for a full period "
+            "after this time. If omitted, it counts for a period after the claim, although the call "
+            "may have reached that system later."
+        ),
     )
 
     def used_units(self) -> UsedUnits | None:
@@ -158,7 +164,8 @@ class HoldRequest(Request):
 
 
 class NotReadyRequest(Request):
-    """The job is deferred because its work cannot begin yet. Its waits grow from `retry_after` to `max_wait_s`."""
+    """The job is deferred because its work cannot begin yet. Each wait is longer than the previous one, from
+    `retry_after` up to `max_wait_s`."""
 
     max_wait_s: Seconds = Field(ge=0, le=7 * DAY_S, description="Longest wait in seconds.")
     for_s: Seconds | None = Field(
@@ -171,14 +178,16 @@ class NotReadyRequest(Request):
 
 
 class DeferredItem(UsingEnding):
-    """The handler asks to run later. This does not count as a retry."""
+    """The handler defers the job to a later time. This does not count as a retry."""
 
     type: Literal["deferred"]
     retry_after: Seconds = Field(
         ge=0,
         le=7 * DAY_S,
-        description="Wait before the next attempt, in seconds. A job that keeps coming back waits up to 1 s even "
-        "if this is less.",
+        description=(
+            "Wait before the next attempt, in seconds. A job that is deferred again and again waits "
+            "up to 1 s even if this value is less."
+        ),
     )
     hold: HoldRequest | None = Field(
         None,

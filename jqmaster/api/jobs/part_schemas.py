@@ -48,7 +48,7 @@ class PartView(Answer):
 
 
 class PartsPage(Answer):
-    """Partial results after a position. All of them belong to the current attempt."""
+    """Partial results of the current attempt that follow a position."""
 
     state: JobState
     attempt: int = Field(
@@ -56,4 +56,4 @@ class PartsPage(Answer):
     )
     parts: list[PartView]
     next: str = Field(description="Value of `after` for the next call.")
-    is_last: bool = Field(description="True: the job is over, and these were its last parts.")
+    is_last: bool = Field(description="True: the job is over, and these were its last partial results.")

@@ -29,14 +29,14 @@ from jqmaster.service.jobs.parts import MIN_PAUSE_S
 from jqmaster.service.jobs.reader import unknown_job
 
 VALUES: Final = frozenset({"parts"})
-# The same as in the stream of dashboards: see `live.PING_S`.
+# Seconds between `alive` messages; the same as in the stream of dashboards: see `live.PING_S`.
 PING_S: Final = 15
 RETRY_MS: Final = 2_000
 # How often a stream checks whether it must end, because its caller is no longer admitted or the master stops.
 CHECK_EVERY_S: Final = 3.0
-# ID of the last event. A browser that reconnects with it is told that nothing follows.
+# ID of the last event. A browser that reconnects with this ID learns that nothing follows.
 END: Final = "end"
-# Log lines of one step of a stream.
+# Maximum number of log lines that a stream reads at once.
 MAX_LINES: Final = 1_000
 LATE_PAUSE_S: Final = 0.5
 _SPLITTER: Final = msgspec.msgpack.Decoder(list[msgspec.Raw])
@@ -94,15 +94,15 @@ async def stream(call: Call) -> Reply | StreamedAnswer:
 
 @dataclass(slots=True)
 class _StreamPosition:
-    """The position of a client: the parts that it has, and the number of its last log line."""
+    """The position of a client: the last partial result and the last log line that it has received."""
 
     parts: PartPosition
     line: int
 
     @classmethod
     def of(cls, text: str) -> Self:
-        """Return the position that an event ID names. The ID is the position of the parts, followed by `.` and a line
-        number if lines were read, too."""
+        """Return the position in an event ID: the position of the partial results, followed by `.` and a line number
+        if lines were also read."""
         parts, _, line = text.partition(".")
         if line and not (line.isascii() and line.isdigit() and len(line) < 16):
             parts = ""
@@ -147,8 +147,8 @@ async def _events(call: Call, position: _StreamPosition, lines: LogFilter | None
 async def _news(
     services: Services, job_id: str, position: _StreamPosition, lines: LogFilter | None
 ) -> tuple[PartPage, LinesPage | None]:
-    """Return the parts and log lines after a position as soon as there are any, or as soon as the job is over. Return
-    after CHECK_EVERY_S at the latest."""
+    """Return the partial results and log lines after a position as soon as there are any, or as soon as the job is
+    over. Return after CHECK_EVERY_S at the latest."""
     if lines is None:
         return await services.job_parts.page(job_id, position.parts, wait_s=CHECK_EVERY_S), None
     ends_at_s = time.monotonic() + CHECK_EVERY_S
@@ -162,7 +162,7 @@ async def _news(
             if is_news or left_s <= 0 or (found.is_last and _is_complete(log)):
                 return found, log
             position.line = log.next
-            # The last lines may arrive shortly after the end of the job, and nothing signals that no more can come.
+            # The last lines may arrive shortly after the end of the job. Nothing signals that no more will come.
             await wait_for_event(news, min(left_s, LATE_PAUSE_S) if found.is_last else left_s)
             await asyncio.sleep(MIN_PAUSE_S)
 
@@ -200,5 +200,5 @@ def _values(data: bytes) -> list[bytes]:
 def _position(text: str) -> PartPosition:
     position = PartPosition.parse(text)
     if position is None:
-        raise query_error("after", "an ID of the stream, or `next` of an answer")
+        raise query_error("after", "the ID of an event of the stream, or `next` of an answer")
     return position

@@ -27,8 +27,8 @@ _WAIT: Final[dict[str, Any]] = {
     "wait": {
         "schema": {"type": "number", "minimum": 0, "default": 0},
         "description": (
-            "Seconds to wait for the job to end; at most 60. If too many callers wait already, the answer is 202 at "
-            "once, with Retry-After."
+            "Seconds to wait for the job to end; at most 60. If too many callers already wait, the answer is "
+            "202 at once, with Retry-After."
         ),
     }
 }
@@ -89,10 +89,11 @@ _PAGED: Final[dict[str, Any]] = {
     "order": {
         "schema": {"type": "string", "enum": list(lists.ORDERS)},
         "description": (
-            "oldest or newest: jobs of all names and states in the order of time. A job stands at its end if it is "
-            "over, at its start if it runs, and at its creation if it is ready. Scheduled and retrying jobs, and those "
-            "that await callbacks, stand at the time for which they wait; in a list of all states they come last. "
-            "Without an order: state by state, and each state as its jobs are worked through."
+            "oldest or newest: jobs of all names and states, sorted by time. A finished job is placed by its "
+            "end, a running job by its start, and a ready job by its creation. Scheduled and retrying jobs, "
+            "and jobs that await callbacks, are placed by the time for which they wait; in a list of all "
+            "states they come last. Without an order: state by state, and within each state in the order in "
+            "which the jobs are processed."
         ),
     },
     "include": {
@@ -110,10 +111,10 @@ _PAGED: Final[dict[str, Any]] = {
 }
 _BULK_TEXT: Final = (
     "All jobs are checked before any is stored. If one is not valid, or its ID is taken, the whole request is "
-    f"refused and the answer names that job. Up to {MAX_PER_CALL} jobs are stored in one atomic step, and more in "
-    "several. If the store fails between two steps, the answer is 503 `outcome_unknown`, and some of the jobs may "
-    "be stored. Then repeat the same request. The repeat never duplicates jobs that have an `id`, but may "
-    "duplicate others, so give each job an `id`."
+    f"refused and the answer names that job. Up to {MAX_PER_CALL} jobs are stored in one atomic step, and more "
+    "in several. If the store fails between two steps, the answer is 503 `outcome_unknown`, and some of the "
+    "jobs may be stored. In this case, repeat the same request. The repeat never duplicates jobs that have an "
+    "`id`, but may duplicate others, so give each job an `id`."
 )
 _COUNT_TEXT: Final = (
     "The master counts for half a second. A count that takes longer is a lower bound (`is_exact`)."
@@ -121,7 +122,8 @@ _COUNT_TEXT: Final = (
 _AFTER: Final[dict[str, Any]] = {
     "after": {
         "schema": {"type": "string", "pattern": "^[0-9]+-[0-9]+$", "default": "0-0"},
-        "description": "Only parts behind this place: `next` of the answer before, or the ID of an event.",
+        "description": "Only partial results after this position: `next` of the previous answer, or "
+        "the ID of an event.",
     }
 }
 _STREAM: Final[dict[str, Any]] = {
@@ -136,41 +138,41 @@ _STREAM: Final[dict[str, Any]] = {
     **log_routes.FILTER,
 }
 _PARTS_TEXT: Final = (
-    "Waits until there are parts behind `after`, the job is over, or another attempt began. Parts of earlier attempts "
-    "are not given: an attempt begins anew."
+    "Waits until there are partial results after `after`, the job is over, or another attempt has begun. "
+    "Partial results of earlier attempts are not returned, because each attempt starts from the beginning."
 )
 _STREAM_TEXT: Final = (
-    "Server-sent events: `part` holds `attempt`, `number` and `value`, `log` a log line as `GET …/logs` gives it, "
-    "`attempt` says that an attempt begins anew, and `end` holds the final `state`. `Last-Event-ID`, as browsers send "
-    "it, goes on behind that event, and after `end` the answer is 204. "
-    f"`alive` comes every {parts.PING_S} s regardless of other events. `value` is null for callers "
-    "who may not see job content. Beyond `max_streams` the answer is 503 `too_many_streams`."
+    "Server-sent events: `part` holds `attempt`, `number` and `value`. `log` holds a log line as in `GET "
+    "…/logs`. `attempt` says that another attempt begins. `end` holds the final `state`. With "
+    "`Last-Event-ID`, which browsers send, the stream continues after that event; after `end`, the answer is "
+    f"204. `alive` comes every {parts.PING_S} s regardless of other events. `value` is null for callers who "
+    "may not see job content. Beyond `max_streams` the answer is 503 `too_many_streams`."
 )
 _SAVE_TEXT: Final = (
-    "All parts of the call are kept, or none. The answer is 409 `stale_token` if the worker does not hold the job, and "
-    "413 `too_many_parts` beyond `max_parts` and `max_parts_bytes`. Make one call at a time for a job, and report the "
-    "end of the attempt after the last one."
+    "All partial results of the call are stored, or none. The answer is 409 `stale_token` if the worker does "
+    "not hold the job, and 413 `too_many_parts` beyond `max_parts` or `max_parts_bytes`. Make one call at a "
+    "time for each job. Report the end of the attempt after the last call."
 )
 _FLOW_TEXT: Final = (
-    "All jobs that are connected with this one by the order of jobs, before and behind it, over any number of "
-    "steps."
+    "Returns all jobs that are connected with this job as predecessors or dependents, directly or through "
+    "other jobs."
 )
 _CANCEL_TEXT: Final = "Without scope read, the answer omits argument, headers and attempts."
 _RETRY_TEXT: Final = (
-    "The job runs again with all its retries. Jobs that were skipped because of it wait again: `revives` tells how "
-    "many, and how many do not."
+    "The job runs again with all its retries. Jobs that were skipped because of it wait again: `revives` "
+    "shows how many of them do, and how many do not."
 )
 _WHOSE: Final = {name: _FILTERS[name] for name in ("name", "tag", "batch")}
 _BACKLOG_TEXT: Final = (
-    "Groups the ready jobs by what they have to pass, explains one job of each group as `/api/jobs/{job_id}/why` does, "
-    "and joins equal causes. At most 2,000 jobs are examined, those first that have waited longest, and the twelve "
-    "largest groups are explained; `examined` tells how many jobs the causes cover. Values of constraint keys are "
-    "shown if the caller may see them."
+    "Groups the ready jobs by the gates and labels that they have in common, explains one job of each group "
+    "as `/api/jobs/{job_id}/why` does, and merges equal causes. At most 2,000 jobs are examined, the "
+    "longest-waiting first, and the twelve largest groups are explained. `examined` is the number of jobs "
+    "that the causes cover. Values of constraint keys are shown if the caller may see them."
 )
 _WHY_TEXT: Final = (
-    "The first verdict is the one that has to change first. Constraints are reported as a claim would find them at "
-    "that instant. Only the leader knows the circuit breakers and pauses of workers; other masters answer null for "
-    "them."
+    "The first verdict is the one that has to change first. Constraints are reported as a claim would find "
+    "them at that instant. Only the leader knows the circuit breakers and pauses of workers. On other "
+    "masters, these fields are null."
 )
 
 OPERATIONS: Final = [

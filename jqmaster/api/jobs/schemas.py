@@ -117,8 +117,11 @@ class AfterRequest(Request):
     when: AfterWhen = Field(
         AfterWhen.SUCCEEDED,
         strict=False,
-        description="succeeded: the job runs when all of them have succeeded, and is skipped when one ends otherwise. "
-        "finished: it runs when all are over, however they ended.",
+        description=(
+            "succeeded: the job runs when all predecessors have succeeded, and is skipped when one of "
+            "them ends otherwise. finished: the job runs when all predecessors are over, however they "
+            "ended."
+        ),
     )
 
     @field_validator("jobs")
@@ -130,7 +133,7 @@ class AfterRequest(Request):
 
 
 class JobTermsRequest(Request):
-    """The terms of a job that is enqueued now or later."""
+    """The options of a job that is enqueued now or later."""
 
     name: JobName
     argument: AnyValue = Field(default_factory=lambda: b"\xc0")
@@ -165,13 +168,15 @@ class JobTermsRequest(Request):
         None,
         ge=0.001,
         le=MAX_DELAY_S,
-        description="Seconds from the enqueue, by the clock of the store, after which a job that still waits, even for "
-        "a retry, is skipped. Cannot be combined with expires_at.",
+        description=(
+            "Seconds after the push, by the clock of the store, after which the job is skipped if it "
+            "still waits, even for a retry. Cannot be combined with expires_at."
+        ),
         json_schema_extra=SINCE,
     )
 
     def terms(self) -> dict[str, Any]:
-        """Return these terms as fields of a `JobSpec`."""
+        """Return these options as fields of a `JobSpec`."""
         retry = self.retry
         return {
             "name": self.name,
@@ -200,7 +205,7 @@ class RetryView(Answer):
 
 
 class JobTermsView(Answer):
-    """The terms of a job that is enqueued later."""
+    """The options of a job that is enqueued later."""
 
     priority: int
     max_retry: int
@@ -214,7 +219,7 @@ class JobTermsView(Answer):
         description="Labels that the worker must have.", json_schema_extra=SINCE
     )
     expires_s: float | None = Field(
-        description="Seconds from its enqueue after which the job is skipped if it still waits.",
+        description="Seconds after it is enqueued after which the job is skipped if it still waits.",
         json_schema_extra=SINCE,
     )
 
@@ -224,20 +229,26 @@ class JobRequest(JobTermsRequest):
 
     id: JobId | None = Field(
         None,
-        description="ID chosen by the client. It makes the push safe to repeat for as long as the job is kept. Jobs of "
-        "a priority run in the order of their IDs: choose a UUIDv7 if they should run oldest first.",
+        description=(
+            "ID chosen by the client. It makes the push safe to repeat for as long as the job is "
+            "kept. Jobs of equal priority run in the order of their IDs. Choose a UUIDv7 to run the "
+            "oldest first."
+        ),
     )
     key: Annotated[str, Field(min_length=1, max_length=MAX_KEY_BYTES)] | None = Field(
         None,
-        description="Idempotency key: at most 200 bytes of UTF-8. A push of the same name with the same key and "
-        "content is answered with the ID of the first, whatever its own `id`, and makes no second job, even when the "
-        "first is gone; other content is refused with 409. Each token has keys of its own.",
+        description=(
+            "Idempotency key: at most 200 bytes of UTF-8. A second push of the same name with the "
+            "same key and content creates no job. The answer is the ID of the first job, even if the "
+            "second push has another `id` or the first job is gone. Other content is refused with "
+            "409. Each token has its own keys."
+        ),
     )
     key_ttl: Seconds = Field(
         KEY_TTL_S.default,
         ge=KEY_TTL_S.least,
         le=KEY_TTL_S.most,
-        description="Seconds, from its first use, for which the key works.",
+        description="Seconds after its first use for which the key is remembered.",
     )
     run_at: Instant | None = Field(None, description="Earliest time to run the job.")
     delay: Seconds | None = Field(
@@ -258,8 +269,11 @@ class JobRequest(JobTermsRequest):
 
     batch: JobId | None = Field(
         None,
-        description="The batch of which the job is a member. It must not be complete or canceled. Where another job "
-        "holds the uniqueness key, that job keeps its batch, unless it takes the content of this push.",
+        description=(
+            "The batch of which the job is a member. It must not be complete or canceled. If another "
+            "job holds the uniqueness key, that job keeps its batch, unless it takes the content of "
+            "this push."
+        ),
         json_schema_extra=SINCE,
     )
 
@@ -338,11 +352,16 @@ class EnqueueAnswer(Answer):
 
     id: JobId
     duplicate: bool = Field(
-        description="True: no job was made, because the job `id` holds the uniqueness key. Missing otherwise.",
+        description=(
+            "True: no job was created, because the job `id` holds the uniqueness key. Missing otherwise."
+        ),
         json_schema_extra=SINCE,
     )
     replaced: bool = Field(
-        description="True: no job was made; the waiting job `id` took the content of this push. Missing otherwise.",
+        description=(
+            "True: no job was created. Instead, the waiting job `id` took the content of this "
+            "push. Missing otherwise."
+        ),
         json_schema_extra=SINCE,
     )
 
@@ -352,15 +371,20 @@ class BulkAnswer(Answer):
 
     ids: list[JobId]
     batch: JobId = Field(
-        description="The batch that the request made. Missing if it made none.", json_schema_extra=SINCE
+        description="The batch that the request created. Missing if it created none.", json_schema_extra=SINCE
     )
     duplicates: list[int] = Field(
-        description="Indexes of jobs that were not made, because the job named in `ids` holds their uniqueness key. "
-        "Missing if there are none.",
+        description=(
+            "Indexes of jobs that were not created, because the job named in `ids` holds their "
+            "uniqueness key. Missing if there are none."
+        ),
         json_schema_extra=SINCE,
     )
     replaced: list[int] = Field(
-        description="Indexes of jobs whose content the waiting job named in `ids` took. Missing if there are none.",
+        description=(
+            "Indexes of jobs that were not created, because the waiting job named in `ids` "
+            "took their content. Missing if there are none."
+        ),
         json_schema_extra=SINCE,
     )
 
@@ -400,8 +424,10 @@ class RetryJobRequest(Request):
     attempt: int | None = Field(
         None,
         ge=0,
-        description="The number of attempts that the caller has seen. If the job has had others since, the answer is "
-        "409 `retried_before`, so a repeated call never runs a job twice.",
+        description=(
+            "The number of attempts that the caller has seen. If the job has had further attempts "
+            "since, the answer is 409 `retried_before`, so a repeated call never runs a job twice."
+        ),
     )
 
 
@@ -448,8 +474,10 @@ class JobEvent(Answer):
 
     at: Timestamp
     event: str = Field(
-        description="continued: the worker was detached for its silence, came back and went on with the job. Future "
-        "releases may add values."
+        description=(
+            "continued: the worker was detached because it was silent, came back, and continued the "
+            "job. Future releases may add values."
+        )
     )
     attempt: int
     worker_id: str
@@ -527,8 +555,8 @@ class RevivalView(Answer):
     held: Count = Field(
         description="Number of skipped jobs that stay skipped, because they also need other jobs."
     )
-    gone: Count = Field(description="Jobs that waited and were removed. They do not run.")
-    is_complete: bool = Field(description="False: there are more than were looked at.")
+    gone: Count = Field(description="Number of jobs that waited but were removed. They will not run.")
+    is_complete: bool = Field(description="False: there are more jobs than were examined.")
 
 
 class JobView(JobSummary):
@@ -537,7 +565,8 @@ class JobView(JobSummary):
     attempts: list[AttemptView]
     events: list[JobEvent]
     links: list[OutsideLink] = Field(
-        description="Links to other systems, made of the setting `link_templates`.", json_schema_extra=SINCE
+        description="Links to other systems, built from the setting `link_templates`.",
+        json_schema_extra=SINCE,
     )
     headers: dict[str, str]
     argument: AnyValue = Field(
@@ -609,8 +638,10 @@ class JobView(JobSummary):
         json_schema_extra=SINCE,
     )
     skipped_by: LinkedJob | None = Field(
-        description="The job whose end skipped this one, directly or over several steps, and its state then. Null if "
-        "it was not skipped for another job.",
+        description=(
+            "The job whose end caused this job to be skipped, directly or through other jobs, with the state "
+            "in which it ended. Null if this job was not skipped because of another one."
+        ),
         json_schema_extra=SINCE,
     )
 
@@ -626,7 +657,7 @@ class ListedJob(JobSummary):
         description="Node and process ID of the worker of the latest attempt, if it is registered."
     )
     progress: ProgressView | None = Field(
-        description="Null, too, if no attempt has told of any.", json_schema_extra=SINCE
+        description="Also null if no attempt has reported any progress.", json_schema_extra=SINCE
     )
 
 
@@ -638,8 +669,10 @@ class JobPage(Answer):
     counts: dict[JobState, int] = Field(description="Number of all jobs by state, regardless of the filters.")
     looked_at: int = Field(description="Number of jobs that the filters were applied to for this page.")
     is_partial: bool = Field(
-        description="True: the list leaves out some ready jobs, because they have too many different priorities or "
-        "constraint keys to be put in the order of time."
+        description=(
+            "True: the list leaves out some ready jobs, because they have too many different "
+            "priorities or constraint keys to be sorted by time."
+        )
     )
 
 

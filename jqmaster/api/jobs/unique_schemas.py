@@ -40,7 +40,7 @@ class _KeyRequest(Request):
 
 
 class UniqueRequest(_KeyRequest):
-    """The job holds a key. While it holds the key, no other job of the same name can take it."""
+    """A key that the job holds. Meanwhile, no other job of the same name can take the key."""
 
     scope: UniqueScope = Field(
         UniqueScope.UNTIL_FINISHED,
@@ -52,14 +52,19 @@ class UniqueRequest(_KeyRequest):
         None,
         ge=TTL_S.least,
         le=TTL_S.most,
-        description="Length of the window in seconds. Required with the scope window, refused with the others.",
+        description=(
+            "Length of the window in seconds. Required with the scope window, refused with any other scope."
+        ),
     )
     on_conflict: OnConflict = Field(
         OnConflict.REJECT,
         strict=False,
-        description="The answer while another job holds the key. reject: 409 not_unique, with its job_id. existing: "
-        "200 with its ID and duplicate: true. replace: 200 with its ID and replaced: true, and it takes the content "
-        "of this push, unless it has started: then as existing.",
+        description=(
+            "The answer while another job holds the key. reject: 409 not_unique, with its job_id. "
+            "existing: 200 with its ID and duplicate: true. replace: 200 with its ID and replaced: "
+            "true, and the job takes the content of this push. If the job has already started, the "
+            "answer is as for existing."
+        ),
     )
 
     @model_validator(mode="after")
@@ -92,8 +97,10 @@ class DebounceRequest(_KeyRequest):
         None,
         ge=MAX_WAIT_S.least,
         le=MAX_WAIT_S.most,
-        description="Seconds after the first push beyond which no further push delays the job; at least wait_s. Null: "
-        "no bound.",
+        description=(
+            "Seconds from the first push after which further pushes no longer delay the job; at least "
+            "wait_s. Null: no bound."
+        ),
     )
 
     @model_validator(mode="after")

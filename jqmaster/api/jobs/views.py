@@ -85,7 +85,7 @@ def job_view(
     has_course: bool,
     link_templates: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Return a `JobView`. `has_course`: the caller may see the history of the job, and not only its state."""
+    """Return a `JobView`. `has_course`: whether the caller may see the history of the job, not only its state."""
     job, result = detail.job, detail.result
     content = JobContent(access, job)
     argument, headers = content.argument(), content.headers()
@@ -137,7 +137,8 @@ def _outside_links(job: Job, templates: Sequence[str]) -> list[dict[str, str]]:
 
 
 def _links_view(job: Job, links: Links | None) -> dict[str, Any]:
-    """Return the fields of `JobView` about the order of jobs. `links`: None if the caller sees only what was pushed."""
+    """Return the fields of `JobView` about predecessors and dependents. `links`: None if the caller may see only what
+    was pushed."""
     after = job.after
     if links is None:
         after_view = after and {
@@ -164,7 +165,7 @@ def _links_view(job: Job, links: Links | None) -> dict[str, Any]:
         },
         "dependents": [{"id": one, "state": state} for one, state in links.dependents.items()],
         "dependents_count": links.dependents_count,
-        # The handler adds it where there may be something to tell.
+        # The handler sets this field if a retry may revive skipped jobs.
         "revives": None,
         "skipped_by": root and {"id": root.job_id, "state": root.state or None},
     }
@@ -211,7 +212,7 @@ def result_view(result: bytes) -> RawMsgpack:
     """Return the result of the job, as the pusher gets it."""
     try:
         decode_as_clients(result)
-    except Exception:  # decoders raise various exceptions for broken bytes
+    except Exception:  # decoders raise different exceptions for broken bytes
         return RawMsgpack(readable_members(result))
     return RawMsgpack(result)
 

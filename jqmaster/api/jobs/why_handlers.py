@@ -1,4 +1,4 @@
-"""Why a job is not running, over HTTP."""
+"""Explain over HTTP why a job is not running."""
 
 from typing import Any, Final, assert_never
 
@@ -151,7 +151,7 @@ _OF_WORKERS: Final = (
 
 
 def _same(verdict: Verdict, *names: str) -> dict[str, Any]:
-    """Return the fields that have the same name in the answer."""
+    """Return the fields that have the same name in the verdict and in the answer."""
     return {name: getattr(verdict, name) for name in names}
 
 
@@ -182,7 +182,7 @@ def _closed(verdict: ByConstraint) -> dict[str, Any]:
 
 
 def _use(constraint: Constraint, gate: GateCheck) -> dict[str, Any]:
-    """`WhyConstraint`."""
+    """Return a `WhyConstraint`."""
     return {
         "name": constraint.name,
         **_key(constraint, gate),

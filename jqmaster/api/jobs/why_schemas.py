@@ -33,18 +33,23 @@ class WhyWeight(Answer):
     unit: str
     job: float = Field(description="Weight of the job.")
     is_default: bool = Field(
-        description="True: the job has the default weight, because it has no number from 0 on at the path, or because "
-        "the constraint names no path."
+        description=(
+            "True: the job has the default weight, because it has no number of at least 0 at the "
+            "path, or because the constraint names no path."
+        )
     )
     running: float | None = Field(description="Units of running jobs. Null if `concurrency` is null.")
     in_window: float | None = Field(description="Units of the starts in the period. Null if `rate` is null.")
     is_too_heavy: bool = Field(
-        description="True: the job is heavier than a whole limit. It starts when nothing else is counted there."
+        description=(
+            "True: the job is heavier than a whole limit. It starts only while that limit "
+            "counts no other job."
+        )
     )
 
 
 class WhyObserved(Answer):
-    """The room that another system still has, as a worker reported."""
+    """The remaining capacity of another system, as a worker reported it."""
 
     remaining: float
     until: Timestamp
@@ -68,7 +73,7 @@ class WhyConstraint(Answer):
     rate: WhyRate | None
     starts: int | None = Field(description="Number of starts in the last `period_s`.")
     paused: bool
-    held_until: Timestamp | None = Field(description="End of the hold that a worker asked for.")
+    held_until: Timestamp | None = Field(description="End of the hold that a worker requested.")
     fair: bool
     weight: WhyWeight | None = Field(
         None, description="Null: the limits count jobs.", json_schema_extra=SINCE
@@ -79,7 +84,7 @@ class WhyConstraint(Answer):
     )
     is_value_override: bool = Field(description="True: an override for this key value sets the limits.")
     opens_at: Timestamp | None = Field(
-        description="Earliest time at which the gate opens. Null if it is open, or does not open by time."
+        description="Earliest time at which the gate opens. Null if it is open, or has no known opening time."
     )
 
 
@@ -89,10 +94,13 @@ class DueVerdict(Answer):
     code: Literal["scheduled", "retrying"]
     text: Text
     due_at: Timestamp
-    in_s: float = Field(description="Negative where the instant is past and the leader is about to act.")
+    in_s: float = Field(description="Negative if the instant has passed and the leader is about to act.")
     failures: int
     put_off: str | None = Field(
-        description="Why its last attempt was put off. Null: it was not, or the caller may not see it.",
+        description=(
+            "Why its last attempt was deferred. Null: the attempt was not deferred, or the "
+            "caller may not see the reason."
+        ),
         json_schema_extra=SINCE,
     )
 
@@ -138,7 +146,7 @@ class ConstraintVerdict(Answer):
     waiting: int
     holders: list[WhyHolder] = Field(description="Up to ten holders, longest-running first.")
     opens_at: Timestamp | None = Field(
-        description="Earliest time at which the gate opens. Null if it does not open by time."
+        description="Earliest time at which the gate opens. Null if that is not known."
     )
     is_value_override: bool
 
@@ -153,14 +161,15 @@ class NoWorkerVerdict(Answer):
     detached: int
     last_seen_at: Timestamp | None
     similar: str | None = Field(
-        description="A name that live workers run jobs of, and that the job's name resembles, if no worker knows the "
-        "job's name. Null: none.",
+        description=(
+            "If no worker knows the job's name: a similar name that live workers run. Null: there is none."
+        ),
         json_schema_extra=SINCE,
     )
 
 
 class MissingLabel(Answer):
-    """A label that the job requires, and what the worker has instead."""
+    """A label that the job requires, and the value that the worker has instead."""
 
     wanted: str
     has: str | None = Field(description="Null: the worker has no such label.")
@@ -183,12 +192,12 @@ class NoMatchingWorkerVerdict(Answer):
     requires: dict[str, str]
     workers: int = Field(description="Number of live workers for the name.")
     nearest: list[NearMatch] = Field(
-        description="Up to three of them, those first that lack the fewest labels."
+        description="Up to three of these workers, first those that lack the fewest labels."
     )
 
 
 class WorkersUnavailableVerdict(Answer):
-    """None of the live workers for the name takes a job now. Each worker counts in one number only."""
+    """None of the live workers for the name takes a job now. Each worker is counted in only one of the numbers."""
 
     code: Literal["workers_unavailable"]
     text: Text
@@ -196,12 +205,12 @@ class WorkersUnavailableVerdict(Answer):
     workers: int
     full: int
     draining: int
-    pulling: int = Field(description="Workers that pull, and are not asking for jobs at this moment.")
+    pulling: int = Field(description="Workers that pull and are not polling for jobs at this moment.")
     broken: int | None = Field(
         description="Workers whose circuit breaker is open. This field and the next two are null if this master "
         "does not lead."
     )
-    paused: int | None = Field(description="Workers that asked for a pause in offers.")
+    paused: int | None = Field(description="Workers that requested a pause in offers.")
     refusing: int | None = Field(
         description="Workers that registered for the name but refused it as unknown."
     )
@@ -244,10 +253,12 @@ class RunningVerdict(Answer):
     worker_id: JobId
     attempt: int
     since: Timestamp
-    deadline: Timestamp = Field(description="The master ends the attempt by then.")
-    lease_until: Timestamp | None = Field(description="Unless the worker renews it.")
-    confirmed: bool = Field(description="A heartbeat of the worker named it.")
-    worker_last_seen_at: Timestamp | None = Field(description="Null: the worker is not registered any more.")
+    deadline: Timestamp = Field(description="Time at which the master ends the attempt at the latest.")
+    lease_until: Timestamp | None = Field(
+        description=("Time at which the lease ends unless the worker renews it.")
+    )
+    confirmed: bool = Field(description="True: a heartbeat of the worker has named the job.")
+    worker_last_seen_at: Timestamp | None = Field(description="Null: the worker is no longer registered.")
 
 
 class AwaitingCallbackVerdict(Answer):
@@ -259,7 +270,9 @@ class AwaitingCallbackVerdict(Answer):
     due_at: Timestamp | None = Field(
         description="Time at which the wait for the callback ends. Null: the callback has come."
     )
-    answered: bool = Field(description="The callbacks are there, and a worker is to take them.")
+    answered: bool = Field(
+        description=("True: the callbacks have come, and the job waits for a worker to handle them.")
+    )
 
 
 class AwaitedJob(Answer):
@@ -304,19 +317,19 @@ class WaitCauseView(Answer):
     )
     count: int
     text: Text
-    job_id: JobId = Field(description="One of these jobs, to ask why it waits.")
+    job_id: JobId = Field(description="One of these jobs. `/api/jobs/{job_id}/why` explains it in detail.")
     names: list[str] = Field(description="Names of some of these jobs.")
     constraint: str | None = Field(
         description="Name of the constraint that holds them back. Null: none does."
     )
     key_value: str | None = Field(description="Their value of its key, as text. Null: it has no key.")
-    kind: Kind | None = Field(description="The limit that closes it.")
+    kind: Kind | None = Field(description="The limit that closes the gate.")
     limit: int | None
     usage: int | None = Field(description="Amount of `limit` in use.")
     period_s: float | None = Field(description="Period of a rate limit.")
-    eta_s: float | None = Field(description="Time in which a rate lets all of these jobs start.")
+    eta_s: float | None = Field(description="Time that the rate limit needs to let all of these jobs start.")
     paused_by: str | None = Field(description="Caller who paused them. Null: nobody did, or it is not known.")
-    reason: str | None = Field(description="Reason of the pause or the constraint.")
+    reason: str | None = Field(description="Reason for the pause or the constraint.")
 
 
 class BacklogWhyAnswer(Answer):
@@ -330,11 +343,13 @@ class BacklogWhyAnswer(Answer):
 
 
 class WhyAnswer(Answer):
-    """Changes that are needed before the job can run, in order. Future releases may add codes."""
+    """Reasons why the job does not run, in the order in which they have to change. Future releases may add codes."""
 
     state: JobState
     as_of: Timestamp
     verdicts: list[Verdict] = Field(min_length=1)
     constraints: list[WhyConstraint] = Field(
-        description="All that apply to the unfinished job; empty while it is matched again."
+        description=(
+            "All constraints that apply to the unfinished job. Empty while the job is being matched again."
+        )
     )

@@ -31,12 +31,12 @@ MAX_LINES: Final = 10_000
 MAX_BYTES: Final = 4 * 1024 * 1024
 MAX_PAGE: Final = 5_000
 DEFAULT_PAGE: Final = 1_000
-# The store counts in doubles, and the numbers run on over all attempts.
+# The store counts in doubles, and the numbers continue over all attempts.
 MAX_SEQ: Final = 2**47
 MAX_TAIL: Final = 1_000_000
-# How many invalid fields an answer names.
+# Maximum number of invalid fields that an answer names.
 MAX_TOLD: Final = 50
-# A float below this is a time in seconds (until the year 5138); one from here on is in milliseconds (from 1973 on).
+# A smaller float is a time in seconds (up to the year 5138). Any other float is a time in milliseconds (after 1973).
 FIRST_MS: Final = 1e11
 
 TextT = TypeVar("TextT")
@@ -104,8 +104,8 @@ async def save(call: Call) -> Reply:
 
 
 def _entries(data: bytes) -> tuple[Sequence[_Entry[str | bytes]], list[FieldError]]:
-    """Return the entries, and what is wrong with some of them: these have the number 0, and name their claim if they
-    can."""
+    """Return the entries, and the faults of invalid ones. An invalid entry gets the number 0, and keeps its claim if
+    it names one."""
     refused: list[FieldError] = []
     try:
         entries: Sequence[_Entry[Any]] = _decoded(data, refused)
@@ -167,12 +167,12 @@ def _time_ms(at: object) -> int:
 
 
 def _claim_of(raw: msgspec.Raw) -> _Entry[str | bytes]:
-    """Return a mark in place of a bad entry. It keeps the claim that the entry names, because later entries may
+    """Return the placeholder of an invalid entry. It keeps the claim that the entry names, because later entries may
     belong to that claim."""
     try:
         claim = _CLAIM.decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        # It is unknown to which claim the later entries belong.
+        # Without a claim here, it is unknown to which claim the later entries belong.
         claim = _Claim("", "")
     return _Entry(0, 0, "", job_id=claim.job_id, token=claim.token)
 
@@ -188,8 +188,8 @@ def _field_error(exc: Exception) -> FieldError:
 def _by_claim(
     entries: Sequence[_Entry[str | bytes]], refused: list[FieldError]
 ) -> list[tuple[str, str, list[SentLine]]]:
-    """Return the lines of each claim, ordered by number and without duplicate numbers. Add to `refused` what is wrong
-    with entries that name no claim."""
+    """Return the lines of each claim, ordered by number and without duplicate numbers. Add the faults of entries that
+    name no claim to `refused`."""
     found: dict[tuple[str, str], list[SentLine]] = {}
     lines: list[SentLine] | None = None
     job_id, token, last = "", "", 0
@@ -241,7 +241,7 @@ async def page(call: Call) -> Reply:
                 wait_s=min(wait_s, MAX_WAIT_S) if has_place else 0.0,
             )
         except NotFoundError:
-            # The job may have been deleted just now.
+            # The job may just have been deleted.
             found = await services.job_logs.gone_page(job_id, after, limit=limit, wanted=wanted, tail=tail)
             content = GoneContent(call.content, found.name or "")
     return Reply(200, page_view(found, content), () if has_place else COME_AGAIN)
@@ -259,7 +259,7 @@ async def erase(call: Call) -> Reply:
 
 
 def filter_of(query: dict[str, str]) -> LogFilter:
-    """Return the filter that the query parameters `level` and `attempt` are. Raise InvalidError."""
+    """Return the filter for the query parameters `level` and `attempt`. Raise InvalidError."""
     level = query.get("level", LogLevel.DEBUG)
     if level not in RANK:
         raise query_error("level", f"one of {', '.join(LEVELS)}")
@@ -268,7 +268,7 @@ def filter_of(query: dict[str, str]) -> LogFilter:
 
 
 def page_view(found: LinesPage, content: JobContent | GoneContent) -> dict[str, Any]:
-    """`LinesPage`."""
+    """Return a `LogPage`."""
     return {
         "state": None if found.state is None else str(found.state),
         "entries": [entry_view(entry, content) for entry in found.entries],
@@ -282,7 +282,7 @@ def page_view(found: LinesPage, content: JobContent | GoneContent) -> dict[str, 
 
 
 def entry_view(entry: NumberedLine, content: JobContent | GoneContent) -> dict[str, Any]:
-    """`NumberedLine`."""
+    """Return a `LogEntry`."""
     level = LEVELS[entry.rank]
     return {
         "seq": entry.seq,

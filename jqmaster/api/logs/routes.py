@@ -11,14 +11,14 @@ _STORE: Final = (503,)
 FILTER: Final[dict[str, Any]] = {
     "level": {
         "schema": {"type": "string", "enum": [str(level) for level in LEVELS], "default": "debug"},
-        "description": "Only lines of this level or above.",
+        "description": "Only lines of this level or a higher one.",
     },
     "attempt": {"schema": {"type": "integer", "minimum": 1}, "description": "Only lines of this attempt."},
 }
 _PAGE: Final[dict[str, Any]] = {
     "after": {
         "schema": {"type": "integer", "minimum": 0, "default": 0},
-        "description": "Only lines behind this one: `next` of the answer before.",
+        "description": "Only lines after this one: `next` of the previous answer.",
     },
     "tail": {
         "schema": {"type": "integer", "minimum": 1, "maximum": handlers.MAX_TAIL},
@@ -36,25 +36,25 @@ _PAGE: Final[dict[str, Any]] = {
     **FILTER,
     "wait": {
         "schema": {"type": "number", "minimum": 0, "default": 0},
-        "description": "Seconds to wait for lines behind `after`, or the end of the job; at most 60. If too many "
-        "callers wait already, the answer comes at once, with Retry-After.",
+        "description": "Seconds to wait for lines after `after`, or for the end of the job; at most 60. If "
+        "too many callers already wait, the answer comes at once, with Retry-After.",
     },
 }
 _SAVE_TEXT: Final = (
-    "Send the lines of many jobs together, and results without waiting for them. Lines are kept while the worker holds "
-    "the job under this token, and for a minute after its attempt is over or another claim took the job. Invalid "
-    "entries are left out, and the answer names them. Beyond `max_log_bytes` and `max_logs_bytes` the oldest lines go, "
-    "which `dropped` says."
+    "Send the lines of many jobs in one call, and do not delay results for log lines. Lines are accepted "
+    "while the worker holds the job under this token, and for a minute after the attempt has ended or another "
+    "claim has taken the job. Invalid entries are left out, and the answer names them. Beyond `max_log_bytes` "
+    "or `max_logs_bytes`, the oldest lines are removed, and `dropped` counts them."
 )
 _ERASE_TEXT: Final = (
-    "For a job that is over, and for one that its retention has removed and whose log the archive keeps. From now on "
-    "nobody can read it; its objects are removed as soon as the archive answers. The job stays. Refused with 409 while "
-    "lines may still arrive: until a minute after the end of the job."
+    "Erases the log of a finished job, or of a removed job whose log is in the archive. Nobody can read the "
+    "log afterwards. Its objects are removed as soon as the archive answers. The job stays. The call is "
+    "refused with 409 while lines may still arrive, which is until a minute after the end of the job."
 )
 _PAGE_TEXT: Final = (
-    "Lines are read from the archive where they are no longer in the store, also those of a job that is gone. "
-    "The page may be empty and not the last one: a filter that selects little reads a bounded number of lines. Call "
-    "again with `next`."
+    "Lines that are no longer in the store are read from the archive, even if the job is gone. Each call "
+    "examines a bounded number of lines, so with a filter that selects few of them, a page may be empty "
+    "although more lines follow. Call again with `next`."
 )
 
 OPERATIONS: Final = [

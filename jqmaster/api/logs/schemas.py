@@ -13,8 +13,9 @@ _Text = Annotated[
     str | bytes,
     WithJsonSchema(
         {
-            "description": "The line, or several of one message. Binary is read as UTF-8, with a mark in place of what "
-            'is not; in JSON it is {"$bin": base64}. Colours (`ESC [ … m`) stay; what else acts on a terminal goes.'
+            "description": 'The line, or several lines of one message. Binary (in JSON: {"$bin": base64}) is decoded '
+            "as UTF-8, with a replacement character for invalid bytes. Colours (`ESC [ … m`) are kept. Other control "
+            "sequences for terminals are removed."
         }
     ),
 ]
@@ -24,8 +25,9 @@ _At = Annotated[
     int | float | str,
     WithJsonSchema(
         {
-            "description": "When the line was written: milliseconds since 1970 as an integer, seconds as a float (from "
-            "10^11 on milliseconds as well), ISO 8601 text with an offset, or a MessagePack timestamp."
+            "description": "Time at which the line was written: milliseconds since 1970 as an integer, "
+            "seconds as a float (milliseconds if it is 10^11 or more), ISO 8601 text with an "
+            "offset, or a MessagePack timestamp."
         }
     ),
 ]
@@ -39,8 +41,10 @@ class LogLineRequest(Request):
     seq: int = Field(
         ge=1,
         le=handlers.MAX_SEQ,
-        description="Number of the line within the claim, from 1. A gap is lines that the worker dropped. A number "
-        "that was sent before is not kept twice.",
+        description=(
+            "Number of the line within the claim, from 1. A gap means that the worker dropped lines. "
+            "A line whose number was sent before is not stored twice."
+        ),
     )
     at: _At
     level: LogLevel = Field(LogLevel.INFO, strict=False)
@@ -56,17 +60,27 @@ class LogsRequest(Request):
 class LogsAnswer(Answer):
     """The answer to log lines."""
 
-    accepted: Count = Field(description="Number of lines of this call that are kept, or were already.")
+    accepted: Count = Field(
+        description=("Number of lines of this call that are now stored, including those stored before.")
+    )
     dropped: Count = Field(
-        description="Number of lines, of any job, that are gone since this call: the oldest, beyond a limit, and "
-        "those that the worker left out."
+        description=(
+            "Number of lines, of any job, that this call lost: the oldest lines, which were removed "
+            "beyond a limit, and lines that the worker left out."
+        )
     )
     stale: list[JobId] = Field(
-        description="Jobs that the worker does not hold under these tokens. Their lines are not kept; send no more."
+        description=(
+            "Jobs that the worker does not hold under these tokens. Their lines are not "
+            "stored. Send no more lines of these jobs."
+        )
     )
     refused: list[ProblemField] = Field(
-        description="The faults of entries that are not valid, at most the first 50. The lines of such entries are not "
-        "kept; those of the others are. Missing if there are none. If no entry is valid, the answer is 422.",
+        description=(
+            "The faults of invalid entries, at most the first 50. The lines of invalid entries are "
+            "not stored. All others are. Missing if there are none. If no entry is valid, the answer "
+            "is 422."
+        ),
         json_schema_extra=SINCE,
     )
 
@@ -74,7 +88,7 @@ class LogsAnswer(Answer):
 class LogEntry(Answer):
     """A log line of a job."""
 
-    seq: int = Field(description="Counted from 1 over all attempts. A gap is lines that are gone.")
+    seq: int = Field(description="Counted from 1 over all attempts. A gap means that lines were removed.")
     attempt: int
     at: Timestamp
     level: LogLevel
@@ -89,10 +103,12 @@ class LogPage(Answer):
     next: int = Field(description="Value of `after` for the next call.")
     last: int = Field(description="Number of the newest line.")
     dropped: Count = Field(
-        description="Number of lines of this job that are gone, because there were too many."
+        description="Number of lines of this job that were removed because there were too many."
     )
     is_last: bool = Field(description="True: the job is over, and no line will follow.")
     is_archived: bool = Field(description="True: these lines come from the archive.")
     log_ref: str | None = Field(
-        description="Where the log is, below `log_archive_url`; null while no part of it is in the archive."
+        description=(
+            "Path of the log below `log_archive_url`. Null while no part of the log is in the archive."
+        )
     )

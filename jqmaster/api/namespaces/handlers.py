@@ -1,4 +1,4 @@
-"""Namespaces over HTTP. They are managed at the installation, and not below the path of one of them."""
+"""Namespaces over HTTP. They are managed at the paths of the installation, not below the path of a namespace."""
 
 from collections.abc import Mapping
 
@@ -45,7 +45,7 @@ async def delete(call: Call) -> Reply:
     services, name = _services(call), call.path["name"]
     query = call.query("confirm", "force")
     if query.get("confirm") != name:
-        rule = f"must be {name[:64]}: whoever deletes a namespace types its name once more"
+        rule = f"must be {name[:64]}: repeat the name of the namespace to confirm its deletion"
         raise InvalidError(f"confirm: {rule}", errors=[FieldError(("query", "confirm"), rule)])
     is_forced = _is_forced(query)
     await services.editor.delete(name, who=call.who, is_forced=is_forced, demands=precondition(call))
@@ -111,7 +111,7 @@ def _is_shown(call: Call, name: str) -> bool:
 
 def _services(call: Call) -> NamespaceServices:
     services = call.services.namespaces
-    # The routes exist for the installation alone.
+    # These routes exist only at the paths of the installation.
     assert services is not None
     return services
 

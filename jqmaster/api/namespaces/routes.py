@@ -8,13 +8,13 @@ from jqmaster.api.namespaces import handlers, move_schemas, schemas
 from jqmaster.domain.identity.access import Scope
 
 _STORE: Final = (503,)
-# The entry of the namespace may be damaged.
+# The entry of the namespace in the registry may be damaged.
 _ENTRY: Final = (500, 503)
 _CONFIRM: Final[dict[str, dict[str, Any]]] = {
     "confirm": {
         "schema": {"type": "string"},
         "required": True,
-        "description": "The name of the namespace once more.",
+        "description": "The name of the namespace again, to confirm the deletion.",
     },
     "force": {
         "schema": {"type": "boolean", "default": False},
@@ -29,33 +29,36 @@ _FORCE: Final[dict[str, dict[str, Any]]] = {
     },
 }
 _PUT_TEXT: Final = (
-    "Creates the namespace, which is open at once, or changes its title. Masters follow within a second. A namespace "
-    "that names a `tag` takes over the data with this tag, such as those of an installation whose setting `shard` has "
-    "this value; stop its masters first. Without preconditions, the last writer wins."
+    "Creates the namespace, which is open at once, or changes its title. Masters apply the change within a "
+    "second. A namespace with a `tag` takes over the data under this tag, for example the data of an "
+    "installation whose setting `shard` has this value. Stop the masters of that installation first. Without "
+    "preconditions, the last writer wins."
 )
 _DELETE_TEXT: Final = (
-    "Removes a closed namespace from the registry. Its data stay in their store: a namespace with the same `tag` takes "
-    "them over. Refused with 409 while it is open, and while it has unfinished jobs unless `force` is true. `default` "
-    "cannot be deleted."
+    "Removes a closed namespace from the registry. Its data stay in their store, and a later namespace with "
+    "the same `tag` takes them over. Refused with 409 while it is open, and while it has unfinished jobs "
+    "unless `force` is true. `default` cannot be deleted."
 )
 _CLOSE_TEXT: Final = (
-    "Masters stop serving it within a second: no job of it starts, and calls below its path get 503, so that clients "
-    "and workers try again. Its data stay. Drain its workers first if running jobs are to end before."
+    "Masters stop serving the namespace within a second: none of its jobs starts, and calls below its path "
+    "get 503, so clients and workers try again. Its data stay. To let running jobs end first, drain its "
+    "workers before."
 )
 _MOVE_TEXT: Final = (
-    "Copies the data to another configured store, while the namespace is stopped: its calls get 503 "
-    "`namespace_moving` with `Retry-After`, which clients and workers repeat. `dry_run` measures the data and tells "
-    "how long that is expected to take. A `GET` of the namespace tells how far the move is. If it fails before its "
-    "end, the namespace is opened again where it was."
+    "Copies the data to another configured store. The namespace is stopped meanwhile: its calls get 503 "
+    "`namespace_moving` with `Retry-After`, so clients and workers repeat them. `dry_run` measures the data "
+    "and estimates the duration of the stop. A `GET` of the namespace shows the progress of the move. If the "
+    "move fails, the namespace is opened again in its previous store."
 )
 _ABORT_TEXT: Final = (
-    "Opens the namespace again where it was, within seconds. A move that has just ended stays as it is. If the record "
-    "of the move is damaged (409 `move_record_damaged`) or lost, `force` looks in all stores for the data, and closes "
-    "the namespace in the store that has them; then open it. At most one store serves the data at any moment."
+    "Opens the namespace again in its previous store, within seconds. A move that has just ended is not "
+    "undone. If the record of the move is damaged (409 `move_record_damaged`) or lost, `force` searches all "
+    "stores for the data, and closes the namespace in the store that has them. Open the namespace afterwards. "
+    "At any moment, at most one store serves the data."
 )
 _OVERVIEW_TEXT: Final = (
-    "Reads the figures of each namespace from its own store, at most once a second. A store that does not answer costs "
-    "only its own namespaces their figures."
+    "Reads the figures of each namespace from its own store, at most once a second. If a store does not "
+    "answer, only the figures of its own namespaces are missing."
 )
 
 _OPERATIONS: Final = [

@@ -41,14 +41,14 @@ class QuotasRequest(Request):
     )
     pushes_per_s: int | None = _quota(
         "pushes_per_s",
-        "Number of jobs that may be pushed in one second of the store's clock. Further ones get 429 "
-        "`namespace_rate`, and a push that has more by itself gets 422 `push_over_quota`. Repeats of accepted jobs "
-        "and events do not count.",
+        "Number of jobs that may be pushed in one second of the store's clock. Further jobs get 429 "
+        "`namespace_rate`. A push that alone exceeds this number gets 422 `push_over_quota`. Repeats of "
+        "accepted jobs and events do not count.",
     )
     argument_bytes: int | None = _quota(
         "argument_bytes",
-        "Bytes that the argument of one job may have, in MessagePack. A push with a larger one gets 422 "
-        "`argument_over_quota`. The setting `max_argument_bytes` applies, too.",
+        "Maximum size in bytes of the argument of one job, in MessagePack. A push with a larger argument gets "
+        "422 `argument_over_quota`. The setting `max_argument_bytes` also applies.",
     )
     workers: int | None = _quota(
         "workers",
@@ -57,31 +57,37 @@ class QuotasRequest(Request):
     )
     streams: int | None = _quota(
         "streams",
-        "Number of live event streams of one master at which a further one gets 429 `namespace_full`. The setting "
-        "`max_streams` applies, too.",
+        "Number of live event streams of one master at which a further stream gets 429 `namespace_full`. The "
+        "setting `max_streams` also applies.",
     )
 
 
 class NamespaceRequest(Request):
     """A namespace to create or change."""
 
-    # Checked by the domain, which says what is wrong with it.
+    # The domain checks this field and reports its faults.
     name: str | None = Field(None, max_length=200, description="Must be the name in the path, if given.")
     title: str = Field("", max_length=MAX_TITLE, description="Text for people, shown beside the name.")
     store: StoreName | None = Field(
         None,
-        description="Configured store in which its data lie. Only a move changes it once the namespace exists. Absent: "
-        "the store of `redis_url`.",
+        description=(
+            "Configured store that holds its data. Once the namespace exists, only a move changes it. "
+            "Absent: the store of `redis_url`."
+        ),
     )
     tag: _Tag | None = Field(
         None,
-        description="Hash tag of its keys, as the setting `shard` of an installation. Fixed once the namespace exists. "
-        "If the store has data with this tag, the namespace takes them over. Absent: its name, and the store must not "
-        "have such data.",
+        description=(
+            "Hash tag of its keys, like the setting `shard` of an installation. Fixed once the "
+            "namespace exists. If the store has data with this tag, the namespace takes them over. "
+            "Absent: the name is the tag, and the store must not have data with this tag."
+        ),
     )
     quotas: QuotasRequest | None = Field(None, description="Absent: the defaults of the installation.")
     state: str | None = Field(
-        None, max_length=20, description="Ignored, so that a namespace can be sent back as it was shown."
+        None,
+        max_length=20,
+        description=("Ignored. It is allowed so that a namespace can be sent back as it was shown."),
     )
     version: int | None = Field(None, description="Ignored, as `state`.")
     move: dict[str, Any] | None = Field(None, description="Ignored, as `state`.")
@@ -104,11 +110,13 @@ class NamespaceView(Answer):
 
     name: NamespaceName
     title: str
-    store: StoreName = Field(description="Configured store in which its data lie.")
+    store: StoreName = Field(description="Configured store that holds its data.")
     tag: _Tag = Field(description="Hash tag of its keys.")
     state: NamespaceState = Field(
-        description="open: masters serve it. closed: an operator closed it; its data stay. moving: its data are being "
-        "moved to another store. faulted: not in use."
+        description=(
+            "open: masters serve it. closed: an operator closed it; its data stay. moving: its data "
+            "are being moved to another store. faulted: reserved, never used."
+        )
     )
     quotas: QuotasView
     version: int = Field(
@@ -123,18 +131,25 @@ class NamespaceList(Answer):
 
 
 class StoreView(Answer):
-    """A configured store, as the master that answers sees it. Its address and credentials are in the configuration of
-    the masters, and in no answer."""
+    """A configured store, as the answering master sees it. Its address and credentials are only in the configuration
+    of the masters, and in no answer."""
 
     name: StoreName
     topology: str = Field(description="single, sentinel or cluster.")
-    server: str = Field(description="Kind and version. Empty: it has not answered since the master started.")
+    server: str = Field(
+        description=(
+            "Kind and version of the server. Empty: the store has not answered since the master started."
+        )
+    )
     faults: dict[str, str] = Field(
-        description="Why it does not answer (`away`) or takes no new jobs, by failed check. Empty: it works."
+        description=(
+            "By failed check: why the store does not answer (`away`) or takes no new jobs. "
+            "Empty: the store works."
+        )
     )
     used_memory_bytes: Count | None
-    max_memory_bytes: Count | None = Field(description="Null: it has no limit, or does not show it.")
-    namespaces: list[NamespaceName] = Field(description="Names of the namespaces whose data it has.")
+    max_memory_bytes: Count | None = Field(description="Null: the store has no limit, or does not show it.")
+    namespaces: list[NamespaceName] = Field(description="Names of the namespaces whose data it holds.")
 
 
 class StoreList(Answer):
@@ -144,7 +159,7 @@ class StoreList(Answer):
 
 
 class OverviewEntry(Answer):
-    """A namespace with its present figures. All figures are null if its data cannot be read."""
+    """A namespace with its current figures. All figures are null if its data cannot be read."""
 
     name: NamespaceName
     title: str
@@ -157,18 +172,25 @@ class OverviewEntry(Answer):
     running: Count | None
     waiting: Count | None = Field(description="Jobs that wait for any reason, including ready jobs.")
     oldest_wait_s: float | None = Field(
-        ge=0, description="How long the first of the ready jobs has waited. Null: none, or it is not known."
+        ge=0,
+        description=(
+            "How long the longest-waiting ready job has waited. Null: there is none, or "
+            "its wait is not known."
+        ),
     )
     waiting_quota: float | None = Field(
         ge=0,
         description="Share of the quota of waiting jobs that is used: 1 means full. Null: there is no quota.",
     )
-    failures: Count | None = Field(description="Attempts that failed in this hour and the one before.")
+    failures: Count | None = Field(description="Attempts that failed in this hour and in the previous hour.")
     fault: str | None = Field(
-        description="Why its data cannot be read; or what is wrong with its entry in the registry, and what to do."
+        description="Why its data cannot be read; or the fault of its entry in the registry, and the remedy."
     )
     failed_move: str | None = Field(
-        description="Why its newest move failed, for a week or until it is moved again. Null: it did not fail."
+        description=(
+            "Why its newest move failed. Shown for a week, or until the namespace is moved "
+            "again. Null: the move did not fail."
+        )
     )
 
 

@@ -18,7 +18,7 @@ def namespace_view(namespace: Namespace) -> dict[str, Any]:
 
 
 def details_view(namespace: Namespace, move: Move | None, fault: str) -> dict[str, Any]:
-    """Return a `NamespaceDetails`. `fault`: why the record of its move cannot be read; empty: it can."""
+    """Return a `NamespaceDetails`. `fault`: why the record of its move cannot be read; empty if it can."""
     return {**namespace_view(namespace), "move": move_view(move) if move else None, "move_fault": fault}
 
 

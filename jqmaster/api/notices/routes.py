@@ -8,29 +8,29 @@ from jqmaster.domain.identity.access import Scope
 
 _STORE: Final = (503,)
 _PUT_TEXT: Final = (
-    "Creates the notice, or replaces it. It tells of what happens from then on. A URL that is sent back as it was "
-    "shown stays as it is. Without preconditions, the last writer wins."
+    "Creates the notice, or replaces it. The notice reports only what happens afterwards. A URL that is sent "
+    "back as it was shown is not changed. Without preconditions, the last writer wins."
 )
-_DELETE_TEXT: Final = "Its pending messages are not sent, except for deliveries that are made already."
+_DELETE_TEXT: Final = "Its pending messages are not sent, except for deliveries that already exist."
 _MUTE_TEXT: Final = (
-    "A muted notice sends no messages. Nothing that is counted meanwhile is told later; a condition that began "
-    "meanwhile and still lasts afterwards is."
+    "A muted notice sends no messages. Findings that are counted during this time are not reported later. A "
+    "lasting condition that began during this time is reported if it still holds afterwards."
 )
 _ACKNOWLEDGE_TEXT: Final = (
-    "No more messages are sent about the open incidents until each is over. An incident of what is counted is over "
-    "when nothing more is counted for `at_most_every_s`."
+    "No more messages are sent about each open incident until it is over. If the condition is counted, an "
+    "incident is over when nothing was counted for `at_most_every_s`."
 )
 _TEST_TEXT: Final = (
-    "Sends a test message to all destinations within seconds, also if the notice is muted. Its deliveries are jobs "
-    "with the tag `notice:NAME`."
+    "Sends a test message to all destinations within seconds, even if the notice is muted. Its deliveries are "
+    "jobs with the tag `notice:NAME`."
 )
 _LIST_TEXT: Final = (
     "A job with `notify` has a delivery for each time it ended in a state listed in `on`. A delivery that succeeded is "
     "kept as long as succeeded jobs are."
 )
 _RESEND_TEXT: Final = (
-    "Calls the webhook again, with the same `webhook-id` and body. A delivery that waits for its next attempt is tried "
-    "now. The answer is 409 while it is under way. It is written to the audit log."
+    "Calls the webhook again, with the same `webhook-id` and body. A delivery that waits for its next attempt "
+    "is tried now. The answer is 409 while an attempt is in progress. The audit log records the call."
 )
 
 OPERATIONS: Final = [

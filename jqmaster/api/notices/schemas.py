@@ -35,24 +35,31 @@ class DestinationRequest(Request):
         None,
         min_length=1,
         max_length=MAX_MAIL_ADDRESSES,
-        description="Mail addresses. Each gets a mail of its own.",
+        description="Mail addresses. Each address gets a separate mail.",
     )
     webhook: _Url | None = Field(
         None,
-        description="URL that is called as docs/notices.md describes. As it was shown: it stays as it is.",
+        description=(
+            "URL that is called as docs/notices.md describes. A URL that is sent back as it "
+            "was shown is not changed."
+        ),
     )
     slack: _Url | None = Field(
         None,
-        description="URL of an incoming webhook of Slack, or of what takes the same. As it was shown: it stays "
-        "as it is.",
+        description=(
+            "URL of an incoming webhook of Slack or of a compatible service. A URL that is sent back "
+            "as it was shown is not changed."
+        ),
     )
     secret: Annotated[str, Field(max_length=200)] | None = Field(
         None,
-        description="Secret that signs the webhook, as whsec_… Never shown again. Empty: `webhook_secrets` sign it. "
-        "Absent: it stays as it is.",
+        description=(
+            "Secret that signs the webhook, as whsec_… Never shown again. Empty: the secrets in "
+            "`webhook_secrets` sign the webhook. Absent: the secret is not changed."
+        ),
     )
     has_secret: bool | None = Field(
-        None, description="Ignored, so that a notice can be sent back as it was shown."
+        None, description="Ignored. It is allowed so that a notice can be sent back as it was shown."
     )
 
 
@@ -63,21 +70,28 @@ class NoticeRequest(Request):
     when: When = Field(strict=False, description="Condition about which people are notified.")
     matcher: MatcherDocument | None = Field(
         None,
-        description="Selects by name, priority, tags, max_retry, timeout and keep_result of a job, or by the name of "
-        "what the condition is about. Null: everything.",
+        description=(
+            "Selects jobs by name, priority, tags, max_retry, timeout and keep_result, or other "
+            "objects of the condition by their name. Null: everything."
+        ),
     )
     threshold: int | None = Field(
         None,
         ge=1,
         le=MAX_THRESHOLD,
-        description="How many must be counted within `at_most_every_s` before a message is sent; for what lasts, how "
-        "many seconds it must last. Default: 1, or 60 s.",
+        description=(
+            "Number of findings within `at_most_every_s` from which a message is sent. For a lasting "
+            "condition: number of seconds that it must last. Default: 1 finding, or 60 s."
+        ),
     )
     to: list[DestinationRequest] = Field(min_length=1, max_length=MAX_DESTINATIONS)
     group_by: GroupBy = Field(
         GroupBy.NONE,
         strict=False,
-        description="name or failure_group: each name, or each group of like failures, has messages of its own.",
+        description=(
+            "name or failure_group: send separate messages for each name, or for each group "
+            "of similar failures."
+        ),
     )
     at_most_every_s: int = Field(
         DEFAULT_INTERVAL_S,
@@ -113,9 +127,9 @@ class DestinationView(Answer):
 
 
 class NoticeLine(Answer):
-    """Like findings of an incident."""
+    """Findings of an incident that have the same text."""
 
-    text: str = Field(description="The finding. Without the right to job content: its name alone.")
+    text: str = Field(description="The finding. If the caller may not see job content, only its name.")
     count: Count
     job_id: JobId | None = Field(description="One of the jobs.")
 
@@ -123,7 +137,9 @@ class NoticeLine(Answer):
 class IncidentView(Answer):
     """Findings that belong together."""
 
-    key: str = Field(description="Name or group of failures that it is about; empty without `group_by`.")
+    key: str = Field(
+        description="Name or failure group that the incident is about. Empty without `group_by`."
+    )
     count: Count
     told: Count = Field(description="Number of findings that the last message reported.")
     began_at: Timestamp
@@ -138,7 +154,13 @@ class NoticeMessage(Answer):
     """A message that was sent, or is about to be."""
 
     id: JobId
-    kind: MessageKind = Field(description="first, more of the same, over (of what lasted), or test.")
+    kind: MessageKind = Field(
+        description=(
+            "first: the incident has begun. more: it has further "
+            "findings. over: its lasting condition has ended. test: a "
+            "test message."
+        )
+    )
     at: Timestamp
     key: str
     count: Count
@@ -176,7 +198,7 @@ class AcknowledgeAnswer(Answer):
     """The number of acknowledged incidents."""
 
     acknowledged: Count = Field(
-        description="Open incidents of which no more messages are sent until they are over."
+        description="Number of open incidents about which no more messages are sent until they are over."
     )
 
 
@@ -187,13 +209,15 @@ class NoticeTest(Answer):
 
 
 class DeliveryView(Answer):
-    """The delivery of a webhook. It is a job, of the name jq.webhook, that masters run themselves."""
+    """The delivery of a webhook. It is a job with the name jq.webhook, which masters run themselves."""
 
     id: JobId = Field(description="ID of the delivery, which the receiver gets as `webhook-id`.")
     url: str | None = Field(
         description="Address that is called, without its query. Null if the caller may not see job content."
     )
-    event: str | None = Field(description="Type of the message, such as job.failed. Null as url.")
+    event: str | None = Field(
+        description=("Type of the message, such as job.failed. Null if the caller may not see job content.")
+    )
     state: JobState = Field(
         description="succeeded: the receiver accepted the message. skipped: the delivery was "
         "tried for a day without success."
@@ -202,12 +226,14 @@ class DeliveryView(Answer):
     next_at: Timestamp | None = Field(description="Time of the next attempt, if it waits for one.")
     finished_at: Timestamp | None
     attempts: list[AttemptView] = Field(
-        description="Attempts that ended, but for the last one if it went well. `code` says why: failed, gone (the "
-        "receiver answered 410) or refused (the address is not called)."
+        description=(
+            "Ended attempts, except a last one that succeeded. `code` says why an attempt ended: "
+            "failed, gone (the receiver answered 410) or refused (the address is not called)."
+        )
     )
 
 
 class DeliveryList(Answer):
-    """The deliveries of a job, that of its newest end first."""
+    """The deliveries of a job, newest first."""
 
     deliveries: list[DeliveryView]

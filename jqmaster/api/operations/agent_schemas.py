@@ -12,7 +12,9 @@ class AgentCallRequest(Request):
 
     tool: Annotated[str, Field(pattern="^[a-z_]{1,40}$", description="Name of the tool.")]
     subject: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(
-        None, description="ID or name of what the call is about."
+        None, description="ID or name of the object that the call is about."
     )
-    acts: bool = Field(False, description="True: the tool changes something, which needs the scope operate.")
+    acts: bool = Field(
+        False, description="True: the tool changes something. This requires the scope operate."
+    )
     is_confirmed: bool = Field(False, description="True: the call confirms an action on many jobs.")

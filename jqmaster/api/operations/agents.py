@@ -1,4 +1,4 @@
-"""Calls of agents' tools: each leaves an entry in the audit log, and no caller may make too many."""
+"""Calls of agents' tools. Each call leaves an entry in the audit log, and the number of calls per caller is limited."""
 
 from jqmaster.api.http.endpoint import Call, Reply
 from jqmaster.api.operations.agent_schemas import AgentCallRequest

@@ -7,18 +7,18 @@ from jqmaster.api.operations import declaration_schemas, declarations
 from jqmaster.domain.identity.access import Scope
 
 _LIST_TEXT: Final = (
-    "A source is a file or a module whose constraints, calendars and definitions are applied together. `jqmaster "
-    "apply` writes them down here."
+    "A source is a file or a module whose constraints, calendars and definitions are applied together. "
+    "`jqmaster apply` records them here."
 )
 _PUT_TEXT: Final = (
-    "Writes down what a source has applied, so that its next plan knows what it no longer declares and what somebody "
-    "else changed. Changes no constraint, calendar or definition."
+    "Records what a source has applied. From this record, its next plan shows what the source no longer "
+    "declares and what somebody else has changed. Changes no constraint, calendar or definition."
 )
 
 OPERATIONS: Final = [
     Operation("GET", "/api/declarations", declarations.list_declarations, Scope.READ, "List the declarations",
               "operations", {200: declaration_schemas.DeclarationList}, problems=(503,), text=_LIST_TEXT),
     Operation("PUT", "/api/declarations/{source}", declarations.put, Scope.OPERATE,
-              "Write down what a source declared", "operations", {200: declaration_schemas.DeclarationView},
+              "Record the declarations of a source", "operations", {200: declaration_schemas.DeclarationView},
               declaration_schemas.DeclarationRequest, problems=(409, 503), text=_PUT_TEXT),
 ]  # fmt: skip

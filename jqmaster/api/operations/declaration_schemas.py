@@ -13,7 +13,7 @@ _Names = dict[Annotated[str, Field(max_length=100)], Annotated[str, Field(max_le
 
 
 class DeclarationRequest(Request):
-    """The declarations of a source. Empty maps forget the source."""
+    """The declarations of a source. If all maps are empty, the source is removed."""
 
     constraints: _Names = Field(
         default_factory=dict, max_length=_MOST, description="ETags of its constraints, by name."
@@ -31,11 +31,18 @@ class DeclarationView(Answer):
 
     source: str
     constraints: dict[str, str] = Field(
-        description="By name: the ETag that each had right after it was applied. Another one now means that somebody "
-        "changed it since."
+        description=(
+            "By name: the ETag that each constraint had right after it was applied. If its current "
+            "ETag differs, somebody has changed it since."
+        )
     )
-    calendars: dict[str, str] = Field(description="The same for calendars.", json_schema_extra=SINCE)
-    definitions: dict[str, str] = Field(description="The same for definitions.")
+    calendars: dict[str, str] = Field(
+        description=("By name: the ETag that each calendar had right after it was applied."),
+        json_schema_extra=SINCE,
+    )
+    definitions: dict[str, str] = Field(
+        description=("By name: the ETag that each definition had right after it was applied.")
+    )
     applied_at: Timestamp
     applied_by: str
 

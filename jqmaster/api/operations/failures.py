@@ -1,4 +1,4 @@
-"""Decisions about groups of failures over HTTP, and the values that their jobs have."""
+"""Decisions about failure groups over HTTP, and the values in the jobs of a group."""
 
 from jqmaster.api.http.endpoint import Call, Reply
 from jqmaster.api.http.query import query_error

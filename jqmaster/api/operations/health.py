@@ -1,4 +1,4 @@
-"""Probes, metrics, and the contract itself."""
+"""Probes, metrics, and the OpenAPI document."""
 
 from http import HTTPStatus
 from typing import Final
@@ -10,7 +10,7 @@ from jqmaster.domain.identity.access import Scope
 from jqmaster.domain.namespaces.namespace import OTHER_NAMESPACES
 from jqmaster.service.operations.metrics import CONTENT_TYPE
 
-# Clients ask again each time, and usually get 304.
+# Clients revalidate each time, and usually get 304.
 _CACHED: Final = (
     *(field for field in DATA_HEADERS if field != NO_STORE),
     (b"cache-control", b"no-cache"),
@@ -19,16 +19,14 @@ _CACHED: Final = (
 
 
 async def healthz(call: Call) -> Reply:
-    """Answer as long as the process does. The ID distinguishes it from a process that has taken over its address."""
+    """Show that the process is alive. The ID distinguishes it from a process that has taken over its address."""
     return Reply(200, {"status": "ok", "id": call.services.master_id})
 
 
 async def readyz(call: Call) -> Reply:
-    """Return whether this master makes progress: its store answers, some master leads, and a leader's rounds go on.
-
-    Probes come without a token, and so may anybody. Only readers see fault details, which may name paths and
-    addresses.
-    """
+    """Return whether this master makes progress: its store answers, some master leads, and, if it leads, its rounds
+    make progress. Probes have no token, so anybody may call this. Only callers that may read see the details of
+    faults, because details may name paths and addresses."""
     condition = await call.services.condition()
     others = condition.other_faults
     if call.may(Scope.READ):
@@ -46,7 +44,7 @@ async def readyz(call: Call) -> Reply:
         "leader": condition.is_leader,
         "store": store,
         "faults": faults,
-        # They do not make the master unready: another one would do its work no better.
+        # These faults do not make the master unready, because other masters would not serve requests any better.
         "duty_faults": duty_faults,
     }
     if condition.faults:

@@ -28,17 +28,17 @@ from jqmaster.store.operations.live import LiveFingerprint, LiveStore
 logger = logging.getLogger(__name__)
 
 EVERY_S: Final = 1.0
-# A store that has not answered for this long is reported by name. Its own timeout is as long, and dashboards must know
-# within ten seconds.
+# After this time without an answer, the fault of the store is reported. This is also the timeout of a call to the
+# store, and dashboards must know within ten seconds.
 SILENT_S: Final = 5.0
 # The streams of a revoked token end within this time, plus the time until the revocation is known here.
 ADMIT_EVERY_S: Final = 3.0
 RETRY_MS: Final = 2_000
 RETRY_AFTER_S: Final = 5.0
-# A caller may hold one in this many places, but always a few.
+# One caller may hold one in this many places, but always at least `MIN_SHARE`.
 SHARES: Final = 4
 MIN_SHARE: Final = 10
-# The number of running actions on many jobs, and as many that ended.
+# Maximum number of running actions on many jobs, and of ended ones, in an event.
 _MAX_ACTIONS: Final = 64
 _NOTHING: Final[Mapping[str, Any]] = {}
 
@@ -46,16 +46,16 @@ Body = Callable[[], Awaitable[Mapping[str, Any]]]
 
 
 class LiveSign(NamedTuple):
-    """An event after which the client fetches again. Changes of other masters appear at the next look at the store.
-    `part`: the part of a look that shows the change. `subject`: the kind of audit entries that record it; empty:
-    none."""
+    """An event that makes the client fetch data again. Changes by other masters are found when the store is next
+    read. `part`: the part of a fingerprint that shows the change. `subject`: the kind of audit entries that record
+    the change; empty: none."""
 
     name: str
     part: Callable[[LiveFingerprint], object] | None = None
     subject: str = ""
 
     def is_due(self, last: LiveFingerprint, look: LiveFingerprint) -> bool:
-        """Return whether something changed between two looks."""
+        """Return whether something changed between two fingerprints."""
         return self.subject in look.changed or (self.part is not None and self.part(last) != self.part(look))
 
 
@@ -71,12 +71,10 @@ SIGNS: Final = (
 
 
 class LiveFeed:
-    """Component. `stats` gives the body of `GET /api/stats`, `counts` the jobs by state. `streams`: the portion of the
-    namespace in those that may be open at once; `quota`: how many it may have at most. All listeners get the same
-    events: `access` limits what these may contain.
-
-    A stream is never more than one state behind: newer data replaces what its client has not taken yet.
-    """
+    """Component. Serves the event streams of dashboards. `stats` gives the body of `GET /api/stats`, `counts` the
+    jobs by state. `streams`: the namespace's share of the streams that may be open at once. `quota`: the maximum for
+    the namespace. All listeners get the same events; `access` limits the content of these. A stream is never more
+    than one state behind, because newer data replaces data that its client has not taken yet."""
 
     def __init__(
         self,
@@ -105,14 +103,14 @@ class LiveFeed:
         self._somebody = asyncio.Event()
         self.is_ending = False
         self._number = 0
-        # By slot: the event for a new listener, and the data that listeners were last told.
+        # By slot: the event for a new listener, and the data that were last sent to listeners.
         self._present: dict[str, bytes] = {}
         self._told: dict[str, Any] = {}
         self._last: LiveFingerprint | None = None
-        # When the data that listeners have was current: by the store's clock, and by this process's.
+        # When the data that listeners have were current, by the store's clock and by this process's clock.
         self._as_of_ms: int | None = None
         self._as_of_s = 0.0
-        # When the first look began that has not succeeded since, and the last error.
+        # When the first of the unsuccessful reads since the last success began, and the last error.
         self._waiting_since_s: float | None = None
         self._error: JqmasterError | None = None
         self._loops = BackgroundLoops("live feed", is_vital=False)
@@ -127,7 +125,7 @@ class LiveFeed:
         self._loops.spawn("freshness", self._watch)
 
     async def stop(self) -> None:
-        """End every stream at once, because a server that stops waits for its answers."""
+        """End every stream at once, because a stopping server waits for open answers."""
         self.is_ending = True
         for listener in self._listeners:
             listener.end()
@@ -135,8 +133,8 @@ class LiveFeed:
 
     @contextlib.contextmanager
     def place(self, who: str) -> Iterator[None]:
-        """Take a place for a caller's stream that the feed does not serve. The stream must end soon after `is_ending`
-        is set. Raise OverloadedError, RateLimitedError."""
+        """Reserve a place for a stream of a caller that something other than this feed serves. The stream must end
+        soon after `is_ending` is set. Raise OverloadedError, RateLimitedError."""
         with self._checked_place(who):
             yield
 
@@ -162,7 +160,8 @@ class LiveFeed:
 
     @contextlib.contextmanager
     def _counted(self, who: str) -> Iterator[None]:
-        """Count the stream. Raise OverloadedError for a caller that has its share, so that none can take all places."""
+        """Count the stream. Raise OverloadedError for a caller that already has its share, so that no caller can take
+        all places."""
         share = max(MIN_SHARE, self._streams.shared.most.current // SHARES)
         if who != LOCAL and self._of_callers[who] >= share:
             raise OverloadedError(
@@ -182,7 +181,7 @@ class LiveFeed:
         self, who: str, is_admitted: Callable[[], Awaitable[bool]], *, has_missed: bool = False
     ) -> AsyncGenerator[bytes]:
         """Yield events as bytes: at once, and then at most one piece a second. End when the caller is no longer
-        admitted. `has_missed`: the client has listened before, and is told to fetch everything again.
+        admitted. `has_missed`: the client has listened before, so tell it to fetch everything again.
 
         Raises OverloadedError or RateLimitedError at the first step.
         """
@@ -202,7 +201,7 @@ class LiveFeed:
                 listener.notify(slot, event)
             listener.notify("freshness", self._freshness())
             self._listeners.add(listener)
-            # Beside the stream: a store that hangs must not hold up the event that says so.
+            # Check in a separate task: a store that hangs must not delay the event that reports this.
             checks = asyncio.create_task(self._check_admission(listener, is_admitted))
             try:
                 yield f"retry: {RETRY_MS}\n\n".encode()
@@ -212,7 +211,8 @@ class LiveFeed:
                         yield events
             finally:
                 self._listeners.discard(listener)
-                # A library may swallow the cancellation of a check; the next one then does not begin.
+                # A library may swallow the cancellation of a check. Ending the listener makes sure that no further
+                # check begins.
                 listener.end()
                 checks.cancel()
                 await asyncio.gather(checks, return_exceptions=True)
@@ -249,11 +249,11 @@ class LiveFeed:
                 self._tell_freshness()
             await wait_for_event(self._somebody, EVERY_S)
             if not self._listeners:
-                # Nobody listens, so the time without looks does not count against the store.
+                # Nobody listens, so do not count the time without reads as silence of the store.
                 self._waiting_since_s = self._error = None
 
     async def _watch(self) -> None:
-        """Tell listeners how old their data is while looks take long or fail."""
+        """Tell listeners the age of their data while reads of the store are slow or fail."""
         while True:
             if not self._listeners:
                 await self._somebody.wait()
@@ -282,11 +282,12 @@ class LiveFeed:
         return self._event("freshness", {"as_of": as_of, "age_ms": age_ms, "fault": fault})
 
     async def _look(self) -> int:
-        """Tell listeners what changed. Return the store time of the look. Meanwhile `stream` may forget `_last`."""
+        """Read the store and tell listeners what changed. Return the store time of the read. During the read,
+        `stream` may reset `_last`."""
         look = await self._store.look()
         last, self._last = self._last, look
         if "job" in look.changed:
-            # A change of one job, such as of its priority, changes no count, but must be sent nevertheless.
+            # A change of one job, such as a new priority, changes no count, but must still be sent.
             self._told.pop("jobs", None)
         if last is None or last.jobs != look.jobs or "job" in look.changed:
             counts = await self._counts()
@@ -335,7 +336,8 @@ class LiveFeed:
 
 
 def _without_jitter(stats: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the data without the parts that differ at every read. A change of only those is not an event."""
+    """Return the data without the parts that differ at every read, because a change in only those parts is not an
+    event."""
     store = {**stats["store"], "latency_ms": None, "used_memory_bytes": None} if "store" in stats else None
     return {**stats, "at": None, "store": store}
 
@@ -349,8 +351,8 @@ class _Listener:
         self.is_over = False
 
     def notify(self, slot: str, event: bytes) -> None:
-        # Move the event to the end of the queue. A client that takes nothing for long loses the oldest events,
-        # because nothing else bounds their number.
+        # Move the event to the end of the queue. If a client takes nothing for long, the oldest events are dropped,
+        # to bound their number.
         self._events.pop(slot, None)
         if len(self._events) >= _MAX_ACTIONS:
             self._events.pop(next(iter(self._events)))
@@ -378,6 +380,6 @@ async def _is_still_admitted(is_admitted: Callable[[], Awaitable[bool]]) -> bool
     try:
         return await is_admitted()
     except JqmasterError as exc:
-        # A store that is away revokes nothing. The stream asks again in a moment.
-        logger.warning("cannot tell whether a stream may go on: %s", exc.detail)
+        # An unreachable store does not mean a revocation. The stream checks again in a moment.
+        logger.warning("cannot check whether a stream may continue: %s", exc.detail)
         return True

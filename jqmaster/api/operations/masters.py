@@ -22,7 +22,7 @@ async def demote(call: Call) -> Reply:
 
 
 def _master_view(listed: ListedMaster) -> dict[str, Any]:
-    """`MasterView`."""
+    """Return a `MasterView`."""
     record = listed.seen.record
     return {
         "id": record.id,

@@ -1,4 +1,4 @@
-"""The OpenAPI document as it is served. Anybody may ask for it, so it is encoded once for each form."""
+"""The OpenAPI document as it is served. Anybody may request it, so each form of it is encoded only once."""
 
 import asyncio
 import gzip
@@ -22,7 +22,8 @@ class PublishedForm:
 
 
 class PublishedDocument:
-    """`make` returns the document. It is called at the first request, because most masters are never asked."""
+    """The OpenAPI document in all its forms. `make` returns the document. It is called at the first request, because
+    most masters never get one."""
 
     def __init__(self, make: Callable[[], dict[str, Any]]) -> None:
         self._make = make
@@ -34,7 +35,7 @@ class PublishedDocument:
         key = encoding, is_packed
         async with self._lock:
             if key not in self._forms:
-                # It takes about a second, and must not block anything else.
+                # Building the document takes about a second, and must not block anything else.
                 self._forms[key] = await asyncio.to_thread(self._made, *key)
             return self._forms[key]
 

@@ -39,32 +39,33 @@ _AUDIT: Final[dict[str, Any]] = {
     },
 }
 _AUDIT_TEXT: Final = (
-    "Lists who changed what, and when. A page may be short while `next_cursor` names more entries. A page without "
-    "entries has searched at least 20,000 of them, or 16 MiB."
+    "Lists who changed what, and when. A page may be short, or empty, although `next_cursor` is set. For an "
+    "empty page, at least 20,000 entries or 16 MiB were searched."
 )
 _METRICS_TEXT: Final = (
     "The counters cover this master process only, so scrape every master. docs/metrics.md lists them."
 )
 _DEMOTE_TEXT: Final = (
-    "The leader finishes the work in hand and hands the lead to another master. The answer is 409 `not_leader` if this "
-    "master does not lead, and 409 `no_other_master` if no other master could."
+    "The leader finishes its current work and hands the lead over to another master. The answer is 409 "
+    "`not_leader` if this master does not lead, and 409 `no_other_master` if no other master could take over."
 )
 
 _HEALTH_TEXT: Final = (
-    "Judges the same facts as the Overview of the web UI: what is wrong or waits, the likely cause, and the next step. "
-    "Computed at most once per two seconds for all callers. Values of constraint keys are shown if the caller may see "
-    "them."
+    "Reports the same findings as the Overview of the web UI: each fault or wait, its likely cause, and the "
+    "next step. Computed at most once per two seconds for all callers. Values of constraint keys are shown if "
+    "the caller may see them."
 )
 
 _STREAM_TEXT: Final = (
-    "Server-sent events, at most one of each kind per second. `stats` holds the body of `GET /api/stats`, `jobs` "
-    "holds `counts` by state, and `action` holds an action on many jobs. `workers`, `masters`, `constraints`, "
-    "`definitions`, `events`, `batches` and `settings` mean that the client should fetch these again. Each event is "
-    "the current state, so a client that reconnects misses nothing, and a slow client gets the newest. `alive` comes "
-    f"every {live.PING_S} s regardless of other events; a stream that is silent for much longer is dead. `freshness` "
-    "comes about once per second: `as_of` and `age_ms` say when the data of all events was current (null: it never was "
-    "since the stream began), and `fault` is null, or has `code`, `detail` and `for_ms` while the store does not "
-    "answer. Beyond `max_streams` the answer is 503 `too_many_streams`."
+    "Server-sent events, at most one of each kind per second. `stats` holds the body of `GET /api/stats`, "
+    "`jobs` holds `counts` by state, and `action` holds an action on many jobs. `workers`, `masters`, "
+    "`constraints`, `definitions`, `events`, `batches` and `settings` mean that the client should fetch these "
+    "again. Each event is the current state, so a client that reconnects misses nothing, and a slow client "
+    f"gets the newest. `alive` comes every {live.PING_S} s regardless of other events; a stream that is silent "
+    "for much longer is broken. `freshness` comes about once per second: `as_of` and `age_ms` say when the "
+    "data of all events were current (null: not since the stream began). `fault` has `code`, `detail` and "
+    "`for_ms` while the store does not answer, and is null otherwise. Beyond `max_streams` the answer is 503 "
+    "`too_many_streams`."
 )
 
 OPERATIONS: Final = [

@@ -29,12 +29,12 @@ class MasterList(Answer):
     """All masters of the store. A master that died is listed for one more minute."""
 
     masters: list[MasterView] = Field(description="Masters, longest-running first.")
-    epoch: int = Field(description="Epoch of the newest leadership. 0 before the first.")
+    epoch: int = Field(description="Epoch of the newest leadership. 0 before the first election.")
 
 
 class DemoteAnswer(Answer):
-    """The leader was asked to hand over. The others elect a new leader when its work has ended, usually in less than a
-    second."""
+    """The leader was asked to hand over. When its current work has ended, usually in less than a second, the other
+    masters elect a new leader."""
 
     id: str
     epoch: int = Field(description="Epoch of the leadership that ends.")
@@ -126,7 +126,10 @@ class Readiness(Answer):
         description="Durability that a 201 guarantees: the configured level, or less while the store cannot give it."
     )
     durability_available: Durability = Field(
-        description="Highest durability that the store gives, as last probed. A push may ask for up to this level."
+        description=(
+            "Highest durability that the store provides, by the latest probe. A push may ask "
+            "for up to this level."
+        )
     )
     leader: bool = Field(description="True: this master leads.")
     store: str = Field(

@@ -18,7 +18,7 @@ async def list_settings(call: Call) -> Reply:
 
 async def change(call: Call) -> Reply:
     call.query()
-    # Use no model: the settings themselves define their valid values, and give better messages.
+    # Do not validate with a model: the settings define their own valid values, and give better messages.
     changes = read_map(await call.body(), limits=call.limits.scan)
     _check_scope(call, changes)
     await call.services.live.change(changes, call.who)
@@ -26,7 +26,7 @@ async def change(call: Call) -> Reply:
 
 
 def _check_scope(call: Call, changes: Mapping[str, Any]) -> None:
-    """Raises ForbiddenError that names each setting that the caller may not change."""
+    """Raise a ForbiddenError that names each setting that the caller may not change."""
     needed = {key: info.change_scope for key in changes if (info := CATALOG.get(key))}
     refused = [key for key, scope in needed.items() if scope and not call.may(scope)]
     if refused:
@@ -44,7 +44,7 @@ def _document(call: Call) -> dict[str, Any]:
 
 
 def _setting(view: LiveSetting, *, may_see_all: bool) -> dict[str, Any]:
-    """`LiveSetting` of the contract."""
+    """Return a `SettingView`."""
     info = view.info
     is_hidden = info.is_internal and not may_see_all
     return {

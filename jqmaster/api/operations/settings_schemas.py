@@ -1,4 +1,4 @@
-"""HTTP models of settings: all of them are listed, and those of run time can be changed."""
+"""HTTP models of settings. All settings are listed, and some can be changed at run time."""
 
 from typing import Any, Final, Literal
 
@@ -52,7 +52,7 @@ class SettingsAnswer(Answer):
     """All settings, sorted by group."""
 
     settings: list[SettingView]
-    version: int = Field(description="Version of the run-time changes. 0: none were made.")
+    version: int = Field(description="Version of the run-time changes. 0: no setting was changed.")
 
 
 def _nullable(field: FieldInfo) -> tuple[Any, Any]:

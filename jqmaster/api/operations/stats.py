@@ -148,7 +148,7 @@ def _one_of(query: Mapping[str, str], field: str, words: tuple[T, ...], default:
 
 
 def _text(query: Mapping[str, str], field: str) -> str | None:
-    """Refuse text that no name and no shown message can contain."""
+    """Return the search text. Refuse text that no name and no shown message can contain."""
     text = query.get(field)
     if text is not None and not (0 < len(text) <= MAX_NAME_LENGTH and text.isprintable()):
         raise _refusal(field, f"1 to {MAX_NAME_LENGTH} printable characters")

@@ -8,8 +8,9 @@ from jqmaster.domain.identity.access import Scope
 
 _STORE: Final = (503,)
 _MERGE_TEXT: Final = (
-    "From now on, the group counts in the other one: in lists, in the filter `failure_group`, and for decisions. The "
-    "answer is the other group. Failures keep their own group in the store, so that a split restores it."
+    "From now on, the group is treated as part of the other group: in lists, in the filter `failure_group`, "
+    "and in decisions. The answer is the other group. In the store, failures keep their own group, so a split "
+    "restores it."
 )
 _SPAN: Final[dict[str, Any]] = {
     "schema": {"$ref": stats_schemas.SPAN_REF, "default": stats.DEFAULT_SPAN},
@@ -29,15 +30,15 @@ _HISTORY_TEXT: Final = (
     "`(other)`. Counts of a master's last second before it died are missing."
 )
 _FAILURES_TEXT: Final = (
-    "Groups jobs that failed for good by name, cause and the place in the code at which they failed. Where the stack "
-    "trace does not tell the place, their messages count, with variable parts replaced by placeholders. The 500 most "
-    "recently seen groups are kept, each for 30 days after its last failure."
+    "Groups jobs that failed for good by name, cause and the place in the code at which they failed. If the "
+    "stack trace does not show the place, jobs are grouped by their messages, with variable parts replaced by "
+    "placeholders. The 500 most recently seen groups are kept, each for 30 days after its last failure."
 )
 
 _LABEL: Final[dict[str, Any]] = {"type": "string", "pattern": f"^[^=]{{1,{stats.MAX_LABEL_KEY}}}="}
 _DEMAND_TEXT: Final = (
-    "Tells how many slots workers need now, to scale a fleet by. Jobs that constraints hold back are not part of the "
-    "demand, because more workers would not start them. At most 32 parameters can be given."
+    "Returns how many slots workers need now, for scaling a fleet. Jobs that constraints hold back are not "
+    "part of the demand, because more workers would not start them. At most 32 parameters can be given."
 )
 _IGNORE_TEXT: Final = (
     "The Overview of the web UI does not show an ignored group as a fault. Its jobs and its counts stay as they "
@@ -45,16 +46,19 @@ _IGNORE_TEXT: Final = (
 )
 
 _RESOLVE_TEXT: Final = (
-    "The group is open again as soon as a job fails in this way on a worker of that version or a later one. Versions "
-    "of numbers, such as 1.12.0, are compared as numbers; any other is later if it had not failed by now."
+    "The group is open again as soon as a job fails in this way on a worker of that version or a later one. "
+    "Numeric versions, such as 1.12.0, are compared as numbers. Any other version counts as later if it has "
+    "not failed so far."
 )
 _VALUES_TEXT: Final = (
-    "Shows whom a fault affects. The latest 500 jobs of the group are examined, without those whose records are longer "
-    "than 16 KB. The answer is 403 for a caller who may not see these values."
+    "Shows which customers, for example, a fault affects. The latest 500 jobs of the group are examined, "
+    "without those whose records are longer than 16 KB. The answer is 403 for a caller who may not see these "
+    "values."
 )
 _REMOVE_TEXT: Final = (
-    "Arguments of the name are no longer checked, until a worker that has a contract of it registers again. Without "
-    "this call, the last contract stays in force for 30 days after its last worker registered."
+    "Arguments of jobs with this name are no longer checked, until a worker with a contract of the name "
+    "registers again. Without this call, the last contract stays in force for 30 days after its last worker "
+    "registered."
 )
 
 OPERATIONS: Final = [
@@ -67,9 +71,10 @@ OPERATIONS: Final = [
                   "name": {"schema": _TEXT, "description": "Counts for this job name only."},
                   "span": _SPAN,
                   "before": {"schema": {"type": "string", "enum": list(stats.PERIODS)},
-                             "description": "The same period so long before, to compare with. Its steps are hours, "
-                                            "because minutes are not kept as long. The last one may be in part of the "
-                                            "present period."},
+                             "description": "Also return the period of the same length that lies this long "
+                                            "before, for comparison. Its steps are hours, because minutes are "
+                                            "not kept long enough. Its last step may overlap the current "
+                                            "period."},
               },
               problems=_STORE, text=_HISTORY_TEXT),
     Operation("GET", "/api/names", stats.list_names, Scope.READ, "List job names", "statistics",
@@ -93,8 +98,9 @@ OPERATIONS: Final = [
                   "name": {"schema": {"type": "array", "items": _TEXT},
                            "description": "Jobs of this name only. Repeat it for several names."},
                   "label": {"schema": {"type": "array", "items": _LABEL},
-                            "description": "A label of the workers, as `KEY=VALUE`. Repeat it for several labels. Only "
-                                           "jobs count that workers with these labels may run, and only such workers."},
+                            "description": "A label of the workers, as `KEY=VALUE`. Repeat it for several "
+                                           "labels. Only jobs that workers with these labels may run are "
+                                           "counted, and only such workers."},
               }, problems=_STORE, text=_DEMAND_TEXT),
     Operation("DELETE", "/api/contracts/{job_name}", stats.remove_contracts, Scope.OPERATE,
               "Remove the contracts of a name", "statistics", {204: None}, problems=(404, *_STORE), text=_REMOVE_TEXT),

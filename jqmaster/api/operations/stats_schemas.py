@@ -25,13 +25,13 @@ from jqmaster.service.operations.stats import Span
 Rate = Annotated[
     float, Field(ge=0, description="Rate per second over the last minute, summed over all masters.")
 ]
-# A separate component: otherwise, client generators name the enum of the query like that of the answer.
+# A separate component: otherwise, client generators give the enum of the query the same name as that of the answer.
 SPAN_SCHEMA: Final[dict[str, Any]] = {"type": "string", "enum": list(get_args(Span))}
 SPAN_REF: Final = "#/components/schemas/HistorySpan"
 SpanField = Annotated[Span, WithJsonSchema({"x-schema": "HistorySpan"})]
 _SHARE: Final = (
-    "Share of the jobs that succeeded or were discarded among these and those that failed for good. Null if there "
-    "were none."
+    "Jobs that succeeded or were discarded, as a share of these jobs and those that failed for good. Null if "
+    "there were none."
 )
 
 
@@ -50,8 +50,10 @@ class DemandView(Answer):
     )
     demand: Count = Field(description="`ready` + `running`: how many slots these jobs would take.")
     is_exact: bool = Field(
-        description="False: there is too much to count in one look, or constraints have just changed. Then the numbers "
-        "of jobs are lower bounds."
+        description=(
+            "False: the numbers of jobs are lower bounds, because there are too many to count in one "
+            "call, or constraints have just changed."
+        )
     )
 
 
@@ -120,8 +122,10 @@ class Stats(Answer):
         description="Age of the ready job that has waited longest, found by a bounded search. Null if none waits."
     )
     oldest_startable: OldestStartable | None = Field(
-        description="The same among the jobs that no constraint holds back. Null: no such job waits, or none is known. "
-        "Older masters leave it out."
+        description=(
+            "The ready job that has waited longest among those that no constraint holds back. Null: "
+            "no such job waits, or none is known. Older masters omit this field."
+        )
     )
     rates: StatsRates
     workers: StatsWorkers
@@ -200,7 +204,7 @@ class Bucket(Answer):
 
 
 class NameContract(Answer):
-    """A contract of the job name, as workers declared it at their registration."""
+    """A contract of the job name, as workers declared it when they registered."""
 
     version: str
     argument_schema: dict[str, Any] | None = Field(
@@ -239,9 +243,12 @@ class IgnoreRequest(Request):
 
     duration_s: Annotated[Seconds, Field(gt=0, le=MAX_IGNORE_S)] | None = Field(
         None,
-        description="Seconds for which to ignore the group. Null: until it changes, which is a failure on a version of "
-        "workers that the group was not seen on, one after a day without any, or an hour with more than "
-        f"{MORE_FACTOR} times the failures of the busiest hour before (and at least {MIN_MORE} more).",
+        description=(
+            "Seconds for which to ignore the group. Null: until the group changes. A change is a "
+            "failure on a worker version on which the group was not seen before, a failure after a "
+            f"day without any, or an hour with more than {MORE_FACTOR} times the failures of the "
+            f"busiest hour before (and at least {MIN_MORE} more)."
+        ),
     )
     reason: str = Field("", max_length=MAX_REASON, description="Why, for people.")
 
@@ -261,7 +268,7 @@ class MergeRequest(Request):
 
     into: str = Field(
         pattern="^[0-9a-f]{16}$",
-        description="ID of the group in which it counts. Both have the same job name.",
+        description="ID of the group of which it becomes a part. Both groups must have the same job name.",
     )
 
 
@@ -274,18 +281,20 @@ class MergedFailures(Answer):
 
 
 class ResolveRequest(Request):
-    """Says that a group of failures is resolved."""
+    """Marks a group of failures as resolved."""
 
     version: str = Field(
         "",
         max_length=64,
-        description="Version of the workers in which it is resolved. Empty: in the next version, which is any that had "
-        "not failed by now.",
+        description=(
+            "Version of the workers in which it is resolved. Empty: in the next version, which is any "
+            "version that has not failed so far."
+        ),
     )
 
 
 class FailureAssigned(Answer):
-    """Somebody looks after the group."""
+    """The assignment of the group to a person."""
 
     assignee: str
     by: str = Field(description="The person who assigned it.")
@@ -293,14 +302,19 @@ class FailureAssigned(Answer):
 
 
 class FailureResolved(Answer):
-    """Somebody said that the group is resolved."""
+    """The record that somebody marked the group as resolved."""
 
     by: str
     at: Timestamp
-    version: str | None = Field(description="Null: in the version after those that had failed by then.")
+    version: str | None = Field(
+        description=("Null: in the next version after those that had failed when the group was marked.")
+    )
     reopened_by: str | None = Field(
-        description="Version of a worker that failed in this way although it should not: the group is open again. "
-        "Empty: a worker without a version. Null: the group is resolved."
+        description=(
+            "Version of a worker on which a job failed in this way although the group was resolved "
+            "there. The group is open again. Empty: a worker without a version. Null: the group is "
+            "resolved."
+        )
     )
 
 
@@ -316,7 +330,10 @@ class AffectedValue(Answer):
     """A value that jobs of a group have."""
 
     value: str = Field(
-        description="As JSON; of more than 200 characters, the beginning and the end, with `…` between them."
+        description=(
+            "The value as JSON. If it has more than 200 characters, only the beginning and "
+            "the end, with `…` between them."
+        )
     )
     count: Count = Field(description="Number of examined jobs with this value.")
 
@@ -329,21 +346,24 @@ class AffectedValues(Answer):
     without: Count = Field(description="Number of examined jobs that have no such value.")
     is_complete: bool = Field(description="False: there may be further jobs or values.")
     distinct: Count = Field(
-        description="Number of different values in the examined jobs. Long values are told apart whole."
+        description="Number of different values in the examined jobs. Long values are compared in full."
     )
     paths: list[str] = Field(description="Paths at which the examined jobs have values, at most 30.")
 
 
 class FailureIgnored(Answer):
-    """Somebody decided to ignore the group."""
+    """The decision to ignore the group."""
 
     by: str
     at: Timestamp
     until: Timestamp | None = Field(description="Null: until the group changes.")
     reason: str
     ended_by: Literal["time", "version", "regressed", "more"] | None = Field(
-        description="Why the group is no longer ignored: its time is over, a new version of workers, a return after a "
-        "day, or far more failures an hour. Null: it is ignored."
+        description=(
+            "Why the group is no longer ignored: the time is over, a new worker version has failed, a "
+            "failure came after a day without any, or there were far more failures in an hour. Null: "
+            "the group is ignored."
+        )
     )
 
 
@@ -357,8 +377,8 @@ class FailureVersion(Answer):
 
 
 class FailureGroup(Answer):
-    """Jobs of one name and cause that failed for good at one place in the code. Where the stack trace does not tell the
-    place, their messages differ only in numbers, IDs and the like."""
+    """Jobs of one name and cause that failed for good at one place in the code. If the stack trace does not show the
+    place, the messages of these jobs differ only in numbers, IDs and the like."""
 
     id: str = Field(
         pattern="^[0-9a-f]{16}$",
@@ -383,7 +403,7 @@ class FailureGroup(Answer):
     first_seen_at: Timestamp
     last_seen_at: Timestamp
     example_job_id: JobId | None = Field(
-        description="One of the latest failed jobs. It may be deleted by now."
+        description="One of the latest failed jobs. It may have been deleted since."
     )
     trend: list[Count] = Field(
         description=f"Failures of each of the last {TREND_HOURS} hours of the clock. The current hour is the last.",

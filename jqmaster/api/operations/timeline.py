@@ -67,7 +67,7 @@ async def _story(call: Call) -> IncidentStory:
 
 
 def _detail(story: IncidentStory) -> dict[str, Any]:
-    """`TimelineIncidentDetail`."""
+    """Return a `TimelineIncidentDetail`."""
     peaks = story.peaks
     return _incident_view(story.incident) | {
         "nearby": [_mark_view(mark) for mark in story.nearby.marks],
@@ -84,7 +84,7 @@ def _detail(story: IncidentStory) -> dict[str, Any]:
 
 
 def _incident_view(incident: TimelineIncident) -> dict[str, Any]:
-    """`TimelineIncidentView`."""
+    """Return a `TimelineIncidentView`."""
     return {
         "id": incident.id,
         "title": title_of(incident.entries),
@@ -96,7 +96,7 @@ def _incident_view(incident: TimelineIncident) -> dict[str, Any]:
 
 
 def _entry_view(entry: TimelineEntry) -> dict[str, Any]:
-    """`IncidentEntryView`."""
+    """Return an `IncidentEntryView`."""
     return {
         "id": entry.id,
         "kind": str(entry.kind),
@@ -113,7 +113,7 @@ def _entry_view(entry: TimelineEntry) -> dict[str, Any]:
 
 
 def _mark_view(mark: Mark) -> dict[str, Any]:
-    """`MarkView`."""
+    """Return a `MarkView`."""
     return {
         "at": iso_ms(mark.at_ms),
         "until": iso_or_none(mark.until_ms),

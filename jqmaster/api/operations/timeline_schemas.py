@@ -15,9 +15,9 @@ class IncidentEntryView(Answer):
 
     id: str
     kind: TimelineKind = Field(json_schema_extra=SINCE)
-    at: Timestamp = Field(description="When it was over or was noticed.")
+    at: Timestamp = Field(description="Time at which it was over, or at which it was detected.")
     since: Timestamp = Field(description="When it began.")
-    text: str = Field(description="The same as an English sentence.")
+    text: str = Field(description="The entry as an English sentence.")
     subject: str = Field(
         description="ID of the worker or master, job name of the backlog, or `store`. Empty if there is none."
     )
@@ -28,11 +28,11 @@ class IncidentEntryView(Answer):
     before: str = Field(description="Machine and process of the former leader. Empty for other kinds.")
     by: str = Field(description="Author of the act. Empty if nobody acted, or the caller may not see it.")
     count: Count = Field(description="Jobs that the worker held, that were taken back, or that waited.")
-    cause: LeaderCause | Literal[""] = Field(description="Why the former leader leads no longer.")
+    cause: LeaderCause | Literal[""] = Field(description="Why the former leader no longer leads.")
 
 
 class TimelineIncidentView(Answer):
-    """One incident: what happened within a short time, as one story."""
+    """One incident: events that happened within a short time."""
 
     id: str
     title: str = Field(description="A few English words about the incident.")
@@ -49,7 +49,10 @@ class TimelineIncidentList(Answer):
 
     incidents: list[TimelineIncidentView]
     kept_since: Timestamp | None = Field(
-        description="Time of the oldest entry that is kept: what happened before is not known. Null if there is none."
+        description=(
+            "Time of the oldest entry that is kept. Nothing is known about earlier times. "
+            "Null if there is none."
+        )
     )
 
 
@@ -75,7 +78,9 @@ class MarkView(Answer):
     subject: str = Field(description="The version, the master, or the name of what was changed.")
     by: str = Field(description="Author of the act. Empty if nobody acted, or the caller may not see it.")
     reason: str = Field(
-        description="Reason of the pause or constraint. Empty if none was given, or the caller may not see it."
+        description=(
+            "Reason for the pause or constraint. Empty if none was given, or the caller may not see it."
+        )
     )
     matcher: MatcherDocument | None = Field(
         description="The jobs to which the pause or constraint applies, as a matcher. Null for other marks, and if the "
@@ -83,8 +88,10 @@ class MarkView(Answer):
     )
     incident_id: str | None
     entry: IncidentEntryView | None = Field(
-        description="The entry of the timeline, of marks that are not from the audit log; of an incident, its first "
-        "entry."
+        description=(
+            "For a mark that does not come from the audit log: its entry in the timeline. For an "
+            "incident, this is its first entry."
+        )
     )
 
 
@@ -109,7 +116,7 @@ class IncidentPeaksView(Answer):
 
 
 class TimelineIncidentDetail(TimelineIncidentView):
-    """One incident, with what surrounds it."""
+    """One incident, with the changes and the counts around it."""
 
     nearby: list[MarkView] = Field(
         description="Changes during the incident and in the ten minutes before it, the oldest first. One of them may "
@@ -124,6 +131,6 @@ class TimelineIncidentDetail(TimelineIncidentView):
 
 
 class AcknowledgeIncidentRequest(Request):
-    """Says that somebody takes care of an incident."""
+    """Acknowledges an incident: somebody takes care of it."""
 
     note: str = Field("", max_length=MAX_NOTE, description="Note for others, such as the next step.")

@@ -48,7 +48,7 @@ async def erase(call: Call) -> Reply:
 
 
 def _paths(texts: list[str]) -> list[Path]:
-    """Return the paths of values. Raise InvalidError that names each invalid one."""
+    """Return the paths of values. Raise an InvalidError that names each invalid path."""
     paths, faults = [], []
     for number, text in enumerate(texts):
         try:
@@ -70,12 +70,12 @@ def _path(text: str) -> Path:
         raise MatcherError((), f"must begin with one of {', '.join(ROOTS)}")
     if root == "headers":
         return parse_path(text, fields=("headers",))
-    # Results have paths like those of arguments.
+    # Paths in results have the same form as paths in arguments.
     return Path(root, parse_path(f"argument{text[len(root) :]}", fields=("argument",)).parts)
 
 
 def _part_view(part: SearchOutcome, redacted: Any) -> dict[str, Any]:
-    """`PersonalDataAnswer`."""
+    """Return a `PersonalDataAnswer`."""
     searched = ("jobs", "log_lines", "events", "failure_groups", "notices")
     unread = ("sealed_values", "damaged_jobs", "archived_logs")
     return {
@@ -90,7 +90,7 @@ def _part_view(part: SearchOutcome, redacted: Any) -> dict[str, Any]:
 
 
 def _match_view(found: FoundObject) -> dict[str, Any]:
-    """`PersonalDataMatch`."""
+    """Return a `PersonalDataMatch`."""
     return {
         "place": found.place,
         "id": found.id,

@@ -9,16 +9,16 @@ from jqmaster.domain.identity.access import Scope
 
 _STORE: Final = (503,)
 _FIND_TEXT: Final = (
-    "Looks for the texts in jobs (argument, headers, tags, uniqueness key, result, errors, progress, partial results, "
-    "challenges, log), events, groups of failures and notices. Each call searches for about a third of a second; call "
-    "again with `next_cursor` until it is null. A job that exists during the whole search is searched. The answer says "
-    "what was searched and what was not. The audit log records that there was a search, with its reason and without "
-    "the texts."
+    "Looks for the texts in jobs (argument, headers, tags, uniqueness key, result, errors, progress, partial "
+    "results, challenges, log), events, groups of failures and notices. Each call searches for about a third "
+    "of a second; call again with `next_cursor` until it is null. A job that exists during the whole search "
+    "is searched. The answer says what was searched and what was not. The audit log records the search and "
+    "its reason, but not the texts."
 )
 _ERASE_TEXT: Final = (
-    "Replaces values by `[erased]`, all of them or none, in a job that is over; the job stays in lists with its times "
-    "and its end. A job whose argument or headers lost a value cannot be retried. The audit log records the paths. "
-    "Backups, and logs of pushers and workers, still have the values."
+    "Replaces values in a finished job by `[erased]`: all of them, or none. The job stays in lists, with its "
+    "times and its final state. A job whose argument or headers lost a value cannot be retried. The audit log "
+    "records the paths. Backups, and logs of pushers and workers, still have the values."
 )
 
 OPERATIONS: Final = [

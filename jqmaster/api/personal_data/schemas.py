@@ -29,7 +29,7 @@ class PersonalDataRequest(Request):
     reason: str = Field(
         "",
         max_length=MAX_REASON,
-        description="Why, for the audit log, such as the number of a request. No name of a person.",
+        description="Reason for the audit log, such as the number of a request. Do not name a person.",
     )
     cursor: str | None = Field(None, max_length=200, description="`next_cursor` of the previous answer.")
 
@@ -42,11 +42,15 @@ class PersonalDataMatch(Answer):
     name: str = Field(description="Name of the job or notice, type of the event.")
     state: JobState | None = Field(description="State of the job. Null for other objects.")
     fields: list[str] = Field(
-        description="Where it is: paths such as `argument.email`, or a part as a whole, such as `errors` or `log`. At "
-        "most 20."
+        description=(
+            "Where the text is: paths such as `argument.email`, or a whole part of the object, such "
+            "as `errors` or `log`. At most 20."
+        )
     )
     more_fields: Count = Field(description="Number of further places in the object.")
-    erasable: bool = Field(description="True: a job that is over, of which values and the log can be erased.")
+    erasable: bool = Field(
+        description=("True: the object is a finished job, so its values and its log can be erased.")
+    )
 
 
 class PersonalDataSearched(Answer):
@@ -60,17 +64,19 @@ class PersonalDataSearched(Answer):
 
 
 class PersonalDataUnread(Answer):
-    """Numbers of what this call came across and could not search."""
+    """Numbers of objects that this call found but could not search."""
 
     sealed_values: Count = Field(description="Values that only their workers can read.")
-    damaged_jobs: Count = Field(description="Jobs that cannot be read; fsck names them.")
+    damaged_jobs: Count = Field(description="Jobs that cannot be read. `fsck` lists them.")
     archived_logs: Count = Field(description="Logs of jobs that are in the archive, at least in part.")
 
 
 class PersonalDataAnswer(Answer):
-    """The outcome of one part of the search."""
+    """The result of one part of the search."""
 
-    found: list[PersonalDataMatch] = Field(description="An object may be repeated by a later part.")
+    found: list[PersonalDataMatch] = Field(
+        description=("A later part of the search may return an object again.")
+    )
     searched: PersonalDataSearched
     unread: PersonalDataUnread
     total_jobs: Count = Field(description="Number of all jobs, for the progress of the search.")

@@ -1,1 +1,1 @@
-"""HTTP targets over HTTP."""
+"""The API of HTTP targets."""

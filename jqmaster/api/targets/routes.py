@@ -8,16 +8,16 @@ from jqmaster.domain.identity.access import Scope
 
 _STORE: Final = (503,)
 _PUT_TEXT: Final = (
-    "Creates the target, or replaces it. Masters follow within a second. Requests that are under way end under the "
-    "terms that they began with; jobs that wait are sent under the new ones. Without preconditions, the last writer "
-    "wins."
+    "Creates the target, or replaces it. Masters apply the change within a second. Requests in progress end "
+    "with the former settings. Waiting jobs are sent with the new ones. Without preconditions, the last "
+    "writer wins."
 )
 _DELETE_TEXT: Final = (
-    "Requests that are under way end as usual. Jobs that wait stay, until something else serves their name."
+    "Requests in progress end as usual. Waiting jobs stay until another target or a worker serves their name."
 )
 _TEST_TEXT: Final = (
-    "Sends a signed request for a job that does not exist, with the header `JQ-Test: true`, and shows the request and "
-    "the answer. It is written to the audit log."
+    "Sends a signed request for a job that does not exist, with the header `JQ-Test: true`, and shows the "
+    "request and the answer. The audit log records the call."
 )
 
 OPERATIONS: Final = [

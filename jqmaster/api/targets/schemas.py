@@ -63,21 +63,28 @@ class TargetRequest(Request):
     names: list[Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARS)]] = Field(
         min_length=1,
         max_length=MAX_NAMES,
-        description="Job names, and patterns with *, ? and [abc]. A listed name shares its jobs with workers that "
-        "serve it. A pattern leaves names to workers. A listed name comes before patterns, and a longer pattern before "
-        "a shorter one.",
+        description=(
+            "Job names, and patterns with *, ? and [abc]. A listed name shares its jobs with workers "
+            "that serve it. A pattern does not apply to names that workers serve. A listed name takes "
+            "precedence over patterns, and a longer pattern over a shorter one."
+        ),
     )
     url: _Url | AddressSource = Field(
-        description="Address to call, with {name} and {job_id} as the only placeholders, in the path or query; or "
-        '{"from": "argument.url"}: each job has its own address. Values in the query are shown as …; a URL that is '
-        "sent back as it was shown stays as it is."
+        description=(
+            "Address to call, with {name} and {job_id} as the only placeholders, in the path or "
+            'query; or {"from": "argument.url"}: each job has its own address. Values in the '
+            "query are shown as …. A URL that is sent back as it was shown is not changed."
+        )
     )
     method: Method = "POST"
     body: BodyForm = Field(
         BodyForm.ARGUMENT,
         strict=False,
-        description="argument: the argument as JSON. envelope: {id, name, attempt, argument, created_at}. "
-        "fireworq: the text at argument.payload, and the JSON of the answer, {status, message}, decides.",
+        description=(
+            "argument: the argument as JSON. envelope: {id, name, attempt, argument, created_at}. "
+            "fireworq: the text at argument.payload; the answer is JSON, {status, message}, and "
+            "decides the outcome."
+        ),
     )
     headers: Annotated[
         dict[
@@ -87,27 +94,33 @@ class TargetRequest(Request):
         Field(max_length=MAX_HEADERS),
     ] = Field(
         default_factory=dict,
-        description="Further headers of each request. Their values are not shown again. A value that is sent back as … "
-        "stays as it is, unless the address changes.",
+        description=(
+            "Further headers of each request. Their values are not shown again. A value that is sent "
+            "back as … is not changed, unless the address changes."
+        ),
     )
     secret: Annotated[str, Field(max_length=200)] | None = Field(
         None,
-        description="Secret that signs requests by the Standard Webhooks convention, as whsec_… Never shown again. "
-        "Absent: it stays as it is. Empty: requests are not signed. For 24 hours after a change, the former secret "
-        "signs, too.",
+        description=(
+            "Secret that signs requests by the Standard Webhooks convention, as whsec_… Never shown "
+            "again. Absent: the secret is not changed. Empty: requests are not signed. For 24 hours "
+            "after a change, requests are also signed with the former secret."
+        ),
     )
     max_running: int = Field(
         DEFAULT_RUNNING,
         ge=1,
         le=MAX_RUNNING,
-        description="Most requests under way at once, of all masters together.",
+        description="Maximum number of requests in progress at once, over all masters.",
     )
     max_running_per_host: int | None = Field(
         None,
         ge=1,
         le=MAX_RUNNING,
-        description="Most requests under way at once to one host, where jobs have addresses of their own. Null: only "
-        "`max_running` applies.",
+        description=(
+            "Maximum number of requests in progress at once to one host, if jobs have their own "
+            "addresses. Null: only `max_running` applies."
+        ),
     )
     ok: _Statuses = Field(
         default_factory=lambda: [*DEFAULT_OK],
@@ -121,22 +134,29 @@ class TargetRequest(Request):
         None,
         gt=0,
         le=MAX_TIMEOUT_S,
-        description="Most seconds for one request. Null: the timeout of the job applies, which is never exceeded.",
+        description=(
+            "Maximum seconds for one request, at most the timeout of the job. Null: the timeout of the job."
+        ),
     )
     not_ready_for_s: Seconds = Field(
         DEFAULT_NOT_READY_S,
         gt=0,
         le=MAX_NOT_READY_S,
-        description="Seconds after which a job fails whose requests were answered with 429 or 503, or could not be "
-        "sent, all the time. Such requests use no retry.",
+        description=(
+            "Seconds after which a job fails if all its requests so far were answered with 429 or "
+            "503, or could not be sent. Such requests do not count as retries."
+        ),
     )
     allow_hosts: _Hosts = Field(
         default_factory=list,
-        description="Hosts that jobs may name, such as app.example, *.app.example for all below it, or * for all.",
+        description=(
+            "Hosts that jobs may name, such as app.example, *.app.example for all its "
+            "subdomains, or * for all hosts."
+        ),
     )
     description: str = Field("", max_length=MAX_DESCRIPTION)
     has_secret: bool | None = Field(
-        None, description="Ignored, so that a target can be sent back as it was shown."
+        None, description="Ignored. It is allowed so that a target can be sent back as it was shown."
     )
     previous_secret_until: str | None = Field(None, max_length=40, description="Ignored, as `has_secret`.")
 
@@ -151,16 +171,18 @@ class TargetAnswerView(Answer):
     status: int | None = Field(description="Null: no answer came.")
     took_ms: Milliseconds
     detail: str = Field(
-        description="Meaning of the answer. A caller that may see job content also gets the endpoint's words."
+        description=(
+            "Meaning of the answer. A caller that may see job content also gets the endpoint's own message."
+        )
     )
     body: str | None = Field(description="Beginning of the body. Null if the caller may not see job content.")
 
 
 class TargetFiguresView(Answer):
-    """Requests to a target at all masters, since each of them started."""
+    """Requests that all masters have sent to a target, since each master started."""
 
     results: dict[str, Count] = Field(description="Number of requests by result.")
-    requests_per_s: float = Field(description="Requests that were sent, of the last minute.")
+    requests_per_s: float = Field(description="Requests sent per second, over the last minute.")
     took: Distribution | None = Field(description="Time to the answer. Null: no request was sent.")
     last: list[TargetAnswerView] = Field(description="The newest answers, the newest first.")
 
@@ -182,7 +204,10 @@ class TargetView(Answer):
     headers: dict[str, str] = Field(description="Names of the further headers. Each value is shown as … .")
     has_secret: bool = Field(description="Whether requests are signed.")
     previous_secret_until: Timestamp | None = Field(
-        description="Until when the former secret signs, too. Null: there is none."
+        description=(
+            "Time until which requests are also signed with the former secret. Null: there is "
+            "no former secret."
+        )
     )
     max_running: int
     max_running_per_host: int | None
@@ -199,16 +224,20 @@ class TargetView(Answer):
 
 
 class TargetDetail(TargetView):
-    """A target, and what it does at present."""
+    """A target and its current activity."""
 
-    serving: list[str] = Field(description="Job names that it serves now, those of its patterns included.")
+    serving: list[str] = Field(
+        description=("Job names that it serves now, including names that match its patterns.")
+    )
     left_out: Count = Field(
-        description="Number of further names with jobs that its patterns fit. Their jobs wait, because one target "
-        f"serves at most {MAX_SERVED:,} names: divide the patterns among several targets."
+        description=(
+            "Number of further names with jobs that match its patterns. Their jobs wait, because one "
+            f"target serves at most {MAX_SERVED:,} names: divide the patterns among several targets."
+        )
     )
     running: Count = Field(description="Requests under way.")
     unreachable: list[str] = Field(
-        description="Why masters cannot reach it. Empty: they can, or have not tried."
+        description="Why masters cannot reach it. Empty: they can reach it, or have not tried."
     )
     figures: TargetFiguresView
 
@@ -244,7 +273,7 @@ class TargetTestAnswerView(Answer):
 
 
 class TargetTest(Answer):
-    """A test: the request, the answer, and what it would mean for a job."""
+    """A test: the request, the answer, and the outcome that the answer would mean for a job."""
 
     request: TargetTestRequestView
     answer: TargetTestAnswerView | None = Field(description="Null: no answer came.")

@@ -37,7 +37,7 @@ def _figures(figures: SummedFigures, access: ContentAccess) -> dict[str, Any]:
 
 
 def _answer(one: LastAnswer, access: ContentAccess) -> dict[str, Any]:
-    # Endpoints repeat what they were sent, as errors of handlers do.
+    # Endpoints may repeat job content in their answers, as error messages of handlers do.
     is_shown = access.error_text_cover is None
     return {
         "at": iso_ms(one.at_ms),

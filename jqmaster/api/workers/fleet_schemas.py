@@ -34,7 +34,10 @@ class WorkerFigures(Answer):
     )
     succeeded: Count = Field(description="Attempts that succeeded or were discarded.")
     failed: Count = Field(
-        description="Attempts that failed, whether or not the job runs again, and those lost with the worker."
+        description=(
+            "Attempts that failed, whether or not the job runs again, and attempts that were "
+            "lost with the worker."
+        )
     )
     failed_share: float | None = Field(
         ge=0, le=1, description="Share of the attempts that failed. Null if none ended."
@@ -59,8 +62,10 @@ class WorkerView(Answer):
     names: list[str]
     max_jobs: int = Field(description="Number of jobs that the worker may have.")
     own_max_jobs: int = Field(
-        description="Number of jobs with which the worker registered, or that it offered last. `max_jobs` differs "
-        "where an operator set another one.",
+        description=(
+            "Number of jobs that the worker can take, by its registration or its latest report. "
+            "`max_jobs` differs if an operator has set another number."
+        ),
         json_schema_extra=SINCE,
     )
     busy: int = Field(description="Number of claims that the worker holds.")
@@ -108,7 +113,7 @@ class SlotsRequest(Request):
     """The number of jobs that a worker may have."""
 
     max_jobs: Annotated[int, Field(ge=1, le=1000)] | None = Field(
-        description="Null: as many as the worker registered with."
+        description="Null: the number with which the worker registered."
     )
     keep: bool = Field(
         False,
@@ -119,12 +124,12 @@ class SlotsRequest(Request):
     @model_validator(mode="after")
     def _keep_requires_max_jobs(self) -> "SlotsRequest":
         if self.keep and self.max_jobs is None:
-            raise ValueError("keep requires max_jobs; to end what is kept, delete the slot rule")
+            raise ValueError("keep requires max_jobs; to keep the number no longer, delete the slot rule")
         return self
 
 
 class SlotRuleView(Answer):
-    """Slots that are kept for workers that register from one node with these labels."""
+    """A number of slots that is kept for workers that register from one node with these labels."""
 
     id: str
     node_id: str
@@ -154,7 +159,7 @@ class LabelValue(Request):
 
 
 class WorkerSelectionRequest(Request):
-    """Selects workers that have all of what is given. Give at least one of `worker_ids`, `node_id`, `version` and
+    """Selects workers to which all given fields apply. Give at least one of `worker_ids`, `node_id`, `version` and
     `label`."""
 
     worker_ids: list[JobId] | None = Field(None, min_length=1, max_length=5000)
@@ -185,8 +190,9 @@ class WorkerSetAnswer(Answer):
     count: Count
     jobs: Count = Field(description="Number of claims that these workers hold.")
     worker_ids: list[JobId] = Field(
-        description="IDs of these workers. To take the command back for the same workers, send these IDs as "
-        "`worker_ids`."
+        description=(
+            "IDs of these workers. To undo the command for the same workers, send these IDs as `worker_ids`."
+        )
     )
 
 

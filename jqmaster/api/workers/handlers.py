@@ -33,9 +33,9 @@ RAW_RESULT: Final = frozenset({"result", "error"})
 MAX_RESULTS: Final = 500
 # Fences are below 2**53.
 MAX_DIGITS: Final = 16
-# A report up to this size is read at once.
+# A report up to this size is decoded as a whole.
 SHORT_REPORT_BYTES: Final = 64 * 1024
-# The most left-out fields that an answer names.
+# Maximum number of ignored fields that an answer names.
 MAX_TOLD: Final = 50
 GROUP_KINDS: Final[tuple[GroupKind, ...]] = get_args(GroupKind)
 
@@ -71,10 +71,10 @@ async def heartbeat(call: Call) -> Reply:
     await call.services.owners.check_heartbeat(
         call.path["worker_id"], call.known, token=call.bearer, proof=request.proof
     )
-    # Read the lease time once, even if the setting changes meanwhile: tell the worker a lease no longer than the one
-    # that the store was told.
+    # Read the lease time only once, because the setting may change meanwhile: the lease in the answer must not be
+    # longer than the lease in the store.
     lease_ms = call.services.job_times.current.lease_ms
-    # A worker may owe results for two claims of one job: an earlier, lost claim and the present one.
+    # A worker may still have to report two claims of one job: an earlier, lost claim and the current one.
     claims = list(dict.fromkeys((claim.job_id, claim.token) for claim in request.running))
     answer = await call.services.workers.heartbeat(
         call.path["worker_id"],
@@ -205,8 +205,8 @@ async def get(call: Call) -> Reply:
 
 
 def command(name: WorkerCommand) -> Handler:
-    """Return the handler that gives a worker this command. It has the name of the command, which generated clients
-    use."""
+    """Return the handler that sends a worker this command. The handler has the command's name, because generated
+    clients use that name."""
 
     async def give(call: Call) -> Reply:
         worker = await call.services.worker_actions.command(name, call.path["worker_id"], call.who)
@@ -301,8 +301,8 @@ async def _check_owner(call: Call) -> None:
 
 
 def _outcomes(call: Call, body: bytes) -> tuple[list[Outcome], dict[int, JqmasterError]]:
-    """Return the results of a call, and by index what is wrong with the others: a bad one must not keep the jobs of its
-    neighbours from ending."""
+    """Return the valid results of a call, and the faults of the invalid ones by index. An invalid result must not
+    keep the jobs of the other results from ending."""
     limit = call.services.live.current.max_result_bytes
     # Most reports are short, and have successes only.
     if (
@@ -336,7 +336,7 @@ def _outcomes(call: Call, body: bytes) -> tuple[list[Outcome], dict[int, Jqmaste
 
 
 def _refusal(index: int, exc: JqmasterError) -> dict[str, Any]:
-    """`RefusedResult`."""
+    """Return a `RefusedResult`."""
     errors = [{"loc": list(error.loc), "msg": error.msg} for error in exc.errors]
     return {"index": index, "code": exc.code, "detail": exc.detail, "errors": errors}
 

@@ -1,4 +1,4 @@
-"""Reading of heartbeats. A fault in one field must not cost the leases of all jobs that the heartbeat names."""
+"""Read heartbeats. A fault in one field must not end the leases of all jobs that the heartbeat names."""
 
 from collections.abc import Collection, Sequence
 from typing import Any, Final
@@ -9,13 +9,14 @@ from jqmaster.errors import FieldError, InvalidError
 
 # Without these, an entry of `running` names no claim.
 _OF_CLAIM: Final = ("job_id", "token")
-# The fields of an entry that `seq` orders.
+# The fields of an entry to which the report number `seq` applies.
 _REPORTS: Final = ("progress", "checkpoint")
 
 
 def read_heartbeat(fields: dict[str, Any]) -> tuple[HeartbeatRequest, list[FieldError]]:
-    """Return the heartbeat without its invalid fields, and what is wrong with these. An entry of `running` that names
-    no claim counts as one field. Raise InvalidError if `running` itself is missing, is not a list, or is too long."""
+    """Return the heartbeat without its invalid fields, and the faults of these fields. An entry of `running` that
+    names no claim counts as one field. Raise InvalidError if `running` itself is missing, is not a list, or is too
+    long."""
     try:
         return check(HeartbeatRequest, fields), []
     except InvalidError as exc:
@@ -25,10 +26,12 @@ def read_heartbeat(fields: dict[str, Any]) -> tuple[HeartbeatRequest, list[Field
 
 
 def outdated_reports(running: list[Any], outdated: Collection[tuple[str, str]]) -> list[FieldError]:
-    """Return an error for each report whose claim has a later one. `running`: the entries as they were sent."""
+    """Return an error for each report that is older than one already saved for its claim. `running`: the entries as
+    they were sent."""
     return [
         FieldError(
-            ("running", index, field), "a report with a higher `seq` is saved already: number reports upwards"
+            ("running", index, field),
+            "a report with a higher `seq` has already been saved: increase `seq` with each report",
         )
         for index, claim in enumerate(running if outdated else ())
         if isinstance(claim, dict) and (str(claim.get("job_id")), str(claim.get("token"))) in outdated
@@ -51,5 +54,5 @@ def _without(fields: dict[str, Any], errors: Sequence[FieldError]) -> dict[str, 
         if not bad.intersection(_OF_CLAIM):
             running.append({name: value for name, value in claim.items() if name not in bad})
     kept = {name: value for name, value in fields.items() if name not in top}
-    # It is shown to people only.
+    # `free` may be missing, because it is only shown to people.
     return {"free": 0} | kept | {"running": running}

@@ -16,12 +16,13 @@ from jqmaster.api.schemas import SINCE, Answer, AnyValue, Binary, JobId, Token
 class Open(BaseModel):
     """Base of both directions. New fields may be added, and older workers and masters ignore them."""
 
-    # These models only describe and check nothing, so a start of a master need not build their validators.
+    # These models only describe messages and check nothing, so a master need not build their validators when it
+    # starts.
     model_config = ConfigDict(defer_build=True)
 
 
 class OutsideCallback(Open):
-    """A callback of an outside system, as it came."""
+    """A callback of an outside system, as it was received."""
 
     content_type: str
     body: Binary
@@ -34,7 +35,7 @@ class JobInput(Open):
     job_id: JobId
     state: str | None = Field(description="State of the predecessor. Null: it was deleted.")
     result: AnyValue = Field(
-        description="Its result, as `GET /api/jobs/{job_id}/result` returns it. Null: `omitted` tells why."
+        description="Its result, as `GET /api/jobs/{job_id}/result` returns it. Null: `omitted` says why."
     )
     omitted: Literal["too_large", "not_kept"] | None = Field(
         description="not_kept: there is no result. too_large: it does not fit in the 1 MiB that the results of all "
@@ -53,8 +54,11 @@ class Dispatch(Open):
         "a stale writer."
     )
     phase: Literal["run", "callback"] = Field(
-        description="Action to perform. `callback`: the attempt goes on with the callbacks of its challenge; only "
-        "an attempt that reported `challenged` gets it. Future releases may add phases."
+        description=(
+            "Action to perform. `callback`: the attempt continues with the callbacks of its "
+            "challenge; only an attempt that reported `challenged` gets this phase. Future releases "
+            "may add phases."
+        )
     )
     name: str = Field(description="Selects the handler.")
     argument: AnyValue = Field(description="Argument as the pusher sent it.")
@@ -83,7 +87,7 @@ class Dispatch(Open):
         None, description="The callback, in the phase `callback`.", json_schema_extra=SINCE
     )
     callbacks: list[OutsideCallback] | None = Field(
-        None, description="All callbacks, where the challenge expected several.", json_schema_extra=SINCE
+        None, description="All callbacks, if the challenge expected several.", json_schema_extra=SINCE
     )
     inputs: list[JobInput] | None = Field(
         None,
@@ -119,21 +123,26 @@ class ClaimAnswer(Open):
 
 
 class ResultsAnswer(Answer):
-    """`accepted`: the report counts, or a repeat of it did before. `stale`: the token is no longer valid, and nothing
-    changed."""
+    """`accepted`: the report was accepted, now or in an earlier call. `stale`: the token is no longer valid, and
+    nothing changed."""
 
     accepted: list[JobId]
     stale: list[JobId]
     refused: list[RefusedResult] = Field(
-        description="Invalid results. They are in neither of the other lists, and do not affect the valid results. "
-        "Missing if there are none. If no result of the call is valid, the answer is the problem of the "
-        "first result instead.",
+        description=(
+            "Invalid results. They are in neither `accepted` nor `stale`, and do not affect the valid "
+            "results. Missing if there are none. If no result of the call is valid, the answer is the "
+            "problem of the first result instead."
+        ),
         json_schema_extra=SINCE,
     )
     jobs: list[Dispatch] = Field(
         max_length=500,
-        description="Jobs for the slots that the report freed, for a worker that sent `JQ-Jobs-After`. Judge each as "
-        "a pushed one, and report `handed_back` for a job that you do not take. Missing if there are none.",
+        description=(
+            "Jobs for the slots that the report freed, for a worker that sent `JQ-Jobs-After`. Check "
+            "each as if it had been pushed, and report `handed_back` for a job that you do not take. "
+            "Missing if there are none."
+        ),
         json_schema_extra=SINCE,
     )
     epoch: int = Field(
@@ -213,7 +222,7 @@ class ResumeOrder(DrainOrder):
 
 
 class DetachOrder(DrainOrder):
-    """Notice that the worker was detached. The answer to its next heartbeat says so, too."""
+    """Notice that the worker was detached. The answer to its next heartbeat also says so."""
 
 
 # Commands about the worker itself. Each is a path of the worker, with its body and its summary.

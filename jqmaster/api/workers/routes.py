@@ -9,43 +9,44 @@ from jqmaster.domain.identity.access import Scope
 
 _STORE: Final = (503,)
 _REGISTER_TEXT: Final = (
-    "The answer is 422 `address_unverified` if the worker did not prove that the address is its own. The master's "
-    "log has the reason; the answer has it only for a caller that did prove the address. After too many such "
-    "registrations the answer is 429 `too_many_registrations`."
+    "The answer is 422 `address_unverified` if the worker did not prove that the address is its own. The "
+    "master's log has the reason. The answer contains the reason only if the address was proved. After too "
+    "many such registrations the answer is 429 `too_many_registrations`."
 )
 _BY: Final[dict[str, Any]] = {
     "schema": {"type": "string", "enum": list(handlers.GROUP_KINDS), "default": "node"},
     "description": "Group the workers by `node_id`, by `version`, or by the values of their labels.",
 }
 _GROUPS_TEXT: Final = (
-    "The registered workers by machine, version or label, with their figures together. Workers without a value are in "
-    "no group."
+    "The registered workers grouped by machine, version or label, with the combined figures of each group. "
+    "Workers without a value are in no group."
 )
 _SET_TEXT: Final = (
-    "Drains the selected workers that do not drain yet, as if each were drained alone. Workers that register later are "
-    "not drained. `GET /api/workers` tells how many jobs they still run."
+    "Drains the selected workers that are not draining yet, as the call for a single worker does. Workers "
+    "that register later are not drained. `GET /api/workers` shows how many jobs the workers still run."
 )
 _DRAIN_TEXT: Final = (
-    "The worker finishes the jobs that it runs. It is notified at once, and again with each heartbeat. Draining a "
-    "worker that drains already changes nothing."
+    "The worker finishes the jobs that it runs. It is notified at once, and again with each heartbeat. "
+    "Draining a worker that is already draining changes nothing."
 )
 _DETACH_TEXT: Final = (
-    "The worker gets no more jobs, and its leases are no longer renewed. It is told to stop its jobs. They run "
-    "elsewhere as soon as it registers again, or when their leases end, and each of them counts a loss. To let the "
-    "worker finish its jobs, drain it instead."
+    "The worker gets no more jobs, and its leases are no longer renewed. It is told to stop its jobs. They "
+    "run elsewhere as soon as the worker registers again, or when their leases end. Each of these jobs counts "
+    "a loss. To let the worker finish its jobs, drain it instead."
 )
 _LEAVING_TEXT: Final = (
-    "A worker calls this as soon as its process is told to end (SIGTERM). It gets no more jobs, and goes on as before: "
-    "it renews its leases, finishes jobs or hands them back, and unregisters at last. If the lease of one of its jobs "
-    "ends after this call, for example because the process was killed, the job waits again and no loss is counted. A "
-    "job with `max_retry` 0 that was not handed back fails nevertheless, because nobody can tell whether it ended. "
-    "Before the worker unregisters, an answered heartbeat must have named each job that it accepted, or its end must "
-    "be reported. Repeating the call changes nothing."
+    "A worker calls this as soon as its process is told to end (SIGTERM). It gets no more jobs. Otherwise it "
+    "works as before: it renews its leases, finishes jobs or hands them back, and finally unregisters. If the "
+    "lease of one of its jobs ends after this call, for example because the process was killed, the job waits "
+    "again and no loss is counted. A job with `max_retry` 0 that was not handed back still fails, because "
+    "nobody knows whether it ended. Before the worker unregisters, each job that it accepted must have been "
+    "named in an answered heartbeat, or its end must have been reported. Repeating the call changes nothing."
 )
 _LEAVE_TEXT: Final = (
     "Jobs that the worker still holds wait again when their leases end. This does not count as a loss. A job "
-    "with `max_retry` 0 fails instead. If the worker announced its end before (`POST …/leaving`), a job that no "
-    "heartbeat named waits again as if it had never been offered. Hand jobs back first, and they run elsewhere at once."
+    "with `max_retry` 0 fails instead. If the worker announced its end (`POST …/leaving`), a job that no "
+    "heartbeat named waits again as if it had never been offered. To let the jobs run elsewhere at once, hand "
+    "them back first."
 )
 _CLAIM_TEXT: Final = (
     "Answers as soon as there are jobs. The jobs are leased exactly like pushed jobs: name them in heartbeats, and "
@@ -53,21 +54,21 @@ _CLAIM_TEXT: Final = (
     "`worker_detached` for one that was detached, and 429 `poll_replaced` if the same worker made a later call."
 )
 _OBSERVE_TEXT: Final = (
-    "Call it when an answer of another system says how much it still admits, as `RateLimit-Remaining` does. A later "
-    "observation replaces an earlier one. An observation at a constraint that is unknown, disabled or of another kind "
-    "is answered 200 and ignored."
+    "Call it when another system's answer says how much more that system admits, as `RateLimit-Remaining` "
+    "does. A later observation replaces an earlier one. An observation at a constraint that is unknown, "
+    "disabled or of another kind is answered 200 and ignored."
 )
 
 _RESULTS_TEXT: Final = (
-    "With the header `JQ-Jobs-After`, the answer to successes may carry `jobs` for the slots that they freed, which "
-    "saves a push of few and small jobs. Its value is the newest fence among the jobs that came with such answers, or "
-    "0 at first. If an answer was lost, its jobs are pushed."
+    "With the header `JQ-Jobs-After`, the answer to successes may contain `jobs` for the freed slots. This "
+    "saves a push when the jobs are few and small. The value of the header is the newest fence among the jobs "
+    "that came in such answers, or 0 at first. If an answer is lost, its jobs are pushed."
 )
 
 _SLOTS_TEXT: Final = (
-    "The next claim obeys the number. The worker is told by the answer to its next heartbeat. Fewer slots stop no job: "
-    "the worker gets new ones when it runs fewer than that. Workers of release 0.2 refuse jobs beyond the number that "
-    "they registered with."
+    "The number applies from the next claim on. The answer to its next heartbeat tells the worker. Reducing "
+    "the number stops no job: the worker gets new jobs when it runs fewer than the new number. Workers of "
+    "release 0.2 refuse jobs beyond the number that they registered with."
 )
 
 OPERATIONS: Final = [
@@ -102,7 +103,7 @@ OPERATIONS: Final = [
               "workers",
               {200: fleet_schemas.SlotRuleList}, problems=_STORE),
     Operation("DELETE", "/api/slot-rules/{rule_id}", handlers.drop_slot_rule, Scope.OPERATE,
-              "Remove slots that are kept for a node", "workers",
+              "Remove a slot rule of a node", "workers",
               {204: None}, problems=(404, *_STORE)),
     Operation("POST", "/api/workers/{worker_id}/leaving", handlers.announce_leave, Scope.WORK,
               "Announce the end of a worker", "workers",
@@ -112,15 +113,15 @@ OPERATIONS: Final = [
     Operation("POST", "/api/workers/{worker_id}/heartbeat", handlers.heartbeat, Scope.WORK,
               "Send a heartbeat and renew leases", "workers",
               {200: schemas.HeartbeatAnswer}, schemas.HeartbeatRequest, problems=(404, *_STORE)),
-    Operation("POST", "/api/workers/{worker_id}/start", handlers.start, Scope.WORK, "Ask whether jobs may start",
-              "workers",
+    Operation("POST", "/api/workers/{worker_id}/start", handlers.start, Scope.WORK,
+              "Request confirmation that jobs may start", "workers",
               {200: schemas.StartAnswer}, schemas.StartRequest, problems=(404, *_STORE)),
     Operation("POST", "/api/workers/{worker_id}/results", handlers.results, Scope.WORK, "Report the ends of attempts",
               "workers",
               {200: push_schemas.ResultsAnswer}, outcome_schemas.ResultsRequest, problems=(404, 413, *_STORE),
               text=_RESULTS_TEXT),
     Operation("POST", "/api/workers/{worker_id}/observations", handlers.observe, Scope.WORK,
-              "Report what another system still admits", "workers",
+              "Report the remaining capacity of another system", "workers",
               {200: schemas.ObservationAnswer}, schemas.ObservationRequest, problems=(404, *_STORE),
               text=_OBSERVE_TEXT),
     Operation("POST", "/api/workers/{worker_id}/claim", handlers.claim, Scope.WORK,

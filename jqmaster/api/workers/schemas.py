@@ -1,5 +1,5 @@
-"""HTTP models of workers' requests, the master's answers, and views of workers. `push_schemas` has the master's own
-calls."""
+"""HTTP models of workers' requests, the master's answers, and views of workers. `push_schemas` has the models of the
+calls that masters make."""
 
 from typing import Annotated, Any, Final
 
@@ -36,9 +36,12 @@ class ContractRequest(Request):
     version: Annotated[str, Field(max_length=64, description="Version of the contract, for people.")] = ""
     argument_schema: dict[str, Any] | None = Field(
         None,
-        description="JSON Schema (draft 2020-12) of the argument, without references to other documents. Null: any "
-        "argument. In the schema, binary is base64 text, a timestamp is ISO 8601 text, and keys of maps are texts. The "
-        "formats `byte`, `date`, `date-time`, `decimal`, `duration`, `time` and `uuid` are rules; others only inform.",
+        description=(
+            "JSON Schema (draft 2020-12) of the argument, without references to other documents. "
+            "Null: any argument. In the schema, binary is base64 text, a timestamp is ISO 8601 text, "
+            "and keys of maps are texts. The formats `byte`, `date`, `date-time`, `decimal`, "
+            "`duration`, `time` and `uuid` are checked; other formats are only informative."
+        ),
     )
     options: dict[str, Any] = Field(
         default_factory=dict,
@@ -50,7 +53,7 @@ class ContractRequest(Request):
         try:
             size = len(self.to_contract().text().encode())
         except (TypeError, ValueError, RecursionError):
-            raise ValueError("must consist of values of JSON") from None
+            raise ValueError("must consist of JSON values") from None
         if size > MAX_CONTRACT_BYTES:
             raise ValueError(f"must have at most {MAX_CONTRACT_BYTES} bytes as JSON")
         return self
@@ -81,22 +84,29 @@ class RegisterRequest(Request):
         Field(
             min_length=32,
             max_length=128,
-            description="Secret chosen by the worker. Its UTF-8 bytes are the key of all signatures. A worker that "
-            "pulls sends one too, although nothing is signed for it.",
+            description=(
+                "Secret chosen by the worker. Its UTF-8 bytes are the key of all signatures. A worker "
+                "that pulls must also send one, although nothing is signed for it."
+            ),
         ),
     ]
 
     place: Annotated[str, Field(max_length=128)] = Field(
         "",
-        description="Name of this machine since its boot. Send it only from a process that holds a lock which any "
-        "other process at this `url` would need. If the previous worker at the URL sent the same name, it must "
-        "have ended, and its jobs are free at once. Otherwise they are free when their leases end.",
+        description=(
+            "Name of the current boot of this machine. Send it only from a process that holds a lock "
+            "which every worker at this `url` must hold. If the previous worker at the URL sent the "
+            "same name, that worker must have ended, so its jobs can run again at once. Otherwise "
+            "they can run again when their leases end."
+        ),
     )
 
     contracts: dict[str, ContractRequest] = Field(
         default_factory=dict,
-        description="Contracts of the names, or of some of them. Masters of release 0.2 refuse a registration with "
-        "this field: register without it then.",
+        description=(
+            "Contracts of the names, or of some of them. Masters of release 0.2 refuse a registration "
+            "with this field. In that case, register without it."
+        ),
     )
 
     @model_validator(mode="after")
@@ -133,7 +143,7 @@ class RegisterAnswer(Answer):
     store_time_ms: int = Field(description="Store time (Unix ms), the only clock for offers and leases.")
     heartbeat_interval_s: float
     lease_s: float = Field(
-        description="Life of a lease, counted from the last heartbeat that named its token."
+        description="Duration of a lease, counted from the last heartbeat that named its token."
     )
 
 
@@ -162,7 +172,7 @@ class ProgressRequest(Request):
 
 
 class ReportedClaim(ClaimRef):
-    """A claim whose lease is to be renewed, with what is new about its job."""
+    """A claim whose lease is to be renewed, with new information about its job."""
 
     progress: ProgressRequest | None = Field(None, json_schema_extra=SINCE)
     checkpoint: (
@@ -170,20 +180,26 @@ class ReportedClaim(ClaimRef):
         | None
     ) = Field(
         None,
-        description='Binary of at most 16 KiB; in JSON `{"$bin": base64}`. Any other value is kept as the binary that '
-        "is its MessagePack. The next attempt needs it to go on where this one stops, and gets the binary in the "
-        "field `checkpoint` of its `Dispatch`, whichever worker runs it. Masters do not look into it; `worker_sdk` "
-        "puts MessagePack there. It is saved when the heartbeat is answered, the claim is in neither `cancel` nor "
-        "`lost`, and `ignored` does not name it.",
+        description=(
+            'Binary of at most 16 KiB; in JSON `{"$bin": base64}`. Any other value is stored as its '
+            "MessagePack encoding. The next attempt, on any worker, gets the binary in the field "
+            "`checkpoint` of its `Dispatch`, to continue where this attempt stops. Masters do not "
+            "interpret it; `worker_sdk` puts MessagePack there. The checkpoint is saved if the "
+            "heartbeat is answered, the claim is in neither `cancel` nor `lost`, and `ignored` does "
+            "not name the checkpoint."
+        ),
         json_schema_extra=SINCE,
     )
     seq: int | None = Field(
         None,
         ge=1,
         le=2**53,
-        description="Number of this report: higher in each later heartbeat with `progress` or `checkpoint` of the "
-        "claim. A master that stood still may read a heartbeat long after the worker gave it up. Its report is then "
-        "left out, because a later one is saved. If omitted, the report replaces any other one.",
+        description=(
+            "Number of this report: higher in each later heartbeat with `progress` or `checkpoint` of "
+            "the claim. A master that stood still may process a heartbeat long after the worker "
+            "stopped waiting for its answer. Such a report is ignored if a later one is already "
+            "saved. If `seq` is omitted, the report replaces any other one."
+        ),
         json_schema_extra=SINCE,
     )
 
@@ -195,8 +211,8 @@ class ReportedClaim(ClaimRef):
 
 
 class HeartbeatRequest(Request):
-    """Sign of life of a worker. It renews each lease whose token it names, whatever is wrong with other fields: these
-    are left out, and the answer names them in `ignored`."""
+    """Sign of life of a worker. It renews each lease whose token it names, even if other fields are invalid. Invalid
+    fields are ignored, and the answer names them in `ignored`."""
 
     running: list[ReportedClaim] = Field(
         max_length=1000, description="All claims whose result no master has confirmed yet."
@@ -204,30 +220,40 @@ class HeartbeatRequest(Request):
     free: int = Field(
         ge=0,
         le=100_000,
-        description="Number of further jobs that the worker would take. Shown to people; the master counts its "
-        "claims instead.",
+        description=(
+            "Number of further jobs that the worker would take. It is only shown to people. Masters "
+            "count the worker's claims instead."
+        ),
     )
     as_of_ms: int = Field(
         0,
         ge=0,
         le=2**53,
-        description="Store time, rounded down, at which `running` was read. An offer that had ended by then and is "
-        "not in `running` was not accepted: its job goes back without counting a loss. If omitted, that takes longer: "
-        "until a heartbeat arrives more than a lease after the end of the offer.",
+        description=(
+            "Store time, rounded down, at which `running` was read. If an offer had ended by this "
+            "time and is not in `running`, it was not accepted, and its job waits again without "
+            "counting a loss. If this field is omitted, that happens later: when a heartbeat arrives "
+            "more than a lease after the end of the offer."
+        ),
     )
     max_jobs: int | None = Field(
         None,
         ge=1,
         le=1000,
-        description="Number of jobs that the worker runs at the same time from now on, if it differs from the number "
-        "with which it registered, as for a worker that shares its slots between namespaces. An operator's number is "
-        "an upper bound of it. If omitted, it is unchanged.",
+        description=(
+            "Number of jobs that the worker runs at the same time from now on. Send it if it differs "
+            "from the number with which the worker registered, for example because the worker shares "
+            "its slots between namespaces. A number that an operator has set is an upper bound. If "
+            "omitted, the number is unchanged."
+        ),
         json_schema_extra=SINCE,
     )
     asks_to_continue: bool = Field(
         False,
-        description="True: the previous answer was `detached`, and the worker asks to continue its jobs. An answer "
-        "without `detached` permits it.",
+        description=(
+            "True: the previous answer was `detached`, and the worker requests to continue its jobs. "
+            "An answer without `detached` permits this."
+        ),
     )
     proof: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = Field(
         None,
@@ -250,19 +276,24 @@ class HeartbeatAnswer(Answer):
     epoch: int
     store_time_ms: int
     fence: int = Field(
-        description="Newest fence of any claim at `store_time_ms`. If `store_time_ms` is lower than it can be, the "
-        "store's clock was set back: refuse offers with this fence or a lower one as `too_late`. If omitted: 0.",
+        description=(
+            "Newest fence of any claim at `store_time_ms`. If `store_time_ms` is earlier than it can "
+            "be, the store's clock was set back. In this case, refuse offers with this fence or a "
+            "lower one as `too_late`. If omitted: 0."
+        ),
         json_schema_extra=SINCE,
     )
     lease_until_ms: int = Field(
-        description="New end of the leases. Equal to `store_time_ms` if none was renewed; the leases then keep "
-        "their previous end."
+        description=(
+            "New end of the renewed leases. Equal to `store_time_ms` if no lease was renewed; the "
+            "leases then keep their previous end."
+        )
     )
     heartbeat_interval_s: float = Field(
         description="Heartbeat interval from now on. If omitted, it is unchanged.", json_schema_extra=SINCE
     )
     lease_s: float = Field(
-        description="Life of a lease from now on. If omitted, it is unchanged.", json_schema_extra=SINCE
+        description="Duration of leases from now on. If omitted, it is unchanged.", json_schema_extra=SINCE
     )
     cancel: list[ClaimView] = Field(
         description="Claims whose job was canceled. Stop the job and report `canceled`, which frees its slot at "
@@ -271,29 +302,37 @@ class HeartbeatAnswer(Answer):
     lost: list[ClaimView] = Field(description="Claims that are over. Stop the job and report nothing.")
     drain: bool = Field(description="True: finish the running jobs. No more will come.")
     detached: bool = Field(
-        description="True: the worker was detached. Ask with `asks_to_continue` up to `continue_questions` times, "
-        "`continue_pause_s` apart. If no master permits it, stop all jobs and register again."
+        description=(
+            "True: the worker was detached. Send heartbeats with `asks_to_continue`, up to "
+            "`continue_questions` times, `continue_pause_s` apart. If no master permits it, stop all "
+            "jobs and register again."
+        )
     )
     max_jobs: int = Field(
-        description="Number of jobs that the worker may run from now on, which an operator may have changed. Finish "
-        "running jobs beyond it. If omitted, it is as registered.",
+        description=(
+            "Number of jobs that the worker may run from now on. An operator may have changed it. "
+            "Finish running jobs that exceed the number. If omitted, the registered number applies."
+        ),
         json_schema_extra=SINCE,
     )
     continue_questions: int = Field(
-        description="How often to ask with `asks_to_continue`. If omitted: 3.", json_schema_extra=SINCE
+        description="Maximum number of heartbeats with `asks_to_continue`. If omitted: 3.",
+        json_schema_extra=SINCE,
     )
     continue_pause_s: float = Field(
-        description="Seconds between two of these questions. If omitted: 0.3.", json_schema_extra=SINCE
+        description="Seconds between two such heartbeats. If omitted: 0.3.", json_schema_extra=SINCE
     )
     ignored: list[ProblemField] = Field(
-        description="Invalid fields of the heartbeat, which were left out, and what is wrong with them. Missing if "
-        "there are none.",
+        description=(
+            "Invalid fields of the heartbeat, which were ignored, with their faults. Missing if there "
+            "are none."
+        ),
         json_schema_extra=SINCE,
     )
 
 
 class StartRequest(Request):
-    """Accepted jobs that the worker asks to start (for handlers that ask first)."""
+    """Accepted jobs that the worker wants to start, for handlers that need a confirmation first."""
 
     starts: list[ClaimRef] = Field(min_length=1, max_length=500)
 
@@ -310,9 +349,9 @@ class ClaimRequest(Request):
 
     withdraw: bool = Field(
         False,
-        description="True: withdraw the call with this `poll_id`. Jobs that it was given go back.",
+        description="True: withdraw the call with this `poll_id`. Jobs that were returned to it wait again.",
     )
-    # Declared after `withdraw`, which decides whether this field is required.
+    # Declared after `withdraw`, because that field decides whether this one is required.
     max: int | None = Field(
         None,
         ge=1,
@@ -326,14 +365,19 @@ class ClaimRequest(Request):
     poll_id: str | None = Field(
         None,
         pattern=r"^[A-Za-z0-9_-]{1,64}$",
-        description="ID chosen anew for each call. If the answer was lost, repeat the call with the same ID at any "
-        "master to get the same jobs. A new ID confirms that the previous answers arrived.",
+        description=(
+            "A new ID for each call, chosen by the worker. If the answer was lost, repeat the call "
+            "with the same ID at any master to get the same jobs. A new ID confirms that the previous "
+            "answers arrived."
+        ),
     )
     refused: list[ClaimRef] = Field(
         default_factory=list,
         max_length=1000,
-        description="Jobs of earlier answers that the worker did not start and refuses. They go back as if never "
-        "claimed.",
+        description=(
+            "Jobs of earlier answers that the worker did not start and refuses. They wait again as if "
+            "they had never been claimed."
+        ),
     )
 
     @field_validator("max")
@@ -360,8 +404,8 @@ class ClaimRequest(Request):
 
 
 class ObservationRequest(Request):
-    """The room that another system still has, for example by the headers of its answer. Until the reset, the
-    constraint lets no more than that start. It never lets more start than its own limits."""
+    """The remaining capacity of another system, for example from the headers of its answer. Until the reset, the
+    constraint lets no more than this start. Its own limits still apply."""
 
     constraint: Annotated[str, Field(max_length=1024)] = Field(description="Name of the constraint.")
     value: Any = Field(
@@ -371,20 +415,25 @@ class ObservationRequest(Request):
     remaining: int | float = Field(
         ge=0,
         le=MAX_UNITS,
-        description="Units that the other system still admits; jobs, if the constraint has no `weight`.",
+        description=(
+            "Number of units that the other system still admits, or of jobs if the constraint "
+            "has no `weight`."
+        ),
     )
     resets_s: Seconds = Field(
         ge=0,
         le=31 * DAY_S,
-        description="Seconds until the other system starts counting anew, from `as_of_ms` on.",
+        description="Seconds, from `as_of_ms`, until the other system starts counting from zero again.",
     )
     as_of_ms: int = Field(
         0,
         ge=0,
         le=2**53,
-        description="Store time, rounded down, at which this was observed. A master that stood still may read the "
-        "call long after it was sent: with this field it does not replace a later observation. If omitted: the time "
-        "at which the store takes it.",
+        description=(
+            "Store time, rounded down, at which this was observed. A master that stood still may "
+            "process the call long after it was sent. With this field, the observation does not "
+            "replace a later one. If omitted: the time at which the store receives it."
+        ),
     )
 
     def to_observed(self) -> Observed:
@@ -399,9 +448,12 @@ class ObservationRequest(Request):
 
 
 class ObservationAnswer(Answer):
-    """Answer to an observation. A handler need not do anything if it does not count."""
+    """Answer to an observation. A handler need not react if the observation was ignored."""
 
     is_applied: bool
     reason: str = Field(
-        description="Why it is ignored, such as that there is no such constraint. Empty if it is applied."
+        description=(
+            "Why the observation was ignored, such as that there is no such constraint. Empty "
+            "if it was applied."
+        )
     )

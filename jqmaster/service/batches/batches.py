@@ -25,10 +25,10 @@ from jqmaster.store.batches.batches import BatchRefused, BatchStore
 from jqmaster.store.jobs.enqueue_outcomes import PushExpired
 from jqmaster.store.jobs.records import RecordStore
 
-# If the bulk call that fills a batch breaks off, the batch is canceled after this time, unless the call is repeated. If
-# no job was accepted, the batch is removed instead.
+# If the bulk call that fills a batch is interrupted, the batch is canceled after this time, unless the call is
+# repeated. If no job was accepted, the batch is removed instead.
 FILL_MS: Final = 10 * 60 * 1000
-# Maximum number of members, or batches, that one page looks at.
+# Maximum number of members, or batches, that are examined for one page.
 MAX_LOOKED_AT: Final = 2_000
 MEMBERS_PER_READ: Final = 500
 BATCHES_PER_READ: Final = 100
@@ -65,8 +65,8 @@ class MemberPage:
 
 
 class BatchService:
-    """Methods raise what the store raises. `now_ms`: the store's time. `reach`: decides which jobs and batches a
-    `caller` may name. The caller None is the master itself."""
+    """Creates, fills, seals, cancels, retries and reads batches. Methods raise what the store raises. `now_ms`: the
+    store's time. `reach`: decides which jobs and batches a `caller` may name. The caller None is the master itself."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class BatchService:
         caller: Principal | None = None,
         durability: Durability | None = None,
     ) -> EnqueuedBulk:
-        """Create a batch, enqueue its jobs, and seal it. A call that broke off may be repeated with the same IDs. Raise
+        """Create a batch, enqueue its jobs, and seal it. An interrupted call may be repeated with the same IDs. Raise
         what `create` and `EnqueueService.bulk` raise; after such an error there is no batch, unless some of its jobs
         were accepted."""
         members = [replace(job, batch=spec.id) for job in jobs]
@@ -193,14 +193,14 @@ class BatchService:
         return MemberPage(found, after)
 
     async def seal(self, batch_id: str, *, caller: Principal | None = None) -> None:
-        """Seal a batch. Raise NotFoundError, also if it is not the caller's."""
+        """Seal a batch. Raise NotFoundError, also if the batch does not belong to the caller."""
         await self._check_owner(batch_id, caller)
         if not is_id(batch_id) or not await self._store.seal(batch_id):
             raise unknown_batch(batch_id)
 
     async def cancel(self, batch_id: str, *, caller: Principal | None = None) -> None:
-        """Cancel a batch; the leader cancels its members. Raise NotFoundError, also if it is not the caller's, and
-        ConflictError (it is complete)."""
+        """Cancel a batch; the leader cancels its members. Raise NotFoundError, also if the batch does not belong to
+        the caller, and ConflictError (it is complete)."""
         await self._check_owner(batch_id, caller)
         word = await self._store.cancel(batch_id) if is_id(batch_id) else "unknown"
         if word == "unknown":
@@ -209,7 +209,7 @@ class BatchService:
             raise ConflictError("a complete batch cannot be canceled", code="batch_complete")
 
     async def retry(self, batch_id: str) -> int:
-        """Ask the leader to retry the failed members; return their present number. Raise NotFoundError."""
+        """Make the leader retry the failed members. Return the current number of these. Raise NotFoundError."""
         batch = await self.find(batch_id)
         if not await self._store.ask_retry(batch_id):
             raise unknown_batch(batch_id)
@@ -246,7 +246,7 @@ class BatchService:
             )
         except BatchRefused as exc:
             if exc.word == "taken":
-                raise ConflictError(f"the ID {spec.id} is that of another batch", code="id_taken") from None
+                raise ConflictError(f"the ID {spec.id} belongs to another batch", code="id_taken") from None
             if exc.word == "expired":
                 raise error_of({0: PushExpired(exc.now_ms)}) from None
             error = FieldError(("batch",), _PARENT_RULES[exc.word])
@@ -258,7 +258,7 @@ class BatchService:
 
 
 def unknown_batch(batch_id: str) -> NotFoundError:
-    """Return the error for a batch that is not there."""
+    """Return the error for a batch that does not exist."""
     return NotFoundError(f"no batch {batch_id[:64]}", code="unknown_batch")
 
 

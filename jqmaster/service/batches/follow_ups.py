@@ -15,9 +15,9 @@ from jqmaster.store.batches.batches import BatchStore, due_callbacks
 from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.link.pages import MAX_PER_CALL, RECORDS_PER_READ, pages
 
-# Maximum number of pages of members in one call, so that other follow-ups get their turns.
+# Maximum number of pages of members in one call, so that other follow-ups are not delayed.
 PAGES_AT_ONCE: Final = 20
-# Each job is canceled by a call of its own.
+# Each job is canceled by a separate call.
 CANCELS_PER_CALL: Final = 100
 
 Act = Callable[[str, Sequence[str]], Awaitable[None]]
@@ -66,7 +66,7 @@ class BatchFollowUps:
     async def _go_through(self, kind: str, act: Act, batch_ids: Sequence[str], epoch: str) -> Sequence[str]:
         """Act on the members of batches, page by page; return the batches that have more members than one
         call handles."""
-        del epoch  # not needed: the members' own states are compared
+        del epoch  # not needed: each call for a member checks the member's state
         unfinished = []
         for batch_id in filter(is_id, batch_ids):
             place = kind, batch_id
@@ -105,7 +105,7 @@ class BatchFollowUps:
         failed = [job_id for job_id, state in await self._store.states(job_ids) if state is JobState.FAILED]
         for some in pages(failed, RECORDS_PER_READ):
             jobs = (await self._records.get_all(some)).values()
-            # A job that failed once more ended after the request, so it is left out.
+            # If a retried job has failed again, it ended after the request, so it is left out.
             await self._actions.retry_all([job for job in jobs if 0 < job.finished_at_ms <= until_ms])
 
 

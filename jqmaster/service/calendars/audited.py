@@ -1,4 +1,4 @@
-"""The two sides of a calendar's audit entry: the parts in which they differ."""
+"""The `before` and `after` of a calendar's audit entry, reduced to the parts that differ."""
 
 from collections.abc import Mapping
 from datetime import date
@@ -7,14 +7,16 @@ from typing import Any, Final
 
 from jqmaster.domain.calendars.calendar import Calendar
 
-# The most holidays of each side of an entry. A change of more of them says how many it leaves out.
+# Maximum number of holidays in the `before` and in the `after` of an entry. An entry about more holidays says how
+# many are left out.
 MAX_DAYS: Final = 200
 
 
 def audited(
     before: Calendar | None, after: Calendar | None
 ) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
-    """Return the two sides of an entry, without the parts that both calendars have. None: there is no calendar."""
+    """Return the `before` and the `after` of an entry, without the parts that are equal in both calendars. None
+    stands for a missing calendar."""
     was, will = _parts(before), _parts(after)
     differing = [part for part in {**was, **will} if was.get(part) != will.get(part)]
     days = before.holidays if before else {}, after.holidays if after else {}
@@ -25,7 +27,7 @@ def audited(
 
 
 def _parts(calendar: Calendar | None) -> dict[str, Any]:
-    """Return the parts of a calendar besides its holidays."""
+    """Return the parts of a calendar other than its holidays."""
     if calendar is None:
         return {}
     source, until = calendar.source, calendar.covers_until

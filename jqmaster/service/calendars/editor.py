@@ -33,8 +33,8 @@ from jqmaster.store.calendars.documents import ETAG_LENGTH, StoredCalendar, repl
 from jqmaster.store.identity.audit import encode_entry
 
 MAX_REPEATS: Final = 20
-# Maximum number of definitions that a change plans anew before it is answered. The leader plans the others within
-# moments.
+# Maximum number of definitions whose instants are planned again before a change is answered. The leader plans the
+# others shortly afterwards.
 MAX_FOLLOWING: Final = 500
 RESERVED_NAMES: Final = frozenset({".", ".."})
 
@@ -50,7 +50,7 @@ class CalendarEdit:
 
 
 class CalendarEditor:
-    """Methods raise what the store raises. `now_ms` is the time of the store."""
+    """Creates, changes and removes calendars. Methods raise what the store raises. `now_ms`: the time of the store."""
 
     def __init__(
         self,
@@ -73,13 +73,11 @@ class CalendarEditor:
         demands: Precondition = ANYHOW,
         is_dry: bool = False,
     ) -> CalendarEdit:
-        """Create or replace a calendar, or only find out what would change. A request that changes nothing writes
-        nothing.
+        """Create or replace a calendar, or only return what would change. A request that changes nothing writes
+        nothing. Instants that are already due follow the former calendar. Later instants follow the new one.
 
-        Instants that are due by now follow the former calendar, and later ones the new one.
-
-        Raise InvalidError, PreconditionFailedError, ConflictError if there are too many calendars or the libraries are
-        not installed, OverloadedError.
+        Raise InvalidError, PreconditionFailedError, ConflictError if there are too many calendars or the libraries
+        are not installed, OverloadedError.
         """
         calendar = await self._made(name, fields)
         passed_over: Sequence[str] = ()
@@ -164,8 +162,8 @@ class CalendarEditor:
         return Calendar(name, source, found.holidays, off, found.covers_until)
 
     async def _follow(self, name: str) -> list[str]:
-        """Plan the instants of the definitions that use a calendar by its present state. Return those that cannot be
-        read: they start nothing, and do not keep the others from the next change."""
+        """Plan the instants of the definitions that use a calendar, by its current state. Return the definitions that
+        cannot be read. They start nothing, and must not prevent the next change of the calendar."""
         unreadable = []
         for definition in (await self._store.users()).get(name, [])[:MAX_FOLLOWING]:
             for _ in range(MAX_REPEATS):
@@ -202,7 +200,7 @@ def days_of(calendar: Calendar) -> list[dict[str, str]]:
 
 
 def unknown_calendar(name: str) -> NotFoundError:
-    """Return the error for a calendar that is not there."""
+    """Return the error for a calendar that does not exist."""
     return NotFoundError(f"no calendar {name[:100]}", code="unknown_calendar")
 
 

@@ -1,4 +1,4 @@
-"""The process that asks the libraries for holidays: `python -m` this module.
+"""The process that gets holidays from the libraries: `python -m` this module.
 
 A text of a caller may describe recurrences that take hours or all memory to expand. In this process the kernel ends
 them. It reads one request from the standard input, and writes one answer to the standard output.
@@ -17,7 +17,7 @@ import msgpack
 
 from jqmaster.domain.calendars.calendar import DAYS, FIRST_YEAR, MAX_HOLIDAYS, clean_name, joined
 
-# Processor time, so a busy machine ends no request.
+# Limit of processor time. It does not depend on how busy the machine is.
 MAX_CPU_S: Final = 5.0
 MAX_MEMORY_BYTES: Final = 1024**3
 MAX_EVENTS: Final = 5_000
@@ -27,7 +27,7 @@ _DAY: Final = timedelta(days=1)
 
 
 class SourceFaultError(ValueError):
-    """A source without an answer: `field` of the calendar, and the rule that it breaks."""
+    """A source that cannot be used. `field`: the field of the calendar that breaks a rule; the message is the rule."""
 
     def __init__(self, field: str, msg: str) -> None:
         super().__init__(msg)
@@ -35,20 +35,20 @@ class SourceFaultError(ValueError):
 
 
 def main() -> None:
-    # Ctrl-C in a terminal goes to the whole group.
+    # Ctrl-C in a terminal is sent to the whole process group, so ignore it here.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with contextlib.suppress(ValueError, OSError):  # not every system can limit this
         resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    # Its default action ends the process, whatever the process is doing.
+    # The default action of this timer's signal ends the process, even in the middle of a library call.
     signal.setitimer(signal.ITIMER_PROF, MAX_CPU_S)
     sys.stdout.buffer.write(msgpack.packb(answer_of(msgpack.unpackb(sys.stdin.buffer.read()))))
 
 
 def answer_of(request: dict[str, Any]) -> dict[str, Any]:
     """Return `{holidays, covers_until, weekend}`, with days as ordinals. Return `{fault: [field, msg]}` for a source
-    without an answer, and `{missing: true}` if the library is not installed."""
+    that cannot be used, and `{missing: true}` if the library is not installed."""
     try:
         first, last = date(request["first_year"], 1, 1), date(request["last_year"], 12, 31)
         if request["ical"]:
@@ -96,7 +96,7 @@ def holidays_of_country(
 
 def holidays_of_text(text: str, first: date, last: date) -> tuple[dict[date, str], date | None]:
     """Return the days of the events of an iCalendar text, and the last day to which its recurrences were expanded
-    (None: it has none that go on). Recurrences are expanded from `first` to `last`. Raise SourceFaultError."""
+    (None: none goes on after that). Recurrences are expanded from `first` to `last`. Raise SourceFaultError."""
     library: Any = importlib.import_module("icalendar")
     try:
         calendars = library.Calendar.from_ical(text, multiple=True)
@@ -187,7 +187,7 @@ def _recurrences(rule: Any, start: date) -> Iterator[date]:
     parts = dict(rule)
     until = [_date(one) for one in _listed(parts.pop("UNTIL", None))]
     if not {str(one).upper() for one in _listed(parts.get("FREQ"))} <= _FREQUENCIES:
-        raise ValueError("a recurrence more often than daily")
+        raise ValueError("has a recurrence that is more frequent than daily")
     text = type(rule)(parts).to_ical().decode()
     for at in rrulestr(text, dtstart=datetime.combine(start, datetime.min.time())):
         if until and at.date() > until[0]:

@@ -1,4 +1,4 @@
-"""Asks the sources of calendars for their holidays, in a process that can be killed."""
+"""Gets holidays from the sources of calendars, in a process that can be killed."""
 
 import asyncio
 import contextlib
@@ -17,15 +17,15 @@ from jqmaster.errors import ConflictError, OverloadedError
 
 logger = logging.getLogger(__name__)
 
-# How long a request may take, including the wait for its turn. The process has its own limit of processor time; this
-# one bounds the wait of other callers.
+# Maximum time of a request, including the wait until earlier requests have ended. The process also has a limit of
+# processor time. This limit bounds the wait of other callers.
 PATIENCE_S: Final = 20.0
 _MODULE: Final = "jqmaster.service.calendars.source_child"
 
 
 @dataclass(frozen=True, slots=True)
 class SourceAnswer:
-    """The holidays that a source named. `weekend` None: it does not know."""
+    """The holidays of a source. `weekend`: None if the source does not know it."""
 
     holidays: Mapping[date, str]
     covers_until: date | None
@@ -39,8 +39,8 @@ class CalendarSources:
         self._turn = asyncio.Lock()
 
     async def ask(self, source: CalendarSource, year: int) -> SourceAnswer:
-        """Return the holidays from the year before `year` to the second after it. Raise CalendarError; ConflictError if
-        the libraries are not installed; OverloadedError if others took all the time."""
+        """Return the holidays from the year before `year` to the second after it. Raise CalendarError; ConflictError
+        if the libraries are not installed; OverloadedError if other requests used up the time."""
         request = asdict(source) | {"first_year": year - YEARS_BEFORE, "last_year": year + YEARS_AFTER}
         try:
             async with asyncio.timeout(PATIENCE_S), self._turn:
@@ -59,8 +59,8 @@ class CalendarSources:
         answer: dict[str, Any] = msgpack.unpackb(raw)
         if answer.get("missing"):
             raise ConflictError(
-                "this master has no library of holidays: install jqmaster[calendars] where masters run; calendars that "
-                "are stored stay in use without it",
+                "this master has no library of holidays: install jqmaster[calendars] where masters run; "
+                "stored calendars work without it",
                 code="calendars_not_installed",
             )
         if fault := answer.get("fault"):
@@ -77,14 +77,14 @@ async def _answered(request: bytes) -> bytes:
     """Return the output of the process; empty if it was ended."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
-        # Not from the current directory.
+        # Do not import modules from the current directory.
         "-P",
         "-m",
         _MODULE,
         stdin=PIPE,
         stdout=PIPE,
         stderr=DEVNULL,
-        # Our environment holds tokens; this process needs none of it.
+        # Pass no environment: ours holds tokens, and the process needs none of it.
         env={"PYTHONPATH": ":".join(sys.path), "PYTHONDONTWRITEBYTECODE": "1"},
         start_new_session=True,
     )

@@ -40,7 +40,7 @@ class NewChallenge:
 
 
 class ChallengeService:
-    """Methods raise what the store raises."""
+    """Opens challenges, and accepts their callbacks. Methods raise what the store raises."""
 
     def __init__(
         self, store: ChallengeStore, ids: RequestIds, figures: ChallengeFigures, records: RecordStore
@@ -52,7 +52,7 @@ class ChallengeService:
 
     async def open(self, worker_id: str, new: NewChallenge) -> RequestId:
         """Open a challenge for the attempt that holds a job. Raise NotFoundError for a worker that is not registered,
-        ConflictError where the attempt does not hold the job, or has its callbacks already."""
+        ConflictError if the attempt does not hold the job, or already has its callbacks."""
         if not is_id(worker_id):
             raise unknown_worker(worker_id)
         request = new_request_id(new.job_id, new.token, new.nonce)
@@ -112,7 +112,7 @@ class ChallengeService:
 
     async def _open_for_target(self, request: RequestId) -> bool:
         """Open the challenge of a delivery whose endpoint calls back before it has answered. Return False if the
-        request ID is not that of a delivery that is under way."""
+        request ID does not belong to a delivery in progress."""
         job = (await self._records.get_without_argument([request.job_id])).get(request.job_id)
         if job is None or job.state is not JobState.RUNNING:
             return False

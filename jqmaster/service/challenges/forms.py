@@ -26,13 +26,13 @@ from jqmaster.service.identity.audit_writer import AuditWriter
 from jqmaster.store.identity.audit import encode_entry
 from jqmaster.store.jobs.challenges import ChallengeStore, ReceivedCallback
 
-# The name in the audit log for a person who is known only to have had the link.
+# The audit log's name for a person of whom nothing is known except that the person had the link.
 BY_LINK: Final = "link"
 ANSWER_TYPE: Final = "application/json"
 
 
 class ChallengeForms:
-    """Methods raise what the store raises."""
+    """Finds challenges with forms, and accepts people's answers. Methods raise what the store raises."""
 
     def __init__(
         self, store: ChallengeStore, ids: RequestIds, figures: ChallengeFigures, audit: AuditWriter
@@ -54,7 +54,7 @@ class ChallengeForms:
         return found
 
     async def find_shown(self, job_id: str, shown: str) -> Challenge | None:
-        """Return the challenge that operators know by this part of its request ID, if it has a form."""
+        """Return the challenge with this public part of its request ID if it has a form."""
         found = await self._store.find_shown(job_id, shown)
         return found if found is not None and found.form is not None else None
 
@@ -81,7 +81,7 @@ class ChallengeForms:
         by = person.name if person else ""
         given = GivenAnswer(submission.choice, submission.comment, by, address, 0)
         content = _content(submission)
-        # Each user answers once. People who have a link cannot be told apart.
+        # Each user answers once. People who use a link cannot be distinguished.
         identity = _digest(by.encode() if challenge.audience is Audience.USERS else content)
         request = RequestId("", challenge.job_id, challenge.shown, challenge.digest)
         callback = Callback(ANSWER_TYPE, _body(submission, by, address))

@@ -36,7 +36,7 @@ class ChallengePage:
 
 
 class ChallengeReader:
-    """Methods raise what the store raises."""
+    """Reads challenges for operators. Methods raise what the store raises."""
 
     def __init__(self, store: ChallengeStore, records: RecordStore) -> None:
         self._store = store

@@ -9,8 +9,8 @@ from jqmaster.errors import StoreUnavailableError
 from jqmaster.store.constraints.constraints import ConstraintSnapshot, ConstraintStore
 from jqmaster.store.jobs.placement import StaleConstraints
 
-# Maximum number of repeats, each because somebody changed the constraints meanwhile. People do not change them this
-# often.
+# Maximum number of attempts. Each further attempt is needed only if somebody has changed the constraints meanwhile,
+# and people do not change them this often.
 MAX_REPEATS: Final = 10
 
 _T = TypeVar("_T")

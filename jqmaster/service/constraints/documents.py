@@ -55,7 +55,7 @@ def draft_of(name: str, fields: Mapping[str, Any]) -> Constraint:
 def parse_overrides(
     documents: Sequence[Mapping[str, Any]],
 ) -> tuple[tuple[Override, ...], tuple[ConditionalOverride, ...]]:
-    """Return the overrides of single values, and those by condition. Raise InvalidError."""
+    """Return the overrides of single values, and the overrides with a condition. Raise InvalidError."""
     overrides: list[Override] = []
     conditions: list[ConditionalOverride] = []
     for i, one in enumerate(documents):
@@ -70,8 +70,8 @@ def parse_overrides(
 
 
 def condition_of(override: Mapping[str, Any], place: int) -> Matcher | None:
-    """Return the condition of the override at this place; None: it names a value. Raise InvalidError if it names both
-    or neither."""
+    """Return the condition of an override; None if the override names a value. Raise InvalidError if it has both or
+    neither."""
     if override.get("match") is None:
         if "value" not in override:
             raise refusal(("overrides", place, "value"), "give value or match")
@@ -146,7 +146,7 @@ def describe_limits(limits: GateLimits) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def refusing(*prefix: str | int) -> Iterator[None]:
-    """Convert refusals of the domain to InvalidError, with the place of each part below `prefix`."""
+    """Convert errors of the domain to InvalidError, with the location of each part below `prefix`."""
     try:
         yield
     except (MatcherError, ConstraintError) as error:
@@ -154,5 +154,5 @@ def refusing(*prefix: str | int) -> Iterator[None]:
 
 
 def refusal(loc: Loc, msg: str) -> InvalidError:
-    """Return the refusal of a constraint because of the part at `loc`."""
+    """Return the error that refuses a constraint because of the part at `loc`."""
     return InvalidError("the constraint is not valid", errors=[FieldError(loc, msg)])

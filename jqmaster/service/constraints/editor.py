@@ -42,7 +42,8 @@ from jqmaster.store.constraints.usage import UsageStore
 from jqmaster.store.identity.audit import encode_entry
 from jqmaster.store.jobs.placement import fields_of
 
-# Maximum number of repeats, each because somebody else changed the same constraint meanwhile.
+# Maximum number of attempts. Each further attempt is needed only if somebody else has changed the same constraint
+# meanwhile.
 MAX_REPEATS: Final = 20
 # The audit log keeps only the size of a larger document.
 MAX_AUDITED_BYTES: Final = 16 * 1024
@@ -71,7 +72,8 @@ ANYHOW: Final = Precondition()
 
 
 class ConstraintEditor:
-    """`audience`: the most content that readers of the audit log may see. Methods raise what the store raises."""
+    """Creates, changes and removes constraints. `audience`: the most content that readers of the audit log may see.
+    Methods raise what the store raises."""
 
     def __init__(
         self,
@@ -99,9 +101,8 @@ class ConstraintEditor:
         access: ContentAccess,
         demands: Precondition = ANYHOW,
     ) -> tuple[StoredConstraint, bool]:
-        """Create or replace the constraint; return it, and whether it is new. A request that changes nothing
-        writes nothing. `fields` are those of the document; a covered part that is sent back as it was shown
-        keeps its value.
+        """Create or replace the constraint; return it, and whether it is new. A request that changes nothing writes
+        nothing. `fields` are those of the document; a hidden part that is sent back as it was shown keeps its value.
 
         Raises InvalidError, ForbiddenError for content by which the caller may not distinguish jobs,
         PreconditionFailedError, ConflictError if there are too many constraints, StoreUnavailableError if others keep
@@ -198,7 +199,7 @@ class ConstraintEditor:
         return min((at_ms for at_ms, _ in expiring if at_ms > now_ms), default=None)
 
     async def delete(self, name: str, who: str, demands: Precondition = ANYHOW) -> None:
-        """Delete the constraint; its jobs are free at once. Raise NotFoundError, PreconditionFailedError."""
+        """Delete the constraint. It no longer holds back any job. Raise NotFoundError, PreconditionFailedError."""
         for _ in range(MAX_REPEATS):
             constraints = await self._constraints.reload()
             present = constraints.named(name)
@@ -283,12 +284,12 @@ def _described(constraint: Constraint | None) -> dict[str, Any] | None:
 
 
 def _same(old: Constraint, new: Constraint) -> bool:
-    # Compare their bytes: Python treats 1 and True as equal.
+    # Compare the encoded bytes, because Python treats 1 and True as equal.
     return codec.pack(describe(old)) == codec.pack(describe(new))
 
 
 def _uncovered(fields: Mapping[str, Any], old: Constraint, access: ContentAccess) -> dict[str, Any]:
-    """Return the fields, with the original values in place of covered ones that the caller sends back."""
+    """Return the fields, with the original values in place of hidden ones that the caller sends back."""
     present = describe(old)
     shown = access.constraint(present)
     uncovered = dict(fields)
@@ -334,8 +335,8 @@ def _with_override(constraint: Constraint, wanted: bytes, value: object, limits:
     overrides = list(constraint.overrides)
     at = next((i for i, o in enumerate(overrides) if canonical(o.value) == wanted), len(overrides))
     overrides[at : at + 1] = [] if limits == GateLimits() else [Override(value, limits)]
-    # Removing the last override may leave no limit at all, which would not be a valid constraint;
-    # `paused=False` keeps it, open to all.
+    # A constraint without any limit is not valid. If the last override is removed and no limit is left,
+    # `paused=False` keeps the constraint valid, without an effect.
     paused = False if constraint.paused is None else constraint.paused
     try:
         return replace(constraint, overrides=tuple(overrides), paused=paused)

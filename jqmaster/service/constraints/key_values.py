@@ -44,7 +44,7 @@ class KeyValues:
         for value in _readings(gate.text):
             if _is(value, wanted):
                 return value
-        # A cut text, and the text of a list or map, do not tell the value. Read it from a job.
+        # A shortened text, or the text of a list or map, does not identify the value. Read the value from a job.
         holders = await self._usage.holders([gate], HOLDERS_READ)
         found = await self._jobs_with_value([holder.job_id for holder in holders], constraint, wanted)
         if found is MISSING:
@@ -90,7 +90,7 @@ def _is(value: object, wanted: ValueId) -> bool:
 
 
 def _readings(text: str) -> Iterator[object]:
-    """Yield the values that a text may stand for. The caller finds the right one by its ID."""
+    """Yield the values that a text may represent. The caller identifies the right one by its ID."""
     yield text
     try:
         if text.startswith("0x"):

@@ -28,7 +28,7 @@ class PauseTarget:
 
 
 class Pauses:
-    """Begins pauses. Each is a constraint of its own, and deleting that ends the pause."""
+    """Begins pauses. Each pause is a separate constraint. Deleting that constraint ends the pause."""
 
     def __init__(
         self,

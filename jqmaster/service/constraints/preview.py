@@ -25,17 +25,17 @@ from jqmaster.store.jobs.placement import fields_of
 # A preview reads at most this many jobs, for at most this long.
 PREVIEW_MAX_JOBS: Final = 100_000
 PREVIEW_MAX_S: Final = 2.0
-# Every caller that may read constraints may ask for previews, so previews must not overload the store.
+# Every caller that may read constraints may request previews, so previews must not overload the store.
 MAX_PREVIEWS: Final = 2
 MAX_EXAMPLES: Final = 20
-# Values of a key that are shown.
+# Maximum number of key values that are shown.
 MAX_TOP_KEYS: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
 class OverrideTargets:
-    """The jobs that overrides select, each by its place in the request. An override of a value takes precedence over
-    one by condition, and an earlier condition over a later one."""
+    """The jobs that overrides select. Overrides are identified by their positions in the request. An override of a
+    value takes precedence over one by condition, and an earlier condition over a later one."""
 
     values: Mapping[bytes, int]
     conditions: Sequence[tuple[int, Matcher]]
@@ -56,7 +56,8 @@ class OverrideTargets:
         return cls(values, conditions)
 
     def of_job(self, key: KeyValue, fields: JobFields) -> int | None:
-        """Return the place of the override that applies to a job with this value of the key; None: no override does."""
+        """Return the position of the override that applies to a job with this value of the key; None if no override
+        applies."""
         found = self.values.get(key.canonical)
         if found is not None:
             return found
@@ -82,7 +83,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class OverrideReach:
-    """The number of waiting jobs that an override would apply to, and of their values of the key."""
+    """The number of waiting jobs to which an override would apply, and the number of their key values."""
 
     jobs: int
     values: int
@@ -115,8 +116,8 @@ class PreviewUnits:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """Which waiting jobs a constraint would apply to. `without_key`: matching jobs that lack the key. `overrides`: the
-    counts of each override that any job meets, by its place in the request."""
+    """The waiting jobs to which a constraint would apply. `without_key`: matching jobs that lack the key.
+    `overrides`: by its position in the request, the counts of each override that applies to any job."""
 
     count: int
     without_key: int
@@ -131,8 +132,8 @@ class Preview:
 
 
 class PreviewTurns:
-    """Admits few previews at a time, and a limited number from each caller within a minute. `running`: the portion
-    of the namespace in those that may run at a time."""
+    """Admits few previews at a time, and a limited number from each caller within a minute. `running`: the
+    namespace's share of the previews that may run at once."""
 
     def __init__(self, clock: Clock, running: Portion) -> None:
         self._asked = Quota()
@@ -141,7 +142,8 @@ class PreviewTurns:
 
     @contextlib.contextmanager
     def taken(self, who: str, most_per_minute: int) -> Iterator[None]:
-        """Hold one of the turns. Raise OverloadedError, and RateLimitedError when `who` asks too often."""
+        """Admit a preview of `who` for the duration of the context. Raise OverloadedError, and RateLimitedError if
+        `who` has started too many."""
         now_s = self._clock.monotonic_s()
         if self._asked.count(who, now_s) >= most_per_minute:
             raise RateLimitedError(
@@ -160,7 +162,7 @@ class PreviewTurns:
 
 
 class Previews:
-    """`clock` bounds how long each may take."""
+    """Previews constraints. `clock` bounds how long each may take."""
 
     def __init__(self, store: LaneStore, usage: UsageStore, clock: Clock, turns: PreviewTurns) -> None:
         self._store = store
@@ -219,7 +221,8 @@ class _Weighing:
 
 
 class _Scan:
-    """One walk over the waiting jobs. If the name alone decides, it judges whole lanes at once."""
+    """One scan of the waiting jobs. If the job name alone decides, whole lanes are counted without reading their
+    jobs."""
 
     def __init__(self, store: LaneStore, usage: UsageStore, clock: Clock, limit: int) -> None:
         self._store = store
@@ -234,7 +237,7 @@ class _Scan:
         self._is_exact = True
         self._examples: list[Job] = []
         self._keys: Counter[KeyValue] = Counter()
-        # By the place of an override.
+        # Keyed by the position of an override.
         self._overridden: dict[int, Counter[KeyValue]] = {}
 
     async def run(self, wanted: Wanted) -> Preview:

@@ -53,12 +53,13 @@ class KeyUsage:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The present usage of a constraint. None: not counted, or not summed up because the list has too many key values.
+    """The current usage of a constraint. None: not counted, or not summed up because the list has too many key
+    values.
 
-    `held`: how many of the `waiting` jobs this constraint holds back, because they wait at closed gates. `closed_keys`:
-    the number of key values with such gates. `next_opening_ms`: the first instant at which one of the closed gates
-    opens by time alone. `is_in_force`: every job has been matched to the present constraint. `is_exact`: False if the
-    key has more values than were read.
+    `held`: how many of the `waiting` jobs this constraint holds back, because they wait at closed gates.
+    `closed_keys`: the number of key values with such gates. `next_opening_ms`: the first instant at which one of the
+    closed gates opens by time alone. `is_in_force`: every job has been matched to the current constraint. `is_exact`:
+    False if the key has more values than were read.
     """
 
     waiting: int | None
@@ -71,15 +72,16 @@ class Usage:
     held: int | None = None
     closed_keys: int | None = None
     is_exact: bool = True
-    # Thousandths charged to running jobs, and within the period. None: jobs are counted.
+    # Thousandths of units that running jobs take, and that were started within the period. None: the constraint
+    # counts jobs.
     running_units: int | None = None
     window_units: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """A constraint with its usage. `only_gate`: that of a constraint without a key. `asked`: the usage at the requested
-    key value."""
+    """A constraint with its usage. `only_gate`: the usage of the only gate of a constraint without a key. `asked`:
+    the usage at the requested key value."""
 
     stored: StoredConstraint
     usage: Usage
@@ -100,13 +102,13 @@ class AppliedConstraint:
 
 @dataclass(frozen=True, slots=True)
 class AskedValue:
-    """A value of a key; a class of its own because null is a value."""
+    """A value of a key. It has its own class because None would be ambiguous: null is a valid value."""
 
     value: object
 
 
 class ConstraintReader:
-    """Methods raise what the store raises."""
+    """Reads constraints and their usage. Methods raise what the store raises."""
 
     def __init__(
         self,
@@ -218,10 +220,10 @@ class ConstraintReader:
         weight: object = None,
         least_limit: int | None = None,
     ) -> Preview:
-        """Return which waiting jobs a constraint would apply to, the number of jobs for each override, and the weights
-        of the jobs. `weight`: the document of a weight. `least_limit`: the smallest limit, in units. Raise
-        InvalidError, OverloadedError, or ForbiddenError if the caller may not tell jobs apart by the matchers, the key
-        or the weight."""
+        """Return the waiting jobs to which a constraint would apply, the number of jobs for each override, and the
+        weights of the jobs. `weight`: the document of a weight. `least_limit`: the smallest limit, in units. Raise
+        InvalidError, OverloadedError, or ForbiddenError if the caller may not tell jobs apart by the matchers, the
+        key or the weight."""
         parsed, path = parse_matcher_document(matcher), parse_key(key)
         targets = OverrideTargets.of(overrides)
         if overrides and path is None:
@@ -311,7 +313,7 @@ def _sum_or_none(counts: Sequence[int | None]) -> int | None:
 
 
 def _smallest(sizes: Mapping[str, int], room: int) -> frozenset[str]:
-    """Return as many of these as fit within the limit together, the smallest first."""
+    """Return the smallest of these, as many as fit within the limit together."""
     found = set()
     for cid, size in sorted(sizes.items(), key=lambda pair: pair[1]):
         room -= size
@@ -327,5 +329,5 @@ def no_key(loc: tuple[str | int, ...]) -> InvalidError:
 
 
 def unknown_constraint(name: str) -> NotFoundError:
-    """Return the error for a constraint that is not there."""
+    """Return the error for a constraint that does not exist."""
     return NotFoundError(f"no constraint {name[:100]}", code="unknown_constraint")

@@ -1,4 +1,4 @@
-"""Replays the last hour under a constraint, by the jobs that the store still has, within bounds."""
+"""Replays the last hour under a constraint, from the jobs that are still in the store, within bounds."""
 
 import asyncio
 from collections.abc import Mapping
@@ -64,7 +64,7 @@ class PastJobs:
             runs.looked_at += page.looked_at
             jobs = page.jobs
             if runs.asks_argument:
-                # Lists leave long arguments out.
+                # Lists omit long arguments, so read these jobs whole.
                 jobs = await self._usage.jobs([job.id for job in jobs], with_argument=True)
             for job in jobs:
                 runs.add(job)
@@ -76,7 +76,8 @@ class PastJobs:
 
 
 class Replays:
-    """`turns` are shared with previews, which cost the store as much. Methods raise what the store raises."""
+    """Replays the last hour under a constraint. `turns` are shared with previews, which cost the store as much.
+    Methods raise what the store raises."""
 
     def __init__(
         self, past: PastJobs, inspector: Inspector, history: HistoryStore, turns: PreviewTurns
@@ -136,7 +137,7 @@ class _Runs:
         self.without_key = 0
 
     def add(self, job: Job) -> None:
-        """Add the last run of a job; one that never started has none."""
+        """Add the last run of a job. A job that never started has no run."""
         if not job.started_at_ms:
             return
         key, condition, weight = None, NO_CONDITION, THOUSAND

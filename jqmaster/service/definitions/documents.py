@@ -30,7 +30,7 @@ from jqmaster.errors import FieldError, InvalidError
 RESERVED_NAMES: Final = frozenset({".", "..", "preview"})
 _DRAFT_DID: Final = "0" * 16
 _NULL: Final = b"\xc0"
-# Fields with a job's content, and the delay, which jobs of definitions do not have.
+# Fields to leave out: those with a job's content, and the delay, which jobs of definitions do not have.
 _NOT_DESCRIBED: Final = frozenset({"argument", "headers", "delay_ms"})
 _DRAFT_JOB: Final = JobSpec("", "job", _NULL)
 # The fields that belong to one kind only. Fields of kind `time` that have defaults are ignored for events.
@@ -115,8 +115,8 @@ def _refuse_others(fields: Mapping[str, Any], names: Sequence[str], kind: Kind) 
 
 
 def describe(definition: Definition) -> dict[str, Any]:
-    """Return the document of a definition as clients write and read it, without the content of its job and
-    the argument that it makes from events."""
+    """Return the document of a definition as clients write and read it, without the content of its job and without
+    the template of the argument for events."""
     trigger = definition.trigger
     is_timed = isinstance(trigger, TimeTrigger)
     return {
@@ -179,7 +179,7 @@ def _described_events(trigger: EventTrigger) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def refusing() -> Iterator[None]:
-    """Convert refusals of the domain to InvalidError, with the place of each part."""
+    """Convert errors of the domain to InvalidError, with the location of each part."""
     try:
         yield
     except DefinitionError as error:
@@ -187,5 +187,5 @@ def refusing() -> Iterator[None]:
 
 
 def refusal(loc: Loc, msg: str) -> InvalidError:
-    """Return the refusal of a definition because of the part at `loc`."""
+    """Return the error that refuses a definition because of the part at `loc`."""
     return InvalidError("the definition is not valid", errors=[FieldError(loc, msg)])

@@ -35,18 +35,20 @@ from jqmaster.store.definitions.documents import (
 )
 from jqmaster.store.identity.audit import AuditStore, encode_entry
 
-# Maximum number of repeats, each because the definition fired or somebody else changed it meanwhile.
+# Maximum number of attempts. Each further attempt is needed only if the definition has fired meanwhile, or somebody
+# else has changed it.
 MAX_REPEATS: Final = 20
-# Maximum number of jobs that one call starts; people can narrow the range.
+# Maximum number of jobs that one call starts. For more, callers split the range.
 MAX_BACKFILL: Final = 1_000
 BACKLOG_RETRY_AFTER_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class Backfill:
-    """The result of a backfill: numbers of instants. `due`: in the range; `fired_before`: of these, already fired;
-    `forgotten`: of these, unknown whether they fired, because run records up to `forgotten_until_ms` may have been
-    removed (None: none was removed); `started`: None: dry run."""
+    """The result of a backfill, in numbers of instants. `due`: instants in the range. `fired_before`: instants of
+    these that have already fired. `forgotten`: instants of these that may have fired, because run records up to
+    `forgotten_until_ms` may have been removed (None: none was removed). `started`: jobs that were started; None for a
+    dry run."""
 
     due: int
     fired_before: int
@@ -56,7 +58,8 @@ class Backfill:
 
 
 class DefinitionEditor:
-    """Methods raise what the store raises. `now_ms` is the time of the store."""
+    """Creates, changes, removes and runs definitions. Methods raise what the store raises. `now_ms` is the time of
+    the store."""
 
     def __init__(
         self,
@@ -187,10 +190,8 @@ class DefinitionEditor:
         return await self._store.change(change)
 
     async def run(self, name: str, who: str) -> str:
-        """Start the job of a definition once, whatever its schedule and overlap say; return the ID.
-
-        Raises NotFoundError; RateLimitedError while as many of these jobs wait as a constraint allows.
-        """
+        """Start the job of a definition once, regardless of its schedule and overlap. Return the job's ID. Raises
+        NotFoundError, and RateLimitedError while a constraint lets no more of these jobs wait."""
         job_id = new_id()
         if await self._firing.run_now(name, job_id, await self._now_ms()) is FiringOutcome.BACKLOG_FULL:
             raise RateLimitedError(
@@ -224,7 +225,7 @@ class DefinitionEditor:
         # An earlier calendar may have moved an instant to another time.
         margin_ms = MAX_MOVE_MS if definition.calendar else 0
         runs = await self._store.recorded(name, from_ms - margin_ms, end_ms + margin_ms)
-        # Read this after the records, so that records that are removed in between count as forgotten.
+        # Read this after the records, so that records that are removed between the two reads count as forgotten.
         until_ms = await self._store.forgotten_until_ms(known)
         fired = {run.origin_ms for run in runs if run.outcome == "fired"}
         missing = [one for one in due if one.origin_ms not in fired]
@@ -240,12 +241,13 @@ class DefinitionEditor:
         if until_ms is not None and forgotten and not also_forgotten:
             raise refusal(
                 ("from",),
-                f"the run records up to {iso_ms(until_ms)} are no longer kept, so nobody knows whether {forgotten} "
-                "of these instants started a job; begin later, or set also_forgotten to start those jobs, too",
+                f"the run records up to {iso_ms(until_ms)} are no longer kept, so nobody knows whether "
+                f"{forgotten} of these instants started a job; choose a later `from`, or set also_forgotten to "
+                "start those jobs, too",
             )
         became = await self._firing.backfill(name, missing, also_forgotten=also_forgotten)
         started = became.count(FiringOutcome.FIRED)
-        # Records may have been removed meanwhile.
+        # Records may have been removed since the check.
         left_out = became.count(FiringOutcome.FORGOTTEN)
         after = {"from_ms": from_ms, "to_ms": to_ms, "started": started}
         if also_forgotten:
@@ -278,8 +280,7 @@ def _changed(
 
 def _advanced(present: KnownDefinition, definition: Definition, now_ms: int) -> KnownDefinition:
     """Return the changed definition, whose instants apply from now on."""
-    # `handled_ms` may lie in the future, because the store's clock was set back. It stays, so that no instant
-    # fires twice.
+    # `handled_ms` may lie in the future if the store's clock was set back. Keep it, so that no instant fires twice.
     clock = replace(present.clock, handled_ms=max(present.clock.handled_ms, now_ms))
     etag = os.urandom(ETAG_LENGTH // 2).hex()
     return KnownDefinition(
@@ -290,8 +291,8 @@ def _advanced(present: KnownDefinition, definition: Definition, now_ms: int) -> 
 def _on_calendar(
     present: KnownDefinition | None, new: KnownDefinition, calendar: StoredCalendar | None
 ) -> KnownDefinition:
-    """Return the new definition with its calendar. Its clock remembers the instants that the change moves across the
-    clock's time."""
+    """Return the new definition with its calendar. Its clock records the instants that the change moves from one side
+    of the handled time to the other."""
     etag = calendar.etag if calendar else ""
     memory = CalendarMemory(etag)
     if present is not None:
@@ -319,7 +320,7 @@ def _uncovered(job: JobSpec, old: JobSpec, access: ContentAccess) -> JobSpec:
 def _uncovered_trigger(
     draft: Definition, old: Definition, access: ContentAccess
 ) -> TimeTrigger | EventTrigger:
-    """Return the trigger with the original parts in place of covered ones that the caller sends back."""
+    """Return the trigger with the original parts in place of hidden ones that the caller sends back."""
     trigger, before = draft.trigger, old.trigger
     if not isinstance(trigger, EventTrigger) or not isinstance(before, EventTrigger):
         return trigger

@@ -32,7 +32,7 @@ from jqmaster.store.link.pages import MAX_PER_CALL, pages
 
 logger = logging.getLogger(__name__)
 
-# Maximum number of definitions per read. After each read, other tasks of this process get their turns.
+# Maximum number of definitions per read. Between reads, other tasks of this process can run.
 BATCH: Final = 200
 # Maximum number of instants of one definition that one step handles.
 MAX_INSTANTS: Final = 200
@@ -52,7 +52,7 @@ _OUTCOMES: Final = {
 
 
 class DefinitionFiring:
-    """Methods raise what the store raises. `figures` counts the outcomes of the instants."""
+    """Fires definitions. Methods raise what the store raises. `figures` counts the outcomes of the instants."""
 
     def __init__(
         self,
@@ -69,8 +69,8 @@ class DefinitionFiring:
         self._apart = EntriesApart("definitions")
 
     async def fire_due(self, epoch: str) -> int | None:
-        """Fire some of the due definitions, as the leader of `epoch`. Return the milliseconds until the next one is
-        due; None: none."""
+        """Fire some of the due definitions, as the leader of `epoch`. Return the milliseconds until the next
+        definition is due, or None if none will be due."""
         passed_over, firings, due = 0, list[Firing](), await self._store.due(BATCH)
         while True:
             for known in due.found:
@@ -136,7 +136,7 @@ class DefinitionFiring:
         known = await self.known(name)
         if known.stored.definition.kind is Kind.EVENT:
             raise ConflictError(
-                f"events start definition {name}, and no schedule: send an event, or replay one",
+                f"definition {name} is started by events, not by a schedule: send an event, or replay one",
                 code="started_by_events",
             )
         return known
@@ -167,8 +167,8 @@ class DefinitionFiring:
 
 
 def firing_of(known: KnownDefinition, now_ms: int) -> Firing:
-    """Return the decisions on the instants of a definition that are due by now, or, if its calendar was changed since,
-    on those that were due by the change."""
+    """Return the decisions on the due instants of a definition. If its calendar has been changed, only the instants
+    that were due before the change are decided."""
     definition, clock, plan = known.stored.definition, known.clock, known.plan
     until_ms = _former_until(known, now_ms)
     due = _due_instants(known, plan, min(until_ms, now_ms))
@@ -193,8 +193,9 @@ def firing_of(known: KnownDefinition, now_ms: int) -> Firing:
 
 @dataclass(frozen=True, slots=True)
 class _DueInstants:
-    """The due instants of one step, oldest first. `next_ms`: the instant after these (None: there is none); `are_more`:
-    it is due as well; `newer`: the number of further due instants that start jobs, as far as `catch_up` asks for it."""
+    """The due instants of one step, oldest first. `next_ms`: the instant after these (None: there is none).
+    `are_more`: that instant is also due. `newer`: the number of further due instants that start jobs, counted only as
+    far as `catch_up` needs it."""
 
     found: list[Occurrence]
     next_ms: int | None
@@ -203,7 +204,7 @@ class _DueInstants:
 
 
 def _former_until(known: KnownDefinition, now_ms: int) -> int:
-    """Return the time until which the plan of the clock applies."""
+    """Return the time until which the clock's plan applies."""
     if not known.is_behind or known.calendar is None:
         return now_ms
     return min(now_ms, known.calendar.changed_at_ms)
@@ -223,7 +224,7 @@ def _due_instants(known: KnownDefinition, plan: DayPlan, now_ms: int) -> _DueIns
         found.append(occurrence)
     else:
         return _DueInstants(found, None)
-    # An instant that a calendar moved may lie before those that are handled already.
+    # An instant that a calendar moved may lie before the instants that are already handled.
     after_ms = handled_ms if len(found) < len(overdue) else max(handled_ms, found[-1].at_ms)
     later = chain(
         (one for one in overdue[len(found) :] if not one.left_out),
@@ -243,7 +244,7 @@ def _overdue(definition: Definition, plan: DayPlan, due_ms: int, origin_ms: int 
 
 
 def _judged(due: _DueInstants, now_ms: int, definition: Definition) -> list[Entry]:
-    """Return the entries of instants. Those that a calendar leaves out do not count as late."""
+    """Return the entries of instants. Instants that a calendar leaves out do not count as late."""
     if not due.found:
         return []
     counted = [one.at_ms for one in due.found if not one.left_out]
@@ -255,7 +256,7 @@ def _judged(due: _DueInstants, now_ms: int, definition: Definition) -> list[Entr
 
 
 def _following(known: KnownDefinition, at_ms: int, now_ms: int, entries: list[Entry]) -> Firing:
-    """Return a firing after which the definition follows its present calendar, from `at_ms` on."""
+    """Return a firing after which the definition follows its current calendar, from `at_ms` on."""
     assert known.calendar is not None
     definition, calendar = known.stored.definition, known.calendar
     former = pruned(known.plan, at_ms)
@@ -285,7 +286,7 @@ def _queued(due_at_ms: int, origin_ms: int | None, is_enabled: bool) -> Entry:
 def _extra_firing(known: KnownDefinition, entries: Sequence[Entry]) -> Firing:
     """Return a firing that does not advance the definition's clock."""
     handled_ms, plan = known.clock.handled_ms, known.plan
-    # Instants that are due already stay so.
+    # Instants that are already due stay due.
     next_due_ms = handled_ms if plan.overdue or known.is_behind else None
     if next_due_ms is None:
         next_due_ms = known.stored.definition.next_due_ms(handled_ms, plan)
@@ -309,7 +310,7 @@ def _steps(firings: Sequence[Firing]) -> Iterator[list[Firing]]:
 
 
 def unknown_definition(name: str) -> NotFoundError:
-    """Return the error for a definition that is not there."""
+    """Return the error for a definition that does not exist."""
     return NotFoundError(f"no definition {name[:100]}", code="unknown_definition")
 
 

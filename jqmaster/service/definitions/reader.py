@@ -22,7 +22,7 @@ _STEP: Final = 200
 # A due instant without a record is suspicious after this time. A leader fires within milliseconds, and after an
 # election within seconds.
 LATE_MS: Final = 15_000
-# Maximum number of skips that an explanation shows, and the most fired runs in which it looks for the unfinished job.
+# Maximum number of skips that an explanation shows, and of fired runs that are searched for the unfinished job.
 MAX_SKIPS: Final = 10
 _MAX_FIRED: Final = 100
 
@@ -39,7 +39,7 @@ class DefinitionFilter(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ShownRun:
-    """A run record. `job_state` None: it started no job, or the job was removed."""
+    """A run record. `job_state`: None if the run started no job, or if the job was removed."""
 
     run: RunRecord
     job_state: JobState | None
@@ -88,7 +88,8 @@ class ShownRuns:
 
 
 class DefinitionReader:
-    """Methods raise what the store raises. `now_ms` is the time of the store."""
+    """Reads definitions and their run records. Methods raise what the store raises. `now_ms` is the time of the
+    store."""
 
     def __init__(self, store: DefinitionStore, now_ms: Callable[[], Awaitable[int]]) -> None:
         self._store = store
@@ -107,7 +108,7 @@ class DefinitionReader:
         """Return definitions whose names follow `after` and contain `search`, each with `runs` of its newest
         records.
 
-        With a condition or a kind, a page looks at no more than MAX_LOOKED_AT definitions, so it may hold
+        With a filter for a condition or a kind, a page examines at most MAX_LOOKED_AT definitions, so it may hold
         few.
         """
         wanted = search.casefold()
@@ -198,7 +199,7 @@ class DefinitionReader:
 def coming(
     definition: Definition, after_ms: int, count: int, calendar: Calendar | None = None
 ) -> list[Occurrence]:
-    """Return the next instants after `after_ms`. `calendar`: that of its days."""
+    """Return the next instants after `after_ms`. `calendar`: the calendar of the definition's days."""
     return list(islice(definition.due_after(after_ms, DayPlan(calendar)), count))
 
 

@@ -1,1 +1,1 @@
-"""Events: accepting, gathering and listing them."""
+"""Events: accepting, collecting and listing them."""

@@ -1,4 +1,4 @@
-"""Turns groups of gathered events into jobs."""
+"""Turns groups of collected events into jobs."""
 
 import functools
 from collections.abc import Sequence
@@ -13,12 +13,13 @@ from jqmaster.store.definitions.definitions import KeptRuns
 from jqmaster.store.events.events import EventVerdict
 from jqmaster.store.events.groups import ClosedGroup, EventGroupStore, FoundDefinition, GroupDecision
 
-# Limits of the two short headers of a MessagePack list: 15 members, and 65,535.
+# Maximum numbers of members of MessagePack lists with the two shorter headers.
 _SHORT: Final = 16
 
 
 class EventGrouping:
-    """Methods raise what the store raises. `figures` counts the groups that became a job."""
+    """Ends groups of events, each of which becomes a job. Methods raise what the store raises. `figures` counts the
+    groups that became a job."""
 
     def __init__(
         self,
@@ -35,8 +36,8 @@ class EventGrouping:
         self._apart = EntriesApart("events")
 
     async def end_due(self, epoch: str) -> int | None:
-        """End some of the due groups, as the leader of `epoch`. Return the milliseconds until the next one is due;
-        None: no group waits, or the due ones cannot be ended."""
+        """End some of the due groups, as the leader of `epoch`. Return the milliseconds until the next group is due;
+        None if no group waits, or if the due groups cannot be ended."""
         due = await self._store.close_due(epoch)
         if not due.found:
             return due.next_ms or None
@@ -67,7 +68,7 @@ def _ending(group: ClosedGroup, found: FoundDefinition) -> GroupDecision:
 
 
 def packed_list(members: Sequence[bytes]) -> bytes:
-    """Return packed values as one packed list."""
+    """Join encoded MessagePack values into one encoded list."""
     count = len(members)
     head = bytes((0x90 | count,)) if count < _SHORT else b"\xdc" + count.to_bytes(2, "big")
     return head + b"".join(members)

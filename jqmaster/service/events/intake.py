@@ -44,8 +44,8 @@ MAX_MATCHES: Final = MAX_PER_CALL
 # Maximum number of bytes of events, and of the arguments made from them, in one step.
 MAX_BYTES: Final = 8 * 1024 * 1024
 MAX_WAITING: Final = 5_000
-# Maximum number of repeats, each because somebody changed a definition meanwhile. People do not change them this
-# often.
+# Maximum number of attempts. Each further attempt is needed only if somebody has changed a definition meanwhile, and
+# people do not change them this often.
 MAX_REPEATS: Final = 10
 
 
@@ -74,8 +74,8 @@ class _StoreCall:
 
 
 class EventIntake:
-    """Component. `admit(durability)`: raises while new jobs are refused; returns how many replicas must have an event
-    before it is accepted. `pace`: slows senders down."""
+    """Component. Accepts events. `admit(durability)`: raises while new jobs are refused; returns how many replicas
+    must have an event before it is accepted. `pace`: slows senders down."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class EventIntake:
         )
 
     async def start(self) -> None:
-        """Nothing runs before the first event."""
+        """Do nothing: no task runs before the first event."""
 
     async def stop(self) -> None:
         await self._coalescer.stop()
@@ -122,8 +122,8 @@ class EventIntake:
         return received
 
     async def many(self, events: Sequence[Event], *, caller: Principal | None = None) -> list[ReceivedEvent]:
-        """Accept events, each by itself. Return the answers in their order. Raise what `one` raises, and
-        OutcomeUnknownError if some of them may have been stored."""
+        """Accept events, each independently of the others. Return the answers in their order. Raise what `one`
+        raises, and OutcomeUnknownError if some of them may have been stored."""
         if caller is not None and caller.allows_name is not None:
             events = [_sent_by(caller, event) for event in events]
         self._admit(None)
@@ -134,7 +134,8 @@ class EventIntake:
                     received.append(answer)
                 elif received and isinstance(answer, StoreUnavailableError):
                     raise OutcomeUnknownError(
-                        f"the store carried out only a part; repeat with the same keys ({answer.detail})",
+                        "some of the events may have been stored; repeat the request with the same "
+                        f"keys ({answer.detail})",
                         retry_after_s=answer.retry_after_s,
                     ) from answer
                 else:
@@ -150,8 +151,8 @@ class EventIntake:
         return stored, await self.one(again)
 
     async def _flush(self, events: Sequence[Event]) -> list[ReceivedEvent | Exception]:
-        """Store events in as few steps as their matches and sizes allow. If a step fails, its error takes the place of
-        the answers."""
+        """Store events in as few steps as their matches and sizes allow. If a step fails, its error is returned in
+        place of the answers of its events."""
         answers: list[ReceivedEvent | Exception | None] = [None] * len(events)
         for _ in range(MAX_REPEATS):
             try:
@@ -242,7 +243,7 @@ def _too_many(event: Event, count: int) -> ConflictError:
 
 
 def unknown_event(event_id: str) -> NotFoundError:
-    """Return the error for an event that is not kept."""
+    """Return the error for an event that is no longer kept."""
     return NotFoundError(f"no event {event_id[:64]}; only the newest are kept", code="unknown_event")
 
 

@@ -16,7 +16,7 @@ MAX_BYTES_READ: Final = 4 << 20
 
 
 class EventReader:
-    """Methods raise what the store raises."""
+    """Reads stored events. Methods raise what the store raises."""
 
     def __init__(self, store: EventStore) -> None:
         self._store = store

@@ -1,4 +1,4 @@
-"""The services of the Fireworq gateway together."""
+"""The services of the Fireworq gateway."""
 
 from dataclasses import dataclass
 

@@ -35,7 +35,7 @@ class FireworqPush:
     timeout_s: int = 0
 
     def to_spec(self, queue: FireworqQueue, number: int) -> JobSpec:
-        """Return the job. The argument has all that a delivery and the lists of the gateway need."""
+        """Return the job. The argument has all fields that deliveries and the lists of the gateway need."""
         job_id = id_of(number)
         assert job_id is not None, "numbers are made within their bounds"
         argument = {
@@ -53,14 +53,14 @@ class FireworqPush:
             timeout_ms=round((self.timeout_s or TIMEOUT_S.most) * 1000),
             delay_ms=self.run_after_s * 1000 or None,
             retry=RetryPolicy(self.retry_delay_s, 1.0, self.retry_delay_s, jitter=False),
-            # Fireworq runs the jobs of a node that ended again.
+            # Fireworq, too, runs the jobs of a lost node again.
             rerun_lost=True,
             tags=(self.category,) if len(self.category) <= _MAX_TAG else (),
         )
 
 
 def timeout_s_of(job: Job) -> int:
-    """Return the timeout that a job was pushed with; 0: none."""
+    """Return the timeout with which a job was pushed; 0 if it has none."""
     return 0 if job.timeout_ms >= TIMEOUT_S.most * 1000 else job.timeout_ms // 1000
 
 
@@ -92,7 +92,7 @@ class FireworqPushes:
         caller: Principal | None,
         check: Callable[[JobSpec], None],
     ) -> int:
-        """Enqueue a job, and return its number. `check` raises what refuses the job before that."""
+        """Enqueue a job, and return its number. `check` is called first, and raises an error to refuse the job."""
         choices = _CHOICES
         while True:
             number = self._next()

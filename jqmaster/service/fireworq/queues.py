@@ -28,7 +28,7 @@ from jqmaster.store.identity.audit import encode_entry
 from jqmaster.store.targets.documents import StoredTarget
 from jqmaster.store.targets.targets import TargetStore
 
-# A change by another process is seen after this time at the latest, as Fireworq promises it.
+# A change by another process is seen within this time, as Fireworq guarantees.
 REFRESH_S: Final = 1.0
 _NOTHING_SHOWN: Final = no_access(())
 _NEW: Final = Precondition(none_match=frozenset({"*"}))
@@ -36,8 +36,9 @@ _REASON: Final = "A queue of the Fireworq gateway. Change it there."
 
 
 class FireworqQueues:
-    """`default_queue`: the queue of categories without a routing, which always exists; None: such jobs are refused.
-    `hosts`: where jobs may be sent, as in `allow_hosts` of a target. Methods raise what the store raises."""
+    """Reads and changes queues and routings. `default_queue`: the queue of categories without a routing, which always
+    exists; None: such jobs are refused. `hosts`: where jobs may be sent, as in `allow_hosts` of a target. Methods
+    raise what the store raises."""
 
     def __init__(
         self,
@@ -61,7 +62,7 @@ class FireworqQueues:
         self._known: tuple[float, FireworqDefinitions] | None = None
 
     async def all(self, *, at_once: bool = False) -> FireworqDefinitions:
-        """Return all queues and routings, at most REFRESH_S old; `at_once`: as they are now."""
+        """Return all queues and routings. They are at most REFRESH_S old, or current if `at_once`."""
         async with self._lock:
             now_s = self._clock.monotonic_s()
             if self._known is not None and not at_once and now_s - self._known[0] < REFRESH_S:
@@ -91,7 +92,7 @@ class FireworqQueues:
             if name is not None and (queue := found.queues.get(name)) is not None:
                 return queue
         if name is not None and name in found.damaged:
-            # Its constraint has the limits, so its jobs need no other terms than its name.
+            # The queue's constraint has the limits, so its jobs need only its name.
             return FireworqQueue(name)
         if name is None:
             raise InvalidError(f"the category {category[:100]} has no routing, and there is no default queue")
@@ -108,14 +109,15 @@ class FireworqQueues:
             self._forget()
 
     async def delete_queue(self, name: str, who: str) -> FireworqQueue:
-        """Delete a queue, and return it. Its jobs stay, and go on if it is created again. Raise NotFoundError."""
+        """Delete a queue, and return it. Its jobs stay, and continue if the queue is created again. Raise
+        NotFoundError."""
         found = await self.all(at_once=True)
         if not found.has_queue(name):
             raise _no_queue(name)
-        # Nobody knows the terms of a damaged queue.
+        # The settings of a damaged queue are unknown.
         queue = found.queues.get(name, FireworqQueue(name))
         try:
-            # Without a target no job of the queue starts, so the limits go last.
+            # Without a target, no job of the queue starts. So delete the target first and the limits last.
             with contextlib.suppress(NotFoundError):
                 await self._targets.delete(queue.object_name, who=who)
             with contextlib.suppress(NotFoundError):
@@ -165,7 +167,7 @@ class FireworqQueues:
     async def take_over_routing(self, category: str, queue: str, who: str) -> bool:
         """Create an imported routing. Return False if the category has a routing. Raise NotFoundError if there is no
         such queue."""
-        # A copy that is a second old is enough: the import reads it once for many routings.
+        # A copy that is up to a second old suffices, so that an import of many routings does not read it each time.
         found = await self.all()
         if category in found.routings:
             return False
@@ -175,14 +177,14 @@ class FireworqQueues:
         return True
 
     async def allow_hosts(self, who: str) -> None:
-        """Give the targets of all queues the hosts of the settings, which may differ from those with which they were
-        made."""
+        """Update the allowed hosts in the targets of all queues. The setting may have changed since the targets were
+        created."""
         queues = await self._store.all()
         targets = (await self._target_store.load()).targets
         faults: list[JqmasterError] = []
         for name in sorted({*queues.queues, *queues.damaged}):
             stored = targets.get(FireworqQueue(name).object_name)
-            # An address that an operator set does not depend on jobs.
+            # Skip a target whose address an operator has set, because that address does not depend on jobs.
             if stored is None or not stored.target.url_from or stored.target.allow_hosts == self._hosts:
                 continue
             try:
@@ -202,12 +204,12 @@ class FireworqQueues:
             "allow_hosts": self._hosts,
         }
         demands = Precondition(match=frozenset({stored.etag}))
-        # If somebody changed it meanwhile, the next round tries again.
+        # If somebody has changed the target meanwhile, the next round tries again.
         with contextlib.suppress(PreconditionFailedError):
             await self._targets.put(target.name, fields, who=who, demands=demands)
 
     async def _put(self, queue: FireworqQueue, old: FireworqQueue | None, who: str) -> None:
-        # The limits come first, so that no job runs without them.
+        # Create the limits first, so that no job runs without them.
         await self._constraints.put(queue.object_name, _constraint(queue), who, _NOTHING_SHOWN)
         await self._targets.put(queue.object_name, self._target(queue), who=who)
         await self._store_queue(queue, old, who)
@@ -254,7 +256,8 @@ def no_routing(category: str) -> NotFoundError:
 
 
 def _constraint(queue: FireworqQueue) -> Mapping[str, Any]:
-    """Return the document of the whole constraint. It undoes all other changes that people made to the constraint."""
+    """Return the document of the whole constraint. Putting it undoes all other changes that people have made to the
+    constraint."""
     starts = queue.starts
     return describe(
         Constraint(

@@ -1,4 +1,4 @@
-"""The rule that a master that has had an administrator always has one."""
+"""Guards the last administrator: an installation that has had an administrator always keeps one."""
 
 from collections.abc import Sequence
 
@@ -41,8 +41,8 @@ class AdminGuard:
         without_token: str | None = None,
         changed: StoredUser | None = None,
     ) -> None:
-        """Refuse to remove the last admin. The check is not atomic, so two concurrent removals can both pass; a
-        configured token is then the way back. `changed`: the user's new value."""
+        """Refuse to remove the last admin. The check is not atomic, so two concurrent removals can both pass. A token
+        in the configuration then restores access. `changed`: the user's new value."""
         if self._configured.have_admin:
             return
         await self._directory.reload()

@@ -1,4 +1,4 @@
-"""The entries of the audit log that a caller may see who has rights on some namespaces only."""
+"""The entries of the audit log that a caller with rights in only some namespaces may see."""
 
 from jqmaster.domain.identity.access import Principal, Scope
 from jqmaster.store.identity.audit import DAMAGED, AuditEntry, Sight
@@ -8,8 +8,8 @@ def audit_sight(caller: Principal) -> Sight | None:
     """Return which entries this caller may see; None: all.
 
     The audit log of `default` is also that of the installation: of its users, logins, tokens and namespaces. A caller
-    without rights on all namespaces sees its own acts, what concerns `default`, the tokens that open only namespaces
-    which the caller operates, and what was done to these namespaces.
+    without rights in all namespaces sees entries about its own acts and about `default`. If it may operate other
+    namespaces, it also sees entries about these namespaces, and about tokens that are valid only there.
     """
     names = caller.namespaces_with(Scope.OPERATE)
     if names is None:

@@ -1,4 +1,4 @@
-"""Entries of the audit log about single jobs. Concurrent entries share a round trip, and a wait for the disk."""
+"""Entries of the audit log about single jobs. Concurrent entries share a round trip and a wait for the disk."""
 
 from collections.abc import Sequence
 from typing import Final

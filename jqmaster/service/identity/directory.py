@@ -32,10 +32,10 @@ _PUSHERS: Final = frozenset({Scope.PUSH, Scope.WORK})
 
 class IdentityDirectory:
     """Component. Checks tokens against a copy of the store's tokens that is never older than `TRUSTED_S`. `has_any`:
-    there is a token or user, as far as is known. All methods but `find` raise what the store raises.
+    there is a token or user, as far as is known. All methods except `find` raise what the store raises.
 
-    `starts_blind`: it starts although the store is away. Until it has read the store, it assumes that there are tokens,
-    so that nobody is let in without one.
+    `starts_blind`: it starts even if the store is unreachable. Until it has read the store, it assumes that there are
+    tokens, so that nobody is admitted without one.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class IdentityDirectory:
         self._used_ms: dict[str, int] = {}
         self._woken = asyncio.Event()
         self._rests = rests or SharedRests(clock)
-        # When the copy is so old that the store must be asked.
+        # Time from which the copy is too old, so that the store must be read.
         self._old = DueTime()
         self._loops = BackgroundLoops("identity", is_vital=True)
 
@@ -85,8 +85,8 @@ class IdentityDirectory:
         self._woken.set()
 
     def take_version(self, version: int, now_ms: int, read_at_s: float) -> None:
-        """Take the version that was in the store at `now_ms`, and no earlier than `read_at_s` by this process's clock.
-        Read what has changed."""
+        """Take the version that was in the store at `now_ms`. It was read no earlier than `read_at_s`, by this
+        process's clock. If the version is new, read the changes."""
         if version != self._directory.version:
             self._woken.set()
         elif read_at_s > self._read_at_s:
@@ -138,8 +138,8 @@ class IdentityDirectory:
         return self._directory.user_count > 0
 
     def find(self, token: bytes, *, pushers_trusted_s: float = TRUSTED_S) -> Principal | None:
-        """Return the caller with this token; None if the token is not valid. No round trip. `pushers_trusted_s`: how
-        old the copy may be for tokens that only push and work.
+        """Return the caller with this token, or None if the token is not valid, without a round trip to the store.
+        `pushers_trusted_s`: how old the copy may be for tokens that only push and work.
 
         Raise StoreUnavailableError if it is unknown whether the token was revoked.
         """
@@ -165,7 +165,7 @@ class IdentityDirectory:
 
     async def _follow(self) -> None:
         while True:
-            # Wait while the answers to this master's heartbeats say that the version is unchanged.
+            # Do not read the store while the answers to this master's heartbeats show an unchanged version.
             await self._rests.wait(self._woken, self._is_old, due=self._old)
             try:
                 await self.reload()
@@ -178,7 +178,9 @@ class IdentityDirectory:
     async def _note_uses(self) -> None:
         while True:
             await asyncio.sleep(NOTE_USES_S)
-            with contextlib.suppress(JqmasterError):  # best effort: the uses go out with the next minute's
+            with contextlib.suppress(
+                JqmasterError
+            ):  # best effort: these uses are stored with the next minute's
                 await self._flush_uses()
                 await self._logins.close_folds()
 
@@ -191,7 +193,7 @@ class IdentityDirectory:
 
 
 def principal_of(token: StoredToken) -> Principal:
-    """Return the caller that a token stands for."""
+    """Return the caller that a token identifies."""
     lineage = f"token:{token.lineage}" if token.lineage else ""
     whole = Principal(f"token:{token.id}", with_implied(token.scopes), _name_test(token.names), lineage)
     return whole.bound_to(token.namespaces) if token.namespaces else whole

@@ -26,14 +26,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class OwnLogins:
-    """Logins by the own tokens of a namespace. Their sessions are in its store, and open it alone."""
+    """Logins with a namespace's own tokens. Their sessions are kept in the namespace's store, and are valid only in
+    that namespace."""
 
     directory: IdentityDirectory
     logins: LoginService
     sessions: SessionService
 
     def knows(self, token: str) -> bool:
-        """Return whether the namespace has a token with this ID; whether it is valid, the login decides."""
+        """Return whether the namespace has a token with this ID. The login checks whether the token is valid."""
         token_id = token_id_of(token)
         return token_id is not None and token_id in self.directory.tokens
 
@@ -52,7 +53,7 @@ class Identity:
     own: OwnLogins | None = None
 
     def sessions_of(self, session: Session) -> SessionService:
-        """Return the sessions among which this one is."""
+        """Return the service that keeps this session."""
         return self.own.sessions if self.own and session.is_of_namespace else self.sessions
 
     @classmethod
@@ -69,8 +70,8 @@ class Identity:
         provider_policy: ProviderPolicy | None = None,
         starts_blind: bool = False,
     ) -> "Identity":
-        """`is_exposed`: callers from this machine are not trusted without a token. `provider`: logs people in by the
-        rules of `provider_policy`. `starts_blind`: see `IdentityDirectory`."""
+        """Build the services for a shard. `is_exposed`: callers from this machine are not trusted without a token.
+        `provider`: logs people in by the rules of `provider_policy`. `starts_blind`: see `IdentityDirectory`."""
         store, sessions, logins = CredentialStore(shard), SessionStore(shard), LoginStore(shard)
         directory = IdentityDirectory(
             store, logins, clock, configured, rests=rests, starts_blind=starts_blind

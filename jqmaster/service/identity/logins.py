@@ -77,7 +77,7 @@ class LoginService:
         return secret, device if device and is_known else devices.make(name, user.password)
 
     async def by_token(self, token: str, *, address: str, replaces: str | None) -> str:
-        """Log in by a token: see `by_password`. A valid token is accepted regardless of earlier failures, because
+        """Log in with a token: see `by_password`. A valid token is accepted regardless of earlier failures, because
         nobody can guess one."""
         encoded = token.encode()
         try:
@@ -122,7 +122,7 @@ class LoginService:
         """Open a session for a person whom a login provider has named, and return its cookie. `state` works once;
         `after` is for the access log, and has the caller's address. Raise UnauthorizedError (`login_expired`)."""
         if not await self._store.use_once(session_digest(state)):
-            raise UnauthorizedError("this login was used already", code="login_expired")
+            raise UnauthorizedError("this login has already been used", code="login_expired")
         return await self._open(
             f"{PROVIDER_PREFIX}{name}",
             b"",
@@ -140,14 +140,14 @@ class LoginService:
         await self._store.log_refused(f"{by} {who}", entry(who, "session.refused", who, None, after))
 
     async def change_own_password(self, session: Session, old: str, new: str, *, address: str) -> None:
-        """Give a user who is logged in another password, and end the user's other logins.
+        """Change the password of a user who is logged in, and end the user's other logins.
 
         Raises ForbiddenError (`not_a_user`, `wrong_password`), InvalidError, RateLimitedError.
         """
         kind, _, name = session.subject.partition(":")
         if kind != "user":
             raise ForbiddenError("only users have passwords", code="not_a_user")
-        # A stolen session must not be good for guessing the password.
+        # A stolen session must not allow its holder to guess the password.
         before = await self._users.get(name)
         with self._passwords.place(caller_of(address), is_trusted=True):
             await self._count(_counted(f"session {session.digest}"), "", is_known=True)

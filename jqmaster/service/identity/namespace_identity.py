@@ -1,4 +1,4 @@
-"""Identity of callers in a namespace: its own tokens, beside the users and tokens of the installation."""
+"""Identity of callers in a namespace: its own tokens, in addition to the users and tokens of the installation."""
 
 from dataclasses import dataclass, replace
 
@@ -19,8 +19,9 @@ from jqmaster.store.link.shard import Shard
 
 
 class NamespaceCredentials:
-    """The tokens that open a namespace: its own, which are in its store, and those of the installation. While the store
-    of the installation does not answer, its tokens that only push and work are accepted for `stale_tokens_s`."""
+    """The tokens that are valid in a namespace: its own, which are in its store, and those of the installation. If
+    the store of the installation does not answer, tokens of the installation that only push and work are still
+    accepted for `stale_tokens_s`."""
 
     def __init__(
         self, own: IdentityDirectory, installation: IdentityDirectory, stale_tokens_s: LiveValue[float]
@@ -35,7 +36,8 @@ class NamespaceCredentials:
         return self._own.has_any or self._installation.has_any
 
     def find(self, token: bytes) -> Principal | None:
-        """Return the caller with this token; None if the token is not valid here. No round trip.
+        """Return the caller with this token, or None if the token is not valid here, without a round trip to the
+        store.
 
         Raise StoreUnavailableError if it is unknown whether the token was revoked.
         """
@@ -52,7 +54,7 @@ class NamespaceCredentials:
 
 
 class NamespaceAdminGuard(AdminGuard):
-    """The rule for a namespace: it needs an admin of its own only while the installation has neither users nor
+    """The guard of a namespace. A namespace needs its own admin only while the installation has neither users nor
     tokens."""
 
     def __init__(
@@ -89,7 +91,8 @@ async def end_own_session(shard: Shard, digest: str, who: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class NamespaceIdentity:
-    """`directory` is a component, `services` are those of the API, and `credentials` open the namespace."""
+    """The identity services of a namespace. `directory` is a component, the API uses `services`, and `credentials`
+    are those that are valid in the namespace."""
 
     directory: IdentityDirectory
     services: Identity
@@ -108,8 +111,8 @@ class NamespaceIdentity:
         stale_tokens_s: LiveValue[float],
         policy: LiveValue[LoginPolicy],
     ) -> "NamespaceIdentity":
-        """`configured`: the tokens of the settings, which are among those of the installation. `stale_tokens_s`: see
-        `NamespaceCredentials`."""
+        """Build the identity services of a namespace. `configured`: the tokens of the settings, which belong to the
+        installation. `stale_tokens_s`: see `NamespaceCredentials`."""
         store, logins, sessions = CredentialStore(shard), LoginStore(shard), SessionStore(shard)
         directory = IdentityDirectory(store, logins, clock, ConfiguredTokens(), rests=rests)
         own = OwnLogins(

@@ -15,13 +15,14 @@ from argon2.exceptions import Argon2Error, InvalidHashError
 
 from jqmaster.errors import RateLimitedError
 
-# Each check takes 64 MiB and a core for about 50 ms. More at once would take both from the jobs.
+# Each check takes 64 MiB and a core for about 50 ms. Further checks at the same time would take memory and cores from
+# the jobs.
 MAX_AT_ONCE: Final = 2
 MAX_WAITING: Final = 20
 MAX_WAITING_OF_CALLER: Final = 5
 # Additional places for trusted callers, whom nobody must be able to crowd out.
 TRUSTED_RESERVE: Final = 10
-# Added to the niceness of the threads: argon2 uses several cores, and the event loop needs one now and then.
+# Added to the niceness of the threads: argon2 uses several cores, and the event loop regularly needs one of them.
 _NICENESS: Final = 10
 
 _T = TypeVar("_T")
@@ -32,7 +33,7 @@ class Passwords:
 
     def __init__(self) -> None:
         self._hasher = h = PasswordHasher()
-        # A hash that no password has. Checking it is as slow as any other check.
+        # A hash that no password matches. Checking it is as slow as any other check.
         self._nobodys = (
             f"$argon2id$v=19$m={h.memory_cost},t={h.time_cost},p={h.parallelism}${'A' * 22}${'A' * 43}"
         )
@@ -40,7 +41,7 @@ class Passwords:
         self._waiting: Counter[str] = Counter()
 
     async def start(self) -> None:
-        """Nothing runs before the first call."""
+        """Do nothing: the threads start with the first call."""
 
     async def stop(self) -> None:
         """End the threads after their current work."""
@@ -61,7 +62,7 @@ class Passwords:
             yield
         finally:
             self._waiting[caller] -= 1
-            self._waiting += Counter()  # drops those at 0
+            self._waiting += Counter()  # removes entries that are 0
 
     async def hash(self, password: str) -> str:
         """Return a hash with a new salt. Raise RateLimitedError while too many wait."""

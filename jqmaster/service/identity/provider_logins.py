@@ -33,10 +33,9 @@ MAX_NAME: Final = 128
 MAX_ID_TOKEN: Final = 16 * 1024
 _COOKIE: Final = re.compile(r"([A-Za-z0-9_-]{43})\.([A-Za-z0-9_-]{0,1600})")
 _PAGE: Final = re.compile(r"#/[!-~]{0,1000}")
-# The session of a namespace's own token that the browser has, the namespace below the address of the web UI, and the
-# page.
+# The parts of `LedTo` as text: the digest of the browser's own session, the place of the namespace, and the page.
 _LED_TO: Final = re.compile(r"(?:([0-9a-f]{64}) )?(?:ns/([a-z][a-z0-9-]{1,38})/)?(.*)", re.DOTALL)
-# The login page for somebody who came to answer a question. It leads a person who is logged in to that
+# The address of the login page for somebody who came to answer a question. After the login, this page leads to the
 # question.
 _QUESTION: Final = re.compile(r"#/login\?then=callbacks/[A-Za-z0-9_-]{54}")
 _MAX_CODE: Final = 4096
@@ -54,16 +53,17 @@ class ProviderPolicy:
 
 
 class Begun(NamedTuple):
-    """A login that the provider is to carry out: the address for the browser, and the cookie that it keeps."""
+    """A login that the provider is to carry out: the address to which the browser is sent, and the cookie that the
+    browser keeps."""
 
     url: str
     cookie: str
 
 
 class LedTo(NamedTuple):
-    """Where a login was begun, and where it leads. `namespace`: empty: the web UI of the installation. `page`: as the
-    browser asked for it, unchecked. `own_session`: the digest of the session that a token of the namespace opened in
-    this browser; empty: none."""
+    """The place at which a login was begun, and to which it leads. `namespace`: empty for the web UI of the
+    installation. `page`: as the browser requested it, unchecked. `own_session`: the digest of the session that a
+    token of the namespace opened in this browser; empty if there is none."""
 
     namespace: str
     page: str
@@ -71,7 +71,7 @@ class LedTo(NamedTuple):
 
     @property
     def place(self) -> str:
-        """Return the web UI below the address of that of the installation."""
+        """Return the path of the namespace's web UI, relative to the web UI of the installation."""
         return f"ns/{self.namespace}/" if self.namespace else ""
 
 
@@ -85,7 +85,7 @@ class Returned(NamedTuple):
 
 
 class ProviderLogins:
-    """Methods raise ProviderUnavailableError, and what the store raises."""
+    """Begins and finishes logins. Methods raise ProviderUnavailableError, and what the store raises."""
 
     def __init__(
         self,
@@ -139,8 +139,8 @@ class ProviderLogins:
         who = "unknown"
         try:
             secret = _begun_here(returned.state, cookie)
-            # A page of any other site can make a browser come here. So count only what a login of this browser's own
-            # sent back, or such a page could lock out everybody at the browser's address.
+            # A page of another site can make a browser send this request. So count only answers to logins that this
+            # browser began. Otherwise, such a page could lock out everybody at the browser's address.
             await self._logins.count_attempt(address)
             found = await self._identify(returned, secret)
             who = f"{PROVIDER_PREFIX}{self._name(found.claims)}"
@@ -214,11 +214,12 @@ class ProviderLogins:
 
 
 def _begun_here(state: str, cookie: str | None) -> str:
-    """Return the secret of the login that this browser began. Raise UnauthorizedError (`login_expired`)."""
+    """Return the secret of the login that this browser has begun. Raise UnauthorizedError (`login_expired`) if there
+    is none."""
     match = _COOKIE.fullmatch(cookie or "")
     if match is None:
         raise UnauthorizedError(
-            "this browser has begun no login, or began it too long ago", code="login_expired"
+            "this browser has not begun a login, or began it too long ago", code="login_expired"
         )
     if not hmac.compare_digest(_derived(match[1], "state").encode(), state.encode()):
         raise UnauthorizedError("the state does not belong to this browser's login", code="login_expired")

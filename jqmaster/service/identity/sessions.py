@@ -21,8 +21,8 @@ _SECRET_LENGTH: Final = 43
 
 @dataclass(frozen=True, slots=True)
 class LoginPolicy:
-    """A session lasts `session_life_ms` at most, and `session_idle_ms` at most unused. `login_attempts` limits those of
-    one user in a minute."""
+    """A session ends after `session_life_ms`, or when it was not used for `session_idle_ms`. `login_attempts`:
+    maximum number of login attempts of one user per minute."""
 
     session_life_ms: int
     session_idle_ms: int
@@ -31,8 +31,8 @@ class LoginPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A login that holds. `csrf_token` must come with whatever it changes. `is_of_namespace`: a namespace's own token
-    opened it, so it is good for that namespace only."""
+    """A valid login. Requests that change something must contain `csrf_token`. `is_of_namespace`: a namespace's own
+    token opened the session, so it is valid only in that namespace."""
 
     principal: Principal
     role: Role | None
@@ -49,7 +49,7 @@ class Session:
 
 
 class SessionService:
-    """Methods raise what the store raises."""
+    """Finds and ends sessions. Methods raise what the store raises."""
 
     def __init__(
         self,
@@ -62,8 +62,8 @@ class SessionService:
         group_roles: GroupRoles | None,
         is_of_namespace: bool = False,
     ) -> None:
-        """`group_roles`: the roles of people whom a login provider has named; None: there is no provider.
-        `is_of_namespace`: see `Session`."""
+        """`group_roles`: the roles of groups, for people whom a login provider has named; None if there is no
+        provider. `is_of_namespace`: see `Session`."""
         self._is_of_namespace = is_of_namespace
         self._store = store
         self._directory = directory
@@ -73,7 +73,8 @@ class SessionService:
         self._group_roles = group_roles
 
     async def find(self, secret: str) -> Session | None:
-        """Return the session of the browser with this `secret`; None if it is over, or its owner has lost access."""
+        """Return the session of the browser with this `secret`; None if the session is over, or if its owner has lost
+        access."""
         if len(secret) != _SECRET_LENGTH or not secret.isascii():
             return None
         found = await self._store.use(session_digest(secret), idle_ms=self._policy.current.session_idle_ms)
@@ -161,8 +162,8 @@ def session_id_of(session: ListedSession) -> str:
 
 
 def csrf_token_of(secret: str) -> str:
-    """Return a token that the session's owner knows, and that is unknown to anybody who can only make the
-    browser send requests."""
+    """Return a token that only the session's owner knows, and not somebody who can merely make the browser send
+    requests."""
     return hmac.new(secret.encode(), b"csrf", hashlib.sha256).hexdigest()
 
 

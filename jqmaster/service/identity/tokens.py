@@ -20,7 +20,7 @@ KEEP_EXPIRED_MS: Final = 30 * 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class ListedToken:
-    """A token as its owner's administrators see it. `is_replaced`: a rotation has made its successor."""
+    """A token as administrators see it. `is_replaced`: a rotation has created its successor."""
 
     token: StoredToken
     last_used_ms: int | None
@@ -28,7 +28,7 @@ class ListedToken:
 
 
 class TokenService:
-    """Methods raise what the store raises."""
+    """Manages tokens. Methods raise what the store raises."""
 
     def __init__(self, store: CredentialStore, directory: IdentityDirectory, admins: AdminGuard) -> None:
         self._store = store
@@ -101,7 +101,8 @@ class TokenService:
 
     async def rotate(self, token_id: str, *, overlap_ms: int, caller: Principal) -> tuple[str, StoredToken]:
         """Replace a token by a new one with the same rights; return its text and its entry. The old token stays valid
-        for `overlap_ms`. The new one lives as long as the old one was meant to. Raise NotFoundError, ConflictError."""
+        for `overlap_ms`. The new token has the lifetime that the old token had when it was created. Raise
+        NotFoundError, ConflictError."""
         await self._directory.reload()
         old, who = self._get(token_id, caller), caller.name
         now_ms = self._directory.read_at_ms
@@ -119,8 +120,8 @@ class TokenService:
         return text, token
 
     async def revoke(self, token_id: str, caller: Principal) -> None:
-        """Revoke a token. It takes effect here at once, and on other masters as soon as they hear of it,
-        after `TRUSTED_S` at the latest. Raise NotFoundError, ConflictError (`last_admin`)."""
+        """Revoke a token. This takes effect here at once, and on other masters as soon as they learn of it, within
+        `TRUSTED_S`. Raise NotFoundError, ConflictError (`last_admin`)."""
         await self._directory.reload()
         old, who = self._get(token_id, caller), caller.name
         await self._admins.check_last(without_token=token_id)
@@ -159,8 +160,8 @@ class TokenService:
 
 
 def _may_manage(caller: Principal, namespaces: Sequence[str]) -> bool:
-    """Return whether the caller may give out, replace and revoke a token for these namespaces (empty: for all). An
-    admin of single namespaces may do so for tokens that open no others."""
+    """Return whether the caller may create, replace and revoke a token for these namespaces (empty: for all). An
+    admin of some namespaces may do so for tokens that are valid only there."""
     if caller.by_namespace is None:
         return True
     administered = {name for name, one in caller.by_namespace.items() if Scope.ADMIN in one.scopes}

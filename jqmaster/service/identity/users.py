@@ -18,7 +18,7 @@ NO_ROLES: Final[Mapping[str, Role]] = MappingProxyType({})
 
 
 class UserService:
-    """Methods raise what the store raises."""
+    """Manages users. Methods raise what the store raises."""
 
     def __init__(
         self, store: CredentialStore, directory: IdentityDirectory, admins: AdminGuard, passwords: Passwords
@@ -35,7 +35,7 @@ class UserService:
     async def create(
         self, name: str, password: str, role: Role, *, roles: Mapping[str, Role] = NO_ROLES, who: str
     ) -> StoredUser:
-        """Add a user. `roles`: further ones by namespace. Raise ConflictError (`user_exists`, `too_many_users`,
+        """Add a user. `roles`: further roles by namespace. Raise ConflictError (`user_exists`, `too_many_users`,
         `first_must_be_admin`)."""
         await self._directory.reload()
         self._admins.check_first(is_admin=role is Role.ADMIN)

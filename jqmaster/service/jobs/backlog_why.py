@@ -1,4 +1,4 @@
-"""Explains for which causes the ready jobs of the queue, a name, a tag or a batch wait."""
+"""Explains why the ready jobs of the queue, a name, a tag or a batch wait."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ from jqmaster.store.constraints.why import WhyStore
 
 # Maximum number of jobs that are read, beginning with those that have waited longest.
 MAX_EXAMINED: Final = 2_000
-# Maximum number of jobs that are explained: one for each group of jobs that wait for the same thing.
+# Maximum number of jobs that are explained: one for each group of jobs with the same lane and gates.
 MAX_EXPLAINED: Final = 12
 # Maximum number of jobs of a group that are tried one after another, because a job may start meanwhile.
 MAX_ASKED: Final = 3
@@ -25,8 +25,8 @@ MAX_ASKED: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class BacklogExplanation:
-    """`ready`: the number of ready jobs, a lower bound unless `is_exact`. `examined`: how many of them `causes`
-    cover."""
+    """The causes for which ready jobs wait. `ready`: the number of ready jobs, a lower bound unless `is_exact`.
+    `examined`: how many of them `causes` cover."""
 
     ready: int
     is_exact: bool
@@ -39,8 +39,8 @@ class BacklogExplanation:
 
 
 class BacklogWhy:
-    """Explains one job of each group of jobs that wait for the same thing, and counts the others with it. Methods
-    raise what the store raises."""
+    """Explains one job of each group of jobs that wait for the same gates and labels, and counts the whole group
+    under the job's cause. Methods raise what the store raises."""
 
     def __init__(
         self, jobs: JobReader, store: WhyStore, why: WhyService, constraints: ConstraintCache
@@ -51,7 +51,7 @@ class BacklogWhy:
         self._constraints = constraints
 
     async def explain(self, wanted: JobFilter, access: ContentAccess) -> BacklogExplanation:
-        """Explain what the ready jobs among these wait for. The filter must not name states."""
+        """Explain what the ready jobs that the filter selects wait for. The filter must not name states."""
         ready = replace(wanted, state=JobState.READY)
         listed = await self._jobs.page(ready, limit=MAX_EXAMINED, cursor=None, order="oldest")
         jobs = listed.page.jobs
@@ -75,8 +75,8 @@ class BacklogWhy:
         return sorted(found.values(), key=len, reverse=True)
 
     async def _causes(self, groups: Sequence[Sequence[Job]], access: ContentAccess) -> list[WaitCause]:
-        """Return for each group the cause for which it waits, unless the jobs that were tried have started
-        meanwhile. The last jobs are tried, because the first ones start first."""
+        """Return for each group why it waits. A group is left out if the jobs that were tried have started meanwhile.
+        The last jobs of a group are tried, because the first ones start first."""
         found: dict[int, WaitCause] = {}
         for turn in range(1, MAX_ASKED + 1):
             asked = {

@@ -15,7 +15,7 @@ from jqmaster.store.identity.audit import encode_entry
 from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.operations.bulk_actions import MAX_KEPT, MAX_RUNNING, ActionStore, StoredAction
 
-# The most time for counting the jobs that a filter selects.
+# Maximum time for counting the jobs that a filter selects.
 COUNT_WITHIN_S: Final = 1.0
 RETRY_AFTER_S: Final = 5.0
 
@@ -34,7 +34,8 @@ class RequestedAction:
 
 
 class BulkActionService:
-    """`store_time_ms` reads the store's clock. Methods raise what `StoreClient.run` raises."""
+    """Begins, reads and cancels actions on many jobs. `store_time_ms` reads the store's clock. Methods raise what
+    `StoreClient.run` raises."""
 
     def __init__(
         self,
@@ -56,7 +57,7 @@ class BulkActionService:
 
     async def begin(self, requested: RequestedAction, who: str) -> StoredAction:
         """Store the action; the leader begins at once. Raise InvalidError, ConflictError if more jobs match than the
-        action may change, RateLimitedError while too many are under way."""
+        action may change, RateLimitedError while too many actions are running."""
         action = await self._action(requested, who)
         counted = await self._count(action)
         if action.at_most is not None and counted.count > action.at_most:
@@ -77,7 +78,7 @@ class BulkActionService:
         )
         if not await self._actions.put(action, progress, entry):
             raise RateLimitedError(
-                f"{MAX_RUNNING} actions are running already; wait until one ends, or cancel one",
+                f"{MAX_RUNNING} actions are already running; wait until one ends, or cancel one",
                 code="too_many_actions",
                 retry_after_s=RETRY_AFTER_S,
             )

@@ -1,4 +1,4 @@
-"""Coalescing: items that arrive during a call are gathered, and the next call takes all of them. No item waits for
+"""Coalescing: items that arrive during a call are collected, and the next call takes all of them. No item waits for
 others to come."""
 
 import asyncio
@@ -16,8 +16,8 @@ R = TypeVar("R")
 
 
 class Coalescer(Generic[T, R]):
-    """Component. `flush` gets up to `max_batch` items and returns one result for each, in order. `pace` decides how
-    long pushes wait after a flush.
+    """Component. Combines items into calls of `flush`. `flush` gets up to `max_batch` items and returns one result
+    for each, in order. `pace` decides how long pushes wait after a flush.
 
     If a caller is cancelled, its item stays: the request may still be carried out, as with any lost answer.
     """
@@ -41,7 +41,7 @@ class Coalescer(Generic[T, R]):
         self._stopping = asyncio.Event()
 
     async def start(self) -> None:
-        """Nothing runs before the first item."""
+        """Do nothing: no task runs before the first item."""
 
     async def stop(self) -> None:
         """Wait until everything that was submitted is answered."""
@@ -50,7 +50,8 @@ class Coalescer(Generic[T, R]):
             await self._worker
 
     async def submit(self, item: T) -> R:
-        """Return the item's result, or raise the error of its flush. Raise OverloadedError if too many items wait."""
+        """Wait for a flush with the item. Return the item's result, or raise the error of the flush. Raise
+        OverloadedError if too many items wait."""
         if len(self._waiting) >= self._max_waiting:
             raise OverloadedError("too many requests wait for the store", retry_after_s=1)
         future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
@@ -60,8 +61,8 @@ class Coalescer(Generic[T, R]):
         return await future
 
     async def lead(self, item: T) -> R:
-        """Do what `submit` does, but without a task if nothing is under way: then the caller itself flushes its item.
-        If the caller is cancelled, so is this flush."""
+        """Do the same as `submit`. If no flush is in progress, the caller flushes its item itself, without a task. If
+        the caller is cancelled, so is this flush."""
         if self._is_led or not (self._worker is None or self._worker.done()):
             return await self.submit(item)
         self._is_led = True
@@ -73,8 +74,7 @@ class Coalescer(Generic[T, R]):
                 self._begin_work()
 
     def _begin_work(self) -> None:
-        # The flush gets a context of its own, because its log lines concern all of its items, not only the first
-        # request.
+        # The flush gets a separate context, because its log lines concern all its items, not only the first request.
         self._worker = asyncio.create_task(self._work(), name="coalescer", context=contextvars.Context())
 
     async def _work(self) -> None:

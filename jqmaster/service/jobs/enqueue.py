@@ -1,4 +1,4 @@
-"""Enqueues jobs of pushers, each once."""
+"""Enqueues the jobs of pushers, each exactly once."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,17 +35,17 @@ from jqmaster.store.jobs.placement import StaleConstraints
 from jqmaster.store.link.pages import MAX_PER_CALL
 from jqmaster.tracing import Tracing
 
-# This is enough for many thousands of pushes a second. Beyond it the store is the bottleneck, and waits would
-# only grow.
+# This many waiting pushes allow many thousands of pushes a second. With more of them, the store would be the
+# bottleneck, and waits would only grow.
 MAX_WAITING_ENQUEUES: Final = 5_000
-# These are read for each job of a bulk; `map` with them needs no Python frame for each job.
+# These attributes are read for each job of a bulk. With `map`, the reads need no Python frame per job.
 _KEY, _AFTER = map(attrgetter, ("key", "after"))
 
 
 @dataclass(frozen=True, slots=True)
 class Enqueued:
-    """The answer to one push. `is_new`: a job was created. Otherwise the push is a repeat, or `conflict`
-    tells what it did to the job that holds the uniqueness key."""
+    """The answer to one push. `is_new`: a job was created. Otherwise, the push is a repeat, or `conflict` names the
+    effect of the push on the job that holds the uniqueness key."""
 
     job_id: str
     is_new: bool
@@ -54,7 +54,7 @@ class Enqueued:
 
 @dataclass(frozen=True, slots=True)
 class EnqueuedBulk:
-    """The answer to a bulk: the ID for each of its jobs, and the conflicts by index for those whose key
+    """The answer to a bulk: the ID for each of its jobs, and, by index, the conflicts of jobs whose uniqueness key
     another job held."""
 
     ids: list[str]
@@ -62,9 +62,10 @@ class EnqueuedBulk:
 
 
 class EnqueueService:
-    """Component. `admit(durability)`: raises while new jobs are refused; returns how many replicas must have a job
-    before it is accepted (`durability`: None for the configured one). `pace`: slows pushes down. `can_notify`: webhooks
-    can be signed. `reach`: decides which jobs and batches a `caller` may name. The caller None is the master itself."""
+    """Component. Enqueues jobs. `admit(durability)`: raises while new jobs are refused; returns how many replicas
+    must have a job before it is accepted (`durability`: None for the configured one). `pace`: slows pushes down.
+    `can_notify`: webhooks can be signed. `reach`: decides which jobs and batches a `caller` may name. The caller None
+    is the master itself."""
 
     def __init__(
         self,
@@ -80,8 +81,8 @@ class EnqueueService:
         most_per_s: LiveValue[int | None] | None = None,
     ) -> None:
         """`admit`: returns how many replicas must have a new job of a durability level, or refuses the job.
-        `admitted`: its present answers, without the levels that it refuses. `most_per_s`: how many jobs may be pushed
-        in a second (None: any number)."""
+        `admitted`: the current answers of `admit`, without the levels that it refuses. `most_per_s`: how many jobs
+        may be pushed in a second (None: any number)."""
         self._new_jobs = new_jobs
         self._constraints = constraints
         self._admit = admit
@@ -91,13 +92,14 @@ class EnqueueService:
         self._tracing = tracing
         self._pace = pace
         self._can_notify = can_notify
-        # By number of replicas: pushes that need the same number share calls, so that none waits for more replicas.
+        # By number of replicas: only pushes that need the same number share calls, so that no push waits for more
+        # replicas than it needs.
         self._enqueues: dict[int, Coalescer[JobSpec, Outcome]] = {}
         self._keys = IdempotencyKeys(new_jobs.idempotency)
         self._checks = PushChecks(new_jobs.checks)
 
     async def start(self) -> None:
-        """Nothing runs before the first call."""
+        """Do nothing: no task runs before the first call."""
 
     async def stop(self) -> None:
         for coalescer in self._enqueues.values():
@@ -111,13 +113,19 @@ class EnqueueService:
         caller: Principal | None = None,
         durability: Durability | None = None,
     ) -> Enqueued:
-        """Enqueue a job. `idempotency_key`: that of a header, which is valid for 24 hours and any name; the
-        job may have one of its own instead. Each `caller` has idempotency keys of its own. Raise ForbiddenError
-        if the caller may not push jobs of this name, InvalidError if it names what does not exist for it,
-        ConflictError if the ID or key was used for another request, NotUniqueError if another job holds the
-        uniqueness key and the push asked to be refused then, RateLimitedError while as many jobs wait as a
-        constraint allows, StoreUnavailableError while the store is too full or cannot give `durability`,
-        OutcomeUnknownError if it did not give it in time."""
+        """Enqueue a job.
+
+        `idempotency_key`: the key in a header, which is valid for 24 hours and for any name. The job may have its own
+        key instead. Each `caller` has separate idempotency keys. Raise:
+
+        * ForbiddenError if the caller may not push jobs of this name,
+        * InvalidError if the job names a job or batch that does not exist for the caller,
+        * ConflictError if the ID or key was used for another request,
+        * NotUniqueError if another job holds the uniqueness key and `on_conflict` is `reject`,
+        * RateLimitedError while a constraint lets no more of these jobs wait,
+        * StoreUnavailableError while the store is too full or does not provide `durability`,
+        * OutcomeUnknownError if that level was not reached in time.
+        """
         if spec.notify is not None:
             self._check_notify([spec], ())
         if caller is not None and caller.allows_name is not None:
@@ -147,13 +155,17 @@ class EnqueueService:
         caller: Principal | None = None,
         durability: Durability | None = None,
     ) -> EnqueuedBulk:
-        """Enqueue jobs together; `caller` as for `one`. Raise ConflictError that names each index whose ID is
-        taken or whose key was used for another request, NotUniqueError that names each index that is refused
-        because another job, perhaps an earlier one of the bulk, holds its uniqueness key, RateLimitedError if
-        a constraint has no room for all of them to wait, StoreUnavailableError as `one`. After these errors
-        no job is accepted, unless another call took an ID or a key between the check and the write: then all
-        other jobs are accepted, and the error says so. If the store fails, some of more than `MAX_PER_CALL`
-        jobs may be accepted: OutcomeUnknownError."""
+        """Enqueue jobs together. `caller`: as for `one`. Raise what `one` raises, for the whole bulk:
+
+        * ConflictError names each index whose ID is taken, or whose key was used for another request.
+        * NotUniqueError names each index whose uniqueness key another job holds. That job may be an earlier one of
+          the bulk.
+        * RateLimitedError means that a constraint does not let all of these jobs wait.
+
+        After these errors, no job is accepted. There is one exception: if another call takes an ID or a key between
+        the check and the write, all other jobs are accepted, and the error says so. If the store fails during a bulk
+        of more than `MAX_PER_CALL` jobs, some of them may be accepted; the error is then OutcomeUnknownError.
+        """
         self._check_notify(specs, ("jobs",))
         self._check_number(specs)
         await self._check_reach(specs, caller, is_bulk=True)
@@ -171,8 +183,8 @@ class EnqueueService:
         durability: Durability | None = None,
     ) -> None:
         """Raise what `bulk` would raise now, as far as a read of the store shows. Only the write itself checks
-        backlog limits and idempotency keys. For jobs with such a key, it alone checks the ID, the uniqueness key and
-        the expiry, too."""
+        backlog limits and idempotency keys. For jobs with an idempotency key, only the write checks the ID, the
+        uniqueness key and the expiry."""
         self._check_notify(specs, ("jobs",))
         self._check_number(specs)
         await self._check_reach(specs, caller, is_bulk=True)
@@ -186,10 +198,10 @@ class EnqueueService:
         await self._checks.expiry(unkeyed, numbers)
 
     def _check_number(self, specs: Sequence[JobSpec]) -> None:
-        """Refuse a push that is larger than a whole second's quota, and so would never be accepted."""
+        """Refuse a push that exceeds the quota of a whole second, because it would never be accepted."""
         most = self._most_per_s.current
         if most is not None and len(specs) > most:
-            rule = f"must have at most {most} jobs, which is how many the namespace may push in a second"
+            rule = f"must have at most {most} jobs, the number that the namespace may push in a second"
             raise InvalidError(
                 f"jobs: {rule}; push several times",
                 code="push_over_quota",
@@ -208,7 +220,7 @@ class EnqueueService:
     async def _check_reach(
         self, specs: Sequence[JobSpec], caller: Principal | None, *, is_bulk: bool
     ) -> None:
-        """Refuse names that the caller may not push. Refuse jobs and batches that the caller may not name with exactly
+        """Refuse names that the caller may not push. For jobs and batches that the caller may not name, raise exactly
         the error for unknown ones."""
         if caller is None or caller.allows_name is None:
             return
@@ -247,8 +259,8 @@ class EnqueueService:
     async def _enqueue_all(
         self, specs: Sequence[JobSpec], replicas: int, numbers: Sequence[int]
     ) -> dict[int, NotUnique]:
-        """Enqueue all jobs, and return the conflicts of those whose key another job holds, by position. `numbers`: the
-        index of each job in its push."""
+        """Enqueue all jobs. Return, by position, the conflicts of jobs whose uniqueness key another job holds.
+        `numbers`: the index of each job in its push."""
         if not any(map(_AFTER, specs)):
             return await self._enqueue_ordered(specs, replicas, numbers)
         order = sorted_positions(specs, numbers)
@@ -259,7 +271,7 @@ class EnqueueService:
         self, specs: Sequence[JobSpec], replicas: int, numbers: Sequence[int]
     ) -> dict[int, NotUnique]:
         await self._checks.ids(specs, numbers)
-        # If one call takes the whole push, that call checks it.
+        # If one call of the store takes the whole push, that call checks it.
         if len(specs) > MAX_PER_CALL:
             await self._checks.holders(specs, numbers)
             await self._checks.predecessors(specs, numbers)
@@ -294,8 +306,8 @@ class EnqueueService:
         """Return, by position, the conflicts of jobs that count as accepted although another job holds their uniqueness
         key. Raise the error for jobs that were refused. `numbers` as for `error_of`."""
         if refused := refused_jobs(outcomes):
-            # The checks before the write let these pass: meanwhile, a concurrent call took an ID, a key or a batch, or
-            # time passed.
+            # The checks before the write accepted these jobs. Since then, a concurrent call has taken an ID, a key or
+            # a batch, or a job has expired.
             raise self._error(refused, numbers, OTHERS_ACCEPTED)
         return {n: outcome for n, outcome in enumerate(outcomes) if isinstance(outcome, NotUnique)}
 
@@ -359,6 +371,6 @@ def _bulk_answer(ids: list[str], held: Mapping[int, NotUnique]) -> EnqueuedBulk:
 
 
 def _with_ids(spec: JobSpec, ids: Mapping[str, str]) -> JobSpec:
-    """Return a job with the IDs that keys stand for, in place of its own and those of its predecessors."""
+    """Return a job in which IDs that belong to idempotency keys replace its own ID and those of its predecessors."""
     after = spec.after and replace(spec.after, jobs=tuple(ids.get(one, one) for one in spec.after.jobs))
     return replace(spec, id=ids.get(spec.id, spec.id), after=after)

@@ -20,7 +20,7 @@ ExcerptPart = Literal["error", "argument", "worker", "progress"]
 MAX_ERROR_CHARS: Final = 300
 MAX_ARGUMENT_CHARS: Final = 200
 MAX_MESSAGE_CHARS: Final = 200
-# A list shows no argument from a record longer than this, which would be too much to read for one line.
+# Lists show no argument from a longer record, because reading it would cost too much for one line.
 MAX_RECORD_BYTES: Final = 4096
 
 
@@ -35,7 +35,7 @@ class Excerpt:
 
 
 class JobExcerpts:
-    """Raises what the store raises."""
+    """Reads the excerpts of jobs. Raises what the store raises."""
 
     def __init__(self, records: RecordStore, workers: WorkerStore, progress: ProgressStore) -> None:
         self._records = records

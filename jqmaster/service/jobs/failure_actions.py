@@ -1,4 +1,4 @@
-"""Operators' decisions about groups of failures: to ignore one, or to stop ignoring it."""
+"""Operators' decisions to ignore a group of failures, and to stop ignoring it."""
 
 import logging
 from typing import Any, Final
@@ -17,8 +17,8 @@ MAX_IGNORE_S: Final = 366 * 86_400
 
 
 class FailureActions:
-    """Methods raise what the store raises, and NotFoundError if no group has the ID. Callers without the
-    right to content never see an ID."""
+    """Ignores groups of failures. Methods raise what the store raises, and NotFoundError if no group has the ID.
+    Callers that may not see job content never see an ID."""
 
     def __init__(self, history: HistoryStore, reader: FailureReader) -> None:
         self._history = history

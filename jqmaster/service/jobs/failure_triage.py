@@ -1,5 +1,5 @@
-"""Decisions of operators about groups of failures: who looks after one, in which version it is resolved, and which ones
-count as one."""
+"""Decisions of operators about groups of failures: the person who looks after a group, the version in which it is
+resolved, and the groups that count as one."""
 
 import logging
 from typing import Any
@@ -16,8 +16,9 @@ logger = logging.getLogger(__name__)
 
 
 class FailureTriage:
-    """Methods return the group as the caller may see it. They raise what the store raises, and NotFoundError if no
-    group has the ID. Callers without the right to content never see an ID."""
+    """Assigns, resolves, reopens, merges and splits groups of failures. Methods return the group as the caller may
+    see it. They raise what the store raises, and NotFoundError if no group has the ID. Callers that may not see job
+    content never see an ID."""
 
     def __init__(self, store: FailureTriageStore, reader: FailureReader) -> None:
         self._store = store
@@ -26,7 +27,7 @@ class FailureTriage:
     async def assign(
         self, group_id: str, assignee: str | None, *, who: str, access: ContentAccess
     ) -> ShownFailures:
-        """Let `assignee` look after the group; None: nobody."""
+        """Assign the group to `assignee`; None: to nobody."""
         group = await self._reader.existing(group_id)
         assignment = AssignedPerson(assignee, who, await self._store.now_ms()) if assignee else None
         before = group.assignment.assignee if group.assignment else None
@@ -34,7 +35,7 @@ class FailureTriage:
         return await self._put(group, "assignment", assignment, entry, access)
 
     async def resolve(self, group_id: str, version: str, *, who: str, access: ContentAccess) -> ShownFailures:
-        """Say that the group is resolved in `version` of the workers; empty: in the next one."""
+        """Mark the group as resolved in `version` of the workers, or in the next version if it is empty."""
         group = await self._reader.existing(group_id)
         known = tuple(seen.version for seen in group.versions)
         resolution = Resolution(who, await self._store.now_ms(), version, known)
@@ -44,13 +45,14 @@ class FailureTriage:
         return await self._put(group, "resolution", resolution, entry, access)
 
     async def reopen(self, group_id: str, *, who: str, access: ContentAccess) -> ShownFailures:
-        """Say that the group is not resolved."""
+        """Mark the group as not resolved."""
         group = await self._reader.existing(group_id)
         entry = _entry(group, who, "failure.reopen", _resolved(group), {"resolved": False, "version": None})
         return await self._put(group, "resolution", None, entry, access)
 
     async def merge(self, group_id: str, into: str, *, who: str, access: ContentAccess) -> ShownFailures:
-        """Let the group count in another one of the same name, and return that one. Raise InvalidError if it cannot."""
+        """Merge the group into another group of the same job name, and return that other group. Raise InvalidError if
+        they cannot be merged."""
         group, target = await self._reader.existing(group_id), await self._reader.existing(into)
         if group.id == target.id:
             raise invalid([FieldError(("into",), "must be another group")])
@@ -63,7 +65,7 @@ class FailureTriage:
         return await self._shown(target.id, access)
 
     async def split(self, group_id: str, *, who: str, access: ContentAccess) -> ShownFailures:
-        """Let a merged group count by itself again, and return it."""
+        """Make a merged group count separately again, and return it."""
         target = await self._reader.existing(group_id)
         group = next((one for one in target.merged if one.id == group_id), target)
         entry = _entry(group, who, "failure.split", {"into": target.id}, {"into": None})

@@ -21,7 +21,7 @@ from jqmaster.store.jobs.records import RecordStore
 MAX_JOBS: Final = 500
 # Jobs with longer records are not examined.
 MAX_RECORD_BYTES: Final = 16_384
-# At most this many values are given.
+# At most this many values are returned.
 MAX_VALUES: Final = 50
 MAX_PATHS: Final = 30
 _MAX_DEPTH: Final = 4
@@ -45,7 +45,7 @@ class ValueCounts:
 
 
 class FailureValues:
-    """Raises what the store raises."""
+    """Counts the values in the jobs of a failure group. Raises what the store raises."""
 
     def __init__(self, reader: FailureReader, jobs: JobReader, records: RecordStore) -> None:
         self._reader = reader
@@ -73,19 +73,20 @@ class FailureValues:
                 counts[_text(value)] += 1
         is_complete = found.cursor is None and len(whole) == len(found.jobs) and len(counts) <= MAX_VALUES
         without = len(whole) - counts.total()
-        # Long values are told apart whole, and are cut only where they are shown.
+        # Long values are compared in full, and are shortened only for display.
         most = [(_cut(text), count) for text, count in counts.most_common(MAX_VALUES)]
         return ValueCounts(most, len(whole), without, is_complete, len(counts), sorted(paths)[:MAX_PATHS])
 
 
 def _shown(job: Job, access: ContentAccess) -> Job:
-    """Return the job as the caller may see it: a value at the path may contain others that are redacted."""
+    """Return the job as the caller may see it, because a value at the path may contain redacted values."""
     content = JobContent(access, job)
     return replace(job, argument=content.argument() or b"", headers=content.headers())
 
 
 def _paths_of(fields: JobFields) -> Iterator[str]:
-    """Yield the paths of all values in the argument and the headers. A map has the paths of its members instead."""
+    """Yield the paths of all values in the argument and the headers. For a map, yield the paths of its members
+    instead."""
     rest: list[tuple[tuple[str | int, ...], object]] = [((), fields.argument)]
     while rest:
         parts, value = rest.pop()
@@ -105,5 +106,5 @@ def _text(value: object) -> str:
 
 
 def _cut(text: str) -> str:
-    """Return the beginning and the end of a long text: values of one path often begin alike."""
+    """Return the beginning and the end of a long text, because values at one path often have the same beginning."""
     return text if len(text) <= _MAX_TEXT else f"{text[:_HEAD]}…{text[_HEAD + 1 - _MAX_TEXT :]}"

@@ -19,7 +19,7 @@ from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.link.pages import pages
 from jqmaster.store.operations.history import MAX_GROUPS, HistoryStore
 
-# The number of whole jobs that are read at once.
+# Number of jobs that are read at once, with their arguments.
 _JOBS_PER_READ: Final = 20
 
 
@@ -51,8 +51,9 @@ class FailureReader:
         self._frames: dict[tuple[str, int], StackFrame | None] = {}
 
     async def groups(self, access: ContentAccess) -> list[GroupedFailures]:
-        """Return all groups, the latest first. They have no texts if the caller may not see these. A caller without
-        the right to content gets one group for each name, cause and type; its ID is not a digest of a text."""
+        """Return all groups, the latest first, without texts that the caller may not see. A caller that may not see
+        job content gets one group for each name, cause and error type. The ID of such a group is not a digest of a
+        text."""
         groups = await self._history.failure_groups()
         if access.error_text_cover is None:
             return groups
@@ -60,16 +61,16 @@ class FailureReader:
         return groups if access.is_granted else _merged(groups, await self._types_of(groups))
 
     async def existing(self, group_id: str) -> GroupedFailures:
-        """Return the group, whatever the caller may see. Raise NotFoundError if no group has the ID."""
+        """Return the group, regardless of what the caller may see. Raise NotFoundError if no group has the ID."""
         groups = await self._history.failure_groups()
-        # The ID of a merged group, which an older message may name, leads to the one in which it counts.
+        # An older message may name a merged group. Return the group into which it was merged.
         group = next((g for g in groups if any(one.id == group_id for one in (g, *g.merged))), None)
         if group is None:
             raise unknown_group(group_id)
         return group
 
     async def of_group(self, wanted: JobFilter) -> JobFilter:
-        """Return the filter with the groups that people merged into its group of failures."""
+        """Return the filter, extended by the groups that people merged into its failure group."""
         if wanted.failure_group is None:
             return wanted
         try:
@@ -81,13 +82,13 @@ class FailureReader:
         return replace(wanted, failure_group=group.id, merged_groups=tuple(one.id for one in group.merged))
 
     async def shown(self, groups: Sequence[GroupedFailures], access: ContentAccess) -> list[ShownFailures]:
-        """Return these groups, each with the text that the caller may see."""
+        """Return these groups with the texts that the caller may see."""
         known = await self._types_of(groups)
         types = known if access.shows_error_type else {}
         shows_frames = access.is_granted and not access.redactor.meets("error", ("traceback",))
         cover = access.error_text_cover
         texts = {} if cover else await self._texts(groups, access)
-        # Nobody knows which redacted values their texts contain.
+        # Hide these texts, because it is unknown which redacted values they contain.
         shows_merged = not cover and not access.redactor.has("argument", "headers", "error")
         found = []
         for group in groups:
@@ -112,7 +113,7 @@ class FailureReader:
 
     async def _texts(self, groups: Sequence[GroupedFailures], access: ContentAccess) -> dict[str, str]:
         """Return the text of each group by its ID, without the redacted values of the group's example job. A group
-        whose example job is gone has no text here, because nobody knows which redacted values its text contains."""
+        whose example job is gone has no text here, because it is unknown which redacted values that text contains."""
         if not access.redactor.has("argument", "headers", "error"):
             return {group.id: group.message for group in groups}
         texts = {}
@@ -151,9 +152,9 @@ def _merged(
 
 
 def _both(first: GroupedFailures, other: GroupedFailures) -> GroupedFailures:
-    """Merge two groups that the caller may not tell apart. The result is ignored as long as both are. `first`: the one
-    that was seen last."""
-    # People decide about a group, and not about what is merged here.
+    """Merge two groups that the caller may not distinguish. The result counts as ignored if both groups are ignored.
+    `first`: the group that was seen last."""
+    # Leave out people's decisions, because they concern a single group and not this merged one.
     return replace(
         joined(first, other),
         ignore=_ignore_of_both(first, other),

@@ -14,9 +14,9 @@ from jqmaster.service.jobs.excerpts import JobExcerpts
 from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.link.pages import MAX_PER_CALL, pages
 
-# The argument of a longer record distinguishes nothing: it is not read.
+# Longer records are not read, so their arguments do not distinguish jobs.
 MAX_RECORD_BYTES: Final = 1024
-# The errors of this many jobs are read.
+# Maximum number of jobs whose errors are read.
 MAX_ERRORS: Final = 100
 
 
@@ -29,7 +29,7 @@ class FlowTexts:
 
 
 class FlowTextReader:
-    """Raises what the store raises."""
+    """Reads the texts of a flow's jobs. Raises what the store raises."""
 
     def __init__(self, records: RecordStore, excerpts: JobExcerpts) -> None:
         self._records = records

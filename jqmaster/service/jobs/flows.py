@@ -14,7 +14,7 @@ from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.link.pages import MAX_PER_CALL, pages
 
 MAX_JOBS: Final = 1_000
-# Maximum number of links that are shown, and the most dependents that are read at each step.
+# Maximum number of links that are shown, and of dependents that are read at each step.
 MAX_LINKS: Final = 10_000
 # Maximum number of members of a batch that are checked for links to other jobs.
 MAX_MEMBERS: Final = 2_000
@@ -55,7 +55,7 @@ class Revival:
 
 
 class FlowReader:
-    """Methods raise what the store raises."""
+    """Reads flows. Methods raise what the store raises."""
 
     def __init__(self, records: RecordStore, predecessors: PredecessorStore, batches: BatchStore) -> None:
         self._records = records
@@ -71,7 +71,7 @@ class FlowReader:
             return _flow(await self._around([job_id], limit))
 
     async def of_batch(self, batch_id: str, limit: int) -> FlowGraph:
-        """Return the flow of the members of a batch that wait for other jobs, or for which others wait."""
+        """Return the flow of those members of a batch that wait for other jobs or for which other jobs wait."""
         async with self._reads:
             linked: list[str] = []
             after, looked_at, is_whole = "", 0, True
@@ -111,7 +111,8 @@ class FlowReader:
         return Revival(revived, len(skipped) - revived, gone, is_complete)
 
     async def _around(self, seeds: Sequence[str], limit: int) -> list[FlowNode]:
-        """Return the jobs that can be reached from others over links in both directions, the nearest first."""
+        """Return the jobs that are linked with the given ones in either direction, directly or through other jobs,
+        nearest first."""
         shown: dict[str, Job | None] = {}
         behind: dict[str, Dependents] = {}
         wave = list(seeds)
@@ -142,7 +143,7 @@ def _may_succeed(job: Job) -> bool:
 
 
 def _revived(skipped: Mapping[str, Job], hopeful: set[str]) -> int:
-    """Return how many of these jobs would wait again, because their predecessors have succeeded or are `hopeful`."""
+    """Return how many of these jobs would wait again: all their predecessors have succeeded or are `hopeful`."""
     left, count = dict(skipped), -1
     while count != len(left):
         count = len(left)
@@ -158,8 +159,8 @@ def _before(job: Job | None) -> Sequence[str]:
 
 
 def _linked(shown: Mapping[str, Job | None], behind: Mapping[str, Dependents]) -> Iterator[FlowNode]:
-    """Yield the jobs with the links among them, as many as an answer may have."""
-    # A dependent that is gone cannot tell what it waited for.
+    """Yield the jobs with the links among them. The number of links is limited."""
+    # The predecessors of a deleted job are unknown, so take its links from its predecessors' lists of dependents.
     known = {one: {other for other in behind[one].first if other in shown} for one in shown}
     for one, job in shown.items():
         for other in _before(job):

@@ -1,4 +1,4 @@
-"""Follow-ups: work that changes of jobs cause later."""
+"""Follow-ups: work that must be done later because of changes of jobs."""
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -17,8 +17,8 @@ CarryOut = Callable[[Sequence[str], str], Awaitable[Sequence[str]]]
 
 
 class FollowUps:
-    """`kinds` maps each kind of entry to the function that carries it out. Entries of kinds that this release
-    does not know stay."""
+    """Carries out follow-ups. `kinds` maps each kind of entry to the function that carries it out. Entries of kinds
+    that this release does not know are left for other masters."""
 
     def __init__(self, store: FollowUpStore, kinds: Mapping[str, CarryOut]) -> None:
         self._store = store
@@ -26,8 +26,8 @@ class FollowUps:
         self._apart = EntriesApart("follow-ups")
 
     async def carry_out(self, epoch: str) -> bool:
-        """Carry out the oldest entries, as the leader of `epoch`. Return whether there may be more to do at once. Raise
-        what the store raises when none of them could be carried out."""
+        """Carry out the oldest entries, as the leader of `epoch`. Return whether there may be more to do immediately.
+        Raise what the store raises when none of them could be carried out."""
         entries = await self._store.oldest()
         if not entries:
             return False
@@ -53,7 +53,7 @@ class FollowUps:
                 continue
             done += [entry for entry in of_kind if entry.subject not in again]
             postponed += [entry for entry in of_kind if entry.subject in again]
-            # Do not repeat at once only because entries failed.
+            # Do not report more work only because entries failed, or they would be repeated at once.
             has_more = has_more or bool(again) or len(entries) == PER_READ
         await self._store.end(epoch, done, postponed)
         if failure:

@@ -12,40 +12,40 @@ from jqmaster.store.jobs.enqueue_outcomes import NotUnique
 from jqmaster.store.jobs.idempotency import Bound, IdempotencyStore, KeyedSpec, KeysTaken
 
 HEADER_LIFE_MS: Final = 24 * 3600 * 1000
-# Each push with an idempotency key makes calls of its own to the store, and must leave connections for
+# Each push with an idempotency key makes separate calls to the store. Limit them, so that connections remain for
 # heartbeats and results.
 KEYED_AT_A_TIME: Final = 8
 _REUSED: Final = "it was used for another request"
 
 
 def key_owner(caller: Principal | None) -> str:
-    """Return the owner of the caller's idempotency keys; all callers of a master without tokens share theirs."""
+    """Return the owner of the caller's idempotency keys. Callers of a master without tokens share one owner."""
     return "" if caller is None or caller.name == LOCAL else caller.identity
 
 
 def keyed_by_header(key: str, spec: JobSpec, owner: str) -> KeyedSpec:
-    """Return the job with the key of a header, which is valid for any name."""
-    # A key has no blanks, so different pairs of owner and key give different texts.
+    """Return the job with the key from a header. Such a key is valid for any job name."""
+    # A header's key has no blanks, so different pairs of owner and key give different texts.
     return KeyedSpec(_digest(f"{owner} {key}" if owner else key), spec, HEADER_LIFE_MS)
 
 
 def keyed_by_job(spec: JobSpec, owner: str) -> KeyedSpec:
-    """Return the job with its own key, which is valid for its name."""
+    """Return the job with its own key. Such a key is valid for the job's name."""
     # Names and owners contain no line feed, so the parts cannot be confused. A header's key contains none
     # either, so it never equals this text.
     return KeyedSpec(_digest(f"{owner}\n{spec.name}\n{spec.key}"), spec, spec.key_life_ms)
 
 
 class IdempotencyKeys:
-    """Reserves job IDs for keys before a push, and marks them after it."""
+    """Reserves job IDs for keys before a push, and marks the keys as accepted after it."""
 
     def __init__(self, store: IdempotencyStore) -> None:
         self._store = store
         self._places = asyncio.Semaphore(KEYED_AT_A_TIME)
 
     async def reserve_one(self, keyed: KeyedSpec, replicas: int) -> Bound:
-        """Return the job that the key of a lone push stands for. Raise ConflictError if the key was used for another
-        request."""
+        """Return the job with the ID that belongs to the key of a single push. Raise ConflictError if the key was
+        used for another request."""
         async with self._places:
             try:
                 (bound,) = await self._store.reserve_ids([keyed], replicas=replicas)
@@ -55,8 +55,8 @@ class IdempotencyKeys:
         return bound
 
     async def reserve(self, keyed: Mapping[int, KeyedSpec], replicas: int) -> list[Bound]:
-        """Return the jobs that the keys of a bulk stand for. `keyed`: by index of the job. Raise ConflictError that
-        names the keys that were used for other requests."""
+        """Return the jobs with the IDs that belong to the keys of a bulk. `keyed`: the jobs with keys, by index.
+        Raise ConflictError that names the keys that were used for other requests."""
         async with self._places:
             try:
                 return await self._store.reserve_ids(list(keyed.values()), replicas=replicas)

@@ -1,7 +1,6 @@
-"""A limit on the resources of pushes: memory for their bodies, and time of the store.
+"""A limit on the resources that pushes take: memory for their bodies, and time of the store.
 
-It applies only to pushes. Heartbeats, results, claims and operators' calls never wait for room, and are never
-refused for lack of it.
+The limit applies only to pushes. Heartbeats, results, claims and operators' calls are never delayed or refused by it.
 """
 
 import asyncio
@@ -14,10 +13,10 @@ from jqmaster.live_value import LiveValue
 from jqmaster.service.jobs.push_pace import PushPace
 from jqmaster.shared_bound import Portion, SharedBound
 
-# Bulks whose jobs are decoded and written at a time. More than one keeps the store busy while the next is
-# decoded. The store's other connections are left for callers that do not push.
+# Number of bulks whose jobs are decoded and written at a time. With more than one, the store stays busy while the
+# next bulk is decoded. The other connections to the store remain for callers that do not push.
 BULKS_AT_A_TIME: Final = 4
-# Single pushes. Beyond this number the store is the bottleneck, and waits would only grow.
+# Number of single pushes at a time. With more of them, the store would be the bottleneck, and waits would only grow.
 MAX_SINGLE: Final = 5_000
 MAX_BULKS: Final = 64
 _RETRY_AFTER_S: Final = (1, 3)
@@ -26,7 +25,8 @@ _spread = random.Random()  # noqa: S311 - spreads repeats, guards nothing
 
 
 class IntakeRoom(NamedTuple):
-    """One namespace's portions of the room for pushes: for bodies in memory, and for pushes under way."""
+    """One namespace's shares of two limits: on the bytes of bodies in memory, and on the number of pushes in
+    progress."""
 
     held_bytes: Portion
     singles: Portion
@@ -34,8 +34,8 @@ class IntakeRoom(NamedTuple):
 
 
 class SharedIntakeRoom:
-    """The room of a process for the pushes of all its namespaces. `max_bytes` limits their bodies; each counts from
-    its first byte until its answer."""
+    """The limits of a process for the pushes of all its namespaces. `max_bytes` limits their bodies. Each body counts
+    from its first byte until the push is answered."""
 
     def __init__(self, max_bytes: LiveValue[int]) -> None:
         self._bounds = [
@@ -43,12 +43,13 @@ class SharedIntakeRoom:
         ]
 
     def portion(self) -> IntakeRoom:
-        """Return the room for a further namespace."""
+        """Return the shares of a further namespace."""
         return IntakeRoom(*(bound.portion() for bound in self._bounds))
 
 
 class Intake:
-    """Takes in the pushes of a namespace, within its portions of `room`. Turns and pace are those of the namespace."""
+    """Admits the pushes of a namespace, within its shares in `room`. Each namespace has its own queue and its own
+    pace."""
 
     def __init__(self, pace: PushPace, room: IntakeRoom) -> None:
         self.pace = pace
@@ -62,7 +63,7 @@ class Intake:
 
     @property
     def pushes(self) -> int:
-        """Return the number of pushes under way."""
+        """Return the number of pushes in progress."""
         return self._room.singles.taken + self._room.bulks.taken
 
     def enter(self, *, is_bulk: bool) -> "PushInProgress":
@@ -71,7 +72,7 @@ class Intake:
         room = self._room
         place = room.bulks if is_bulk else room.singles
         for portion in (room.held_bytes, place):
-            # A lone push costs no further call.
+            # Avoid a further call for a single push.
             if portion.shared.taken >= portion.shared.most.current or (
                 portion.taken and not portion.has_room()
             ):
@@ -79,8 +80,8 @@ class Intake:
         return PushInProgress(self, place, is_bulk=is_bulk)
 
     def hold(self, size: int, *, held: int) -> None:
-        """Hold room for `size` more bytes of a push that holds `held`. Raise OverloadedError if there is none. If a
-        namespace holds no other body, this one may use all the free room."""
+        """Reserve `size` more bytes for a push that already holds `held` bytes. Raise OverloadedError if they are not
+        available. If the namespace holds no other body, this one may use all free bytes."""
         portion = self._room.held_bytes
         is_full = portion.shared.taken + size > portion.shared.most.current
         if is_full or (portion.taken != held and not portion.has_room(size)):
@@ -89,7 +90,7 @@ class Intake:
         portion.shared.taken += size
 
     def release(self, size: int) -> None:
-        """Give back the room of a body."""
+        """Release the bytes of a body."""
         portion = self._room.held_bytes
         portion.taken -= size
         portion.shared.taken -= size
@@ -106,8 +107,8 @@ class Intake:
 
     def _overloaded(self) -> OverloadedError:
         return OverloadedError(
-            "more is pushed than can be taken in; nothing was accepted",
-            # Spread the retries, or all would come back at the same moment.
+            "too many pushes are in progress; nothing was accepted",
+            # Spread the retries, or all of them would arrive at the same moment.
             retry_after_s=_spread.randint(*_RETRY_AFTER_S),
         )
 
@@ -139,13 +140,13 @@ class PushInProgress:
             self._intake.give_turn(asyncio.get_running_loop().time() - self._turn_since_s)
 
     def hold(self, size: int) -> None:
-        """Count `size` more bytes of its body. Raise OverloadedError if there is no room for them."""
+        """Count `size` more bytes of its body. Raise OverloadedError if they exceed the limit."""
         self._intake.hold(size, held=self._held_bytes)
         self._held_bytes += size
 
     async def read(self) -> None:
-        """Note that the body is complete and will be decoded. A bulk waits for its turn, because decoding
-        makes it several times as large."""
+        """Report that the body is complete and will be decoded. A bulk waits here for its turn, because decoding
+        multiplies its size."""
         if self._is_bulk:
             await self._intake.take_turn()
             self._turn_since_s = asyncio.get_running_loop().time()

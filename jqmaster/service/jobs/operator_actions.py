@@ -28,7 +28,8 @@ from jqmaster.store.jobs.records import RecordStore
 # Maximum number of jobs in one round trip, during which the store does nothing else.
 MAX_CANCELS: Final = 100
 MAX_WAITING_CANCELS: Final = 5_000
-# Maximum number of commands to workers under way. Beyond it, workers learn of a cancellation by their heartbeats.
+# Maximum number of commands to workers in progress. Beyond it, workers learn of a cancellation from the answers to
+# their heartbeats.
 MAX_COMMANDS: Final = 200
 _READ_AGAIN: Final = 3
 
@@ -36,8 +37,8 @@ TellWorker = Callable[[str, str, str], Coroutine[None, None, None]]
 
 
 class JobActions:
-    """Component. `tell_worker(worker_id, job_id, token)` tells a worker to stop a canceled job; if that fails, the
-    answer to the worker's next heartbeat repeats it."""
+    """Component. Acts on jobs for operators. `tell_worker(worker_id, job_id, token)` tells a worker to stop a
+    canceled job; if that fails, the answer to the worker's next heartbeat repeats it."""
 
     def __init__(
         self,
@@ -57,7 +58,7 @@ class JobActions:
         self._commands: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
-        """Nothing runs before the first call."""
+        """Do nothing: no task runs before the first call."""
 
     async def stop(self) -> None:
         await self._cancels.stop()
@@ -81,7 +82,7 @@ class JobActions:
         self._command_stop(end, job_id)
 
     async def cancel_all(self, job_ids: Sequence[str], counted_by: CountedBy = NOBODY) -> list[bool]:
-        """Cancel each job separately, and return whether it was done. Known IDs only."""
+        """Cancel each job separately, and return for each whether it was canceled. The IDs must be valid."""
         ends = await self._actions_store.cancel_all(job_ids, counted_by)
         for job_id, end in zip(job_ids, ends, strict=True):
             if isinstance(end, tuple):
@@ -89,16 +90,16 @@ class JobActions:
         return [not isinstance(end, Refusal) for end in ends]
 
     async def delete_all(self, job_ids: Sequence[str], counted_by: CountedBy = NOBODY) -> list[bool]:
-        """Delete each job separately, and return whether it was done. Known IDs only."""
+        """Delete each job separately, and return for each whether it was deleted. The IDs must be valid."""
         return [end is None for end in await self._actions_store.delete_all(job_ids, counted_by)]
 
     async def run_all_now(self, job_ids: Sequence[str], counted_by: CountedBy = NOBODY) -> list[bool]:
-        """Run each job now, separately, and return whether it was done. Known IDs only."""
+        """Run each job now, separately, and return for each whether this was done. The IDs must be valid."""
         return [end is None for end in await self._actions_store.run_all_now(job_ids, counted_by)]
 
     async def retry_all(self, jobs: Sequence[Job], counted_by: CountedBy = NOBODY) -> list[bool]:
-        """Retry each job separately if it has not changed since it was read, and return whether it was done.
-        The jobs must be whole."""
+        """Retry each job separately if it has not changed since it was read, and return whether it was done. The jobs
+        must have been read with their arguments."""
 
         def retry(some: Sequence[Job], constraints: ConstraintSet) -> Awaitable[list[Refusal | None]]:
             return self._actions_store.retry_all(some, constraints, counted_by)
@@ -108,7 +109,8 @@ class JobActions:
     async def patch_all(
         self, jobs: Sequence[Job], changes: Changes, counted_by: CountedBy = NOBODY
     ) -> list[bool]:
-        """Change each job separately, and return whether it was done. The jobs must be whole."""
+        """Change each job separately, and return whether it was done. The jobs must have been read with their
+        arguments."""
 
         def change(some: Sequence[Job], constraints: ConstraintSet) -> Awaitable[list[Refusal | None]]:
             return self._actions_store.patch_all(some, changes, constraints, counted_by)
@@ -116,10 +118,10 @@ class JobActions:
         return await self._under_constraints(jobs, change)
 
     async def retry(self, job_id: str, *, attempt: int | None = None) -> None:
-        """Run a finished job again. `attempt`: the last attempt that the caller knows of; a repeat of the call then
-        changes nothing. Raise NotFoundError, ConflictError (it is not over, or has run again since),
-        NotUniqueError (another job holds its uniqueness key). If somebody erased a value that the job
-        needs, the ConflictError has the code `value_erased`."""
+        """Run a finished job again. `attempt`: the last attempt that the caller knows of. If it is given, repeating
+        the call changes nothing. Raise NotFoundError, ConflictError (it is not over, or has run again since),
+        NotUniqueError (another job holds its uniqueness key). If somebody erased a value that the job needs, the
+        ConflictError has the code `value_erased`."""
 
         async def again(job_id: str) -> None:
             for _ in range(_READ_AGAIN):
@@ -136,7 +138,7 @@ class JobActions:
                 except StateConflict as exc:
                     if exc.state not in FINISHED:
                         raise
-                    # It ended, or ran once more, between the read and the write.
+                    # The job ended, or ran again, between the read and the write.
             raise StateConflict(job.state)
 
         await self._change_job(again, job_id, "be retried")
@@ -184,7 +186,7 @@ class JobActions:
         jobs: Sequence[Job],
         act: Callable[[Sequence[Job], ConstraintSet], Awaitable[list[Refusal | None]]],
     ) -> list[bool]:
-        """Match again only those jobs that were matched against older constraints."""
+        """Run `act` under the current constraints, and match again only jobs that were matched against older ones."""
         ends: dict[str, bool] = {}
 
         async def some(constraints: ConstraintSet) -> None:
@@ -199,7 +201,8 @@ class JobActions:
         return [ends[job.id] for job in jobs]
 
     def _command_stop(self, claim: tuple[str, str] | None, job_id: str) -> None:
-        # If there are too many commands at once, the other workers learn of it by their heartbeats.
+        # Beyond the maximum number of commands, workers learn of the cancellation from the answers to their
+        # heartbeats.
         if claim is None or len(self._commands) >= MAX_COMMANDS:
             return
         worker_id, token = claim

@@ -14,12 +14,12 @@ from jqmaster.service.jobs.reader import LOOK_AGAIN_S, unknown_job
 from jqmaster.service.jobs.waiters import FinishWaiters
 from jqmaster.store.jobs.parts import PartStore
 
-# If a job's parts come one by one, each listener is woken once for several of them.
+# If a job's partial results come one by one, each listener is woken only once for several of them.
 MIN_PAUSE_S: Final = 0.02
 
 
 class PartService:
-    """Methods raise what the store raises."""
+    """Stores and reads partial results. Methods raise what the store raises."""
 
     def __init__(
         self, store: PartStore, waiters: FinishWaiters, clock: Clock, limits: LiveValue[PartLimits]
@@ -32,7 +32,7 @@ class PartService:
     async def save(
         self, worker_id: str, job_id: str, token: str, *, first: int, values: Sequence[bytes]
     ) -> None:
-        """Store partial results of a running job, all or none. Repeated ones count once.
+        """Store partial results of a running job, all or none. Repeated partial results are stored once.
 
         Raise ConflictError for a stale token, TooLargeError if the attempt would have too many.
         """
@@ -51,14 +51,15 @@ class PartService:
 
     @contextlib.contextmanager
     def listening(self, job_id: str) -> Iterator[asyncio.Event]:
-        """Yield an event that is set when the job may have new parts. Enter this context before reading the store."""
+        """Yield an event that is set when the job may have new partial results. Enter this context before reading the
+        store."""
         with self._waiters.listening(job_id) as news:
             yield news
 
     async def page(self, job_id: str, after: PartPosition, *, wait_s: float, watch: bool = False) -> PartPage:
-        """Return the parts after a position as soon as there are any, or the job is over or in another attempt. After
-        `wait_s`, return an empty page. `watch`: make the store announce the job's end even if this call does not
-        wait. Raise NotFoundError."""
+        """Return the partial results after a position as soon as there are any, or as soon as the job is over or in
+        another attempt. After `wait_s`, return an empty page. `watch`: make the store announce the job's end even if
+        this call does not wait. Raise NotFoundError."""
         if not is_id(job_id):
             raise unknown_job(job_id)
         ends_at_s = self._clock.monotonic_s() + wait_s

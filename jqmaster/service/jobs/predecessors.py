@@ -1,4 +1,4 @@
-"""The follow-ups of a job's end: its dependents start, are skipped, or wait again."""
+"""Follow-ups after a job's end: its dependents start, are skipped, or wait again."""
 
 import functools
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from jqmaster.store.jobs.predecessors import PredecessorStore
 from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.link.pages import RECORDS_PER_READ, pages
 
-# Maximum number of pages of dependents in one call, so that other follow-ups get their turns.
+# Maximum number of pages of dependents in one call, so that other follow-ups are not delayed.
 PAGES_AT_ONCE: Final = 20
 
 
@@ -30,8 +30,8 @@ class PredecessorFollowUps:
         return {"order": self._release_all}
 
     async def _release_all(self, job_ids: Sequence[str], epoch: str) -> Sequence[str]:
-        """Update the dependents of jobs to the jobs' present states; return the jobs that have more dependents than one
-        call handles."""
+        """Update the dependents of jobs to the jobs' current states. Return the jobs that have more dependents than
+        one call handles."""
         return [job_id for job_id in filter(is_id, job_ids) if not await self._release(job_id, epoch)]
 
     async def _release(self, job_id: str, epoch: str) -> bool:

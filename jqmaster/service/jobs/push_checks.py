@@ -1,4 +1,4 @@
-"""Refuses a bulk before it is written if a read of the store shows that it would be refused."""
+"""Refuses a bulk before the write if a read of the store shows that the write would refuse it."""
 
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
@@ -13,7 +13,7 @@ from jqmaster.store.jobs.enqueue_outcomes import IdTaken, PushRefusal
 
 # Maximum number of jobs of a cycle that one error names.
 MAX_NAMED: Final = 50
-# These are read for each job of a bulk; `map` with them needs no Python frame for each job.
+# These attributes are read for each job of a bulk. With `map`, the reads need no Python frame per job.
 _ID, _AFTER, _UNIQUE = map(attrgetter, ("id", "after", "unique"))
 
 
@@ -50,10 +50,10 @@ def sorted_positions(specs: Sequence[JobSpec], numbers: Sequence[int]) -> list[i
             raise InvalidError(too_many, errors=[FieldError(("jobs", numbers[n], "after"), too_many)])
     ordered, cyclic = in_order([(spec.id, spec.after) for spec in specs])
     if cyclic:
-        rule = "the job would wait for itself, directly or over others of this push"
+        rule = "the job would wait for itself, directly or through other jobs of this push"
         errors = [FieldError(("jobs", numbers[n], "after"), rule) for n in cyclic[:MAX_NAMED]]
         raise InvalidError(
-            f"{len(cyclic)} jobs would wait for each other for ever; no job was accepted", errors=errors
+            f"{len(cyclic)} jobs would wait for each other forever; no job was accepted", errors=errors
         )
     return ordered
 

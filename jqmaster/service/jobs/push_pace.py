@@ -13,19 +13,19 @@ from jqmaster.lifecycle import BackgroundLoops
 logger = logging.getLogger(__name__)
 
 LOOK_S: Final = 1.0
-# This many waiting jobs keep all workers busy for a while. Further pushes gain nothing now, while claims and results
-# need the store's time.
+# This many waiting jobs keep all workers busy for a while, so further pushes can wait, while claims and results need
+# the store's time.
 ENOUGH_WAITING: Final = 20_000
-# After a batch, pushes rest for this many times as long as it took. They get a third of the time, and
+# After a flush, pushes pause for this many times the duration of the flush. So they get a third of the time, and
 # everything else gets two thirds.
 REST_SHARE: Final = 2.0
-# The longest rest, so that a store that hung for a while does not delay later pushes.
+# Maximum pause, so that later pushes are not delayed if the store hung for a while.
 LONGEST_REST_S: Final = 0.5
 
 
 class PushPace:
-    """Component. `counts` returns how many jobs are ready and how many run. It is asked once a second, and only while
-    there are pushes. If no job runs, pushes hinder nobody and need not rest."""
+    """Component. Decides how long pushes pause. `counts` returns how many jobs are ready and how many run. It is
+    called once a second, and only while there are pushes. If no job runs, pushes delay nothing and need no pause."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class PushPace:
         self._clock = clock
         self._rests = rests or SharedRests(clock)
         self._begin = asyncio.Event()
-        # Every push sets it to `NOW_S`.
+        # When to call `counts` next. Every push sets this to `NOW_S`.
         self.due = DueTime(NEVER_S)
         self._loops = BackgroundLoops("push_pace", is_vital=False)
         self.is_slowed = False
@@ -51,7 +51,7 @@ class PushPace:
         self.is_slowed = False
 
     def rest_s(self, took_s: float) -> float:
-        """Return how long pushes rest after a batch that took the store `took_s`."""
+        """Return how long pushes pause after a flush that took `took_s`."""
         self.due.at_s = NOW_S
         return min(LONGEST_REST_S, took_s * REST_SHARE) if self.is_slowed else 0.0
 

@@ -1,4 +1,4 @@
-"""The jobs and batches that exist for a caller whose token is bound to names."""
+"""The jobs and batches that exist for a caller whose token is restricted to job names."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -12,14 +12,14 @@ from jqmaster.store.batches.batches import BatchStore
 from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.link.pages import RECORDS_PER_READ, pages
 
-# Maximum number of members of another caller's batch that are read to find one of the caller's names. Batches are
-# mostly of one kind, so the first page answers.
+# Maximum number of members of another caller's batch that are searched for one of the caller's names. Most batches
+# have only one name, so the first page suffices.
 MAX_MEMBERS: Final = 500
 
 
 class CallerReach:
-    """Decides which jobs and batches a caller may name. A token that is not limited to some names may name all of them.
-    So may the master itself, which is the caller None.
+    """Decides which jobs and batches a caller may name. A token without a restriction to job names may name all of
+    them, and so may the master itself (the caller None).
 
     A token with names may name the jobs of these names. It may name a batch if the token made it, or if the batch holds
     a job of these names: the handler of such a job may add to its batch. Other jobs and batches are reported as not
@@ -51,7 +51,7 @@ class CallerReach:
         return caller is None or caller.allows_name is None or batch.spec.owner == caller.identity
 
     async def hidden_batches(self, caller: Principal | None, batch_ids: set[str]) -> set[str]:
-        """Return the batches among these that exist, but not for the caller."""
+        """Return those of these batches that exist, but do not exist for the caller."""
         if caller is None or caller.allows_name is None:
             return set()
         found: dict[str, Batch] = {}

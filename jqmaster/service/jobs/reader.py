@@ -22,10 +22,10 @@ from jqmaster.store.jobs.progress import ProgressStore
 from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.jobs.results import ResultStore
 
-# Answers to operators' commands are views, too. If hundreds of views waited for a connection, the leader's
-# duties would get none and consider the store unreachable.
+# Maximum number of views that are read at a time, including those in answers to operators' commands. If hundreds of
+# views waited for connections, the leader's duties would get none and consider the store unreachable.
 VIEWS_AT_A_TIME: Final = 16
-# How often a long poll reads the store again, because the message about the end of a job can be lost.
+# Seconds after which a long poll reads the store again, because the message about the end of a job can be lost.
 LOOK_AGAIN_S: Final = 5.0
 # If the filter selects few jobs, a page stops after this time, and the next call continues.
 PAGE_WITHIN_S: Final = 0.15
@@ -36,7 +36,7 @@ ListOrder = Literal["oldest", "newest"]
 
 @dataclass(frozen=True, slots=True)
 class JobDetail:
-    """A job with its attempts, the present one last. `events`: entries of the history that do not end an attempt.
+    """A job with its attempts, the current one last. `events`: entries of the history that do not end an attempt.
     `result`: the encoded Result that is kept for its pusher; None: there is none."""
 
     job: Job
@@ -57,7 +57,7 @@ class ListedJobs:
 
 
 class JobReader:
-    """Methods raise what the store raises."""
+    """Reads jobs and results. Methods raise what the store raises."""
 
     def __init__(
         self,
@@ -141,8 +141,8 @@ class JobReader:
         }
 
     async def result(self, job_id: str, *, wait_s: float) -> bytes | JobState | None:
-        """Return the encoded Result. If the job is not over after `wait_s`, return its state. None: there is no
-        result."""
+        """Return the encoded Result, or None if there is none. If the job is not over after `wait_s`, return its
+        state."""
         if not id_match(job_id):
             return None
         left_s, ends_at_s = wait_s, self._clock.monotonic_s() + wait_s
@@ -152,7 +152,7 @@ class JobReader:
                 result = await self._results.fetch_result(job_id, watch=left_s > 0)
                 if not isinstance(result, JobState) or left_s <= 0:
                     return result
-                # Not `wait_for_event`: each lone job waits here.
+                # Do not call `wait_for_event`: every single job waits here, so avoid the extra call.
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(min(left_s, LOOK_AGAIN_S)):
                         await ended.wait()
@@ -168,5 +168,5 @@ async def existing_job(records: RecordStore, job_id: str) -> Job:
 
 
 def unknown_job(job_id: str) -> NotFoundError:
-    """Return the error for a job that is not there."""
+    """Return the error for a job that does not exist."""
     return NotFoundError(f"no job {job_id[:64]}", code="unknown_job")

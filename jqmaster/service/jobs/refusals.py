@@ -14,9 +14,9 @@ OTHERS_ACCEPTED: Final = "all other jobs were accepted"
 def error_of(
     refused: Mapping[int, PushRefusal], numbers: Sequence[int] | None = None, others: str = NOTHING_ACCEPTED
 ) -> JqmasterError:
-    """Return the error for the refused jobs, all for one reason. `refused`: by position; `numbers`: the index of each
-    position in a bulk, None: the job was pushed alone. `others`: the outcome for the other jobs of the bulk."""
-    # Prefer a conflict that no repeat can resolve, because the error has one code.
+    """Return one error for all refused jobs. `refused`: the faults by position. `numbers`: the index of each position
+    in a bulk; None if the job was pushed alone. `others`: the outcome for the other jobs of the bulk."""
+    # The error has only one code, so prefer that of a conflict that no repeat can resolve.
     first = min(refused.values(), key=attrgetter("may_pass"))
     errors = [
         FieldError(one.field_path if numbers is None else ("jobs", numbers[n], *one.field_path), one.rule)

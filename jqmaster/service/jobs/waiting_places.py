@@ -1,4 +1,4 @@
-"""A limit on calls that wait for an event, because each holds a connection and pushes need connections, too."""
+"""A limit on calls that wait for an event, because each call holds a connection, and pushes need connections, too."""
 
 import contextlib
 from collections.abc import Iterator
@@ -6,26 +6,28 @@ from typing import Final
 
 from jqmaster.shared_bound import Portion
 
-# Shares of all connections.
+# The share of all connections that clients may use for waiting calls.
 CLIENTS_SHARE: Final = 3 / 4
-# The share of clients and pulling workers together. Pulling workers may also use the places that clients leave free.
+# The share that clients and pulling workers may use together. So pulling workers may also use the places that clients
+# leave free.
 ALL_SHARE: Final = 7 / 8
 
 
 class WaitingPlaces:
-    """`portion`: the namespace's portion of the connections on which calls may wait."""
+    """Limits the waiting calls of a namespace. `portion`: the namespace's share of the connections on which calls may
+    wait."""
 
     def __init__(self, portion: Portion) -> None:
         self._portion = portion
 
     @property
     def taken(self) -> int:
-        """Return the number of calls that wait."""
+        """Return the number of waiting calls."""
         return self._portion.taken
 
     @contextlib.contextmanager
     def take(self, *, is_worker: bool = False) -> Iterator[bool]:
-        """Hold a place while the context lasts, and yield whether there was one. If not, the caller has to be answered
+        """Hold a place for the duration of the context, and yield whether a place was free. If not, answer the caller
         at once."""
         share = ALL_SHARE if is_worker else CLIENTS_SHARE
         portion = self._portion

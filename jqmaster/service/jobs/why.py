@@ -1,4 +1,4 @@
-"""Why a job is not running."""
+"""Explains why a job is not running."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -21,8 +21,8 @@ from jqmaster.store.workers.workers import FleetSeen, WorkerStore
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The explanation. `constraints`: every constraint that applies to the unfinished job, also those in shadow mode,
-    with the gate that the job has to pass."""
+    """The explanation. `constraints`: every constraint that applies to the unfinished job, including those in shadow
+    mode, with the gate that the job has to pass."""
 
     state: JobState
     as_of_ms: int
@@ -40,7 +40,8 @@ class WhyPolicy:
 
 
 class WhyService:
-    """`reach`: returns facts about workers that only a leader has; None: this master does not lead."""
+    """Explains why jobs are not running. `reach`: returns facts about workers that only a leader has; None: this
+    master does not lead."""
 
     def __init__(
         self,
@@ -84,7 +85,7 @@ class WhyService:
             snapshots |= await self._store.snapshots(again, is_keyed=is_keyed)
         if not any(snapshots.values()):
             return dict.fromkeys(snapshots)
-        # Reload after reading the gates, so that constraints created meanwhile are known.
+        # Reload after reading the gates, so that constraints that were created meanwhile are known.
         constraints = owners_of((await self._constraints.reload()).constraint_set.constraints)
         return {
             job_id: await self._explained(one, fleet, constraints, access) if one else None
@@ -115,7 +116,7 @@ class WhyService:
         )
 
     async def _with_last_end(self, snapshot: Snapshot, access: ContentAccess) -> Snapshot:
-        """Return the snapshot with the reason why the last attempt was put off, if the caller may see it."""
+        """Return the snapshot with the reason why the last attempt was deferred, if the caller may see the reason."""
         job = snapshot.job
         if job.state is not JobState.SCHEDULED or not job.attempt or access.error_text_cover is not None:
             return snapshot
@@ -127,10 +128,10 @@ class WhyService:
 
 
 def _covered(snapshot: Snapshot, constraints: Mapping[str, Constraint], access: ContentAccess) -> Snapshot:
-    """Return the snapshot with key values as the caller may see them, because verdicts quote them."""
+    """Return the snapshot with key values in the form that the caller may see, because verdicts quote key values."""
     gates = []
     for gate in snapshot.gates:
         constraint = constraint_of(gate, constraints)
-        # The key value is hidden if its constraint is deleted.
+        # If its constraint has been deleted, hide the key value.
         gates.append(replace(gate, value=access.key_text(constraint.key, gate.value) if constraint else ""))
     return replace(snapshot, gates=tuple(gates))

@@ -11,7 +11,7 @@ from jqmaster.domain.logs.piece import Piece, PieceName, newest
 from jqmaster.errors import ArchiveUnavailableError
 from jqmaster.store.logs.archive import LogArchive
 
-# If the archive has no log of a job, it is not asked again within this time.
+# If the archive has no log of a job, it is not queried again within this time.
 UNKNOWN_S: Final = 30.0
 MAX_UNKNOWN: Final = 10_000
 # Maximum number of pieces that one page reads.
@@ -21,7 +21,7 @@ _MAX_REASON: Final = 180
 
 
 class ArchivedLogs:
-    """Methods raise ArchiveUnavailableError and ArchiveDamagedError."""
+    """Reads logs in the archive. Methods raise ArchiveUnavailableError and ArchiveDamagedError."""
 
     def __init__(self, archive: LogArchive, clock: Clock) -> None:
         self._archive = archive
@@ -31,14 +31,12 @@ class ArchivedLogs:
 
     @contextlib.contextmanager
     def reading(self, stored_after: int | None = None) -> Iterator[None]:
-        """Add the reader's remedy to errors of an archive that is away. `stored_after`: the store has the lines after
-        this one."""
+        """If the archive is unreachable, add to the error what the caller can do. `stored_after`: the store has the
+        lines after this one."""
         try:
             yield
         except ArchiveUnavailableError as exc:
-            rest = (
-                f" The store still has the lines behind {stored_after}." if stored_after is not None else ""
-            )
+            rest = f" The store still has the lines after {stored_after}." if stored_after is not None else ""
             raise ArchiveUnavailableError(
                 f"{_shortened(exc.detail)}. Repeat later; `jqmaster doctor` on a master's machine tests it.{rest}",
                 retry_after_s=exc.retry_after_s,
@@ -46,7 +44,7 @@ class ArchivedLogs:
             ) from exc
 
     def ref(self, job_id: str) -> str:
-        """Return where the log of a job is in the archive."""
+        """Return the path of a job's log in the archive."""
         return self._archive.ref(job_id)
 
     async def names(self, job_id: str) -> list[PieceName]:
@@ -54,8 +52,8 @@ class ArchivedLogs:
         return newest(await self._archive.names(job_id))
 
     async def names_of_gone(self, job_id: str) -> list[PieceName]:
-        """Return the same for a deleted job. Answers about unknown jobs are cached, so that the archive is not asked
-        each time."""
+        """Return the pieces of the log of a deleted job. Answers about unknown jobs are cached, so that the archive
+        is not queried each time."""
         now_s = self._clock.monotonic_s()
         if self._unknown.get(job_id, now_s) > now_s:
             return []
@@ -70,7 +68,7 @@ class ArchivedLogs:
         return names
 
     async def pieces(self, job_id: str, names: Sequence[PieceName], after: int) -> AsyncIterator[Piece]:
-        """Yield the pieces with lines after a position. Skip pieces that have been removed meanwhile."""
+        """Yield the pieces with lines after a position. Skip pieces that were removed in the meantime."""
         for name in names:
             if name.last <= after:
                 continue
@@ -80,7 +78,7 @@ class ArchivedLogs:
 
 
 def _shortened(text: str) -> str:
-    """Return the archive's message without the details of the exchange."""
+    """Return the archive's message without the details of the HTTP exchange."""
     place, said, _ = text.partition(": Generic ")
     text = place if said and ": " in place else text
     return text if len(text) <= _MAX_REASON else f"{text[:_MAX_REASON]}..."

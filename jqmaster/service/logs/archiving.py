@@ -15,16 +15,16 @@ from jqmaster.store.logs.archiving import LogArchivingStore, LogsToArchive, Stor
 
 
 class ArchivingRound(StrEnum):
-    """The outcome of a move. CHANGED: lines were dropped meanwhile, by a limit or with their job; the next round
-    handles the rest."""
+    """The outcome of a move. CHANGED: during the move, lines were dropped by a limit or with their job. The next
+    round handles the rest."""
 
     WHOLE = "whole"
     CHANGED = "changed"
 
 
 class LogArchiving:
-    """`audience`: the access of people who may see everything. Values that are redacted even for them never
-    reach the archive. Methods raise what the store raises, and ArchiveUnavailableError."""
+    """Moves logs to the archive. `audience`: the content access of people with all rights. Values that are redacted
+    even for them never reach the archive. Methods raise what the store raises, and ArchiveUnavailableError."""
 
     def __init__(
         self,
@@ -81,10 +81,10 @@ class LogArchiving:
         return ArchivingRound.WHOLE
 
     async def erase(self, epoch: str) -> int:
-        """Remove logs of deleted jobs from the archive, the oldest first; return how many. An hour later, check each
-        again, because a delayed leader may have written after the removal. A removal that could not be noted is
-        repeated. A log that is just being moved waits. Otherwise its next piece would arrive after the removal, and
-        stay."""
+        """Remove logs of deleted jobs from the archive, the oldest first; return how many. Each log is checked again
+        an hour later, because a delayed leader may have written after the removal. A removal that could not be
+        recorded is repeated. A log that is being moved is not removed yet, because its next piece would arrive after
+        the removal, and stay."""
         erasures = await self._store.erasures()
         first = [one for one in erasures.first if one[0] not in self._under_way]
         for job_id, deleted_ms in first:
@@ -106,11 +106,11 @@ class LogArchiving:
         await self._archive.put(job.id, name, data)
         if await self._archive.get(job.id, name) != data:
             raise ArchiveUnavailableError(
-                f"the archive of logs does not give back what was written for job {job.id}"
+                f"the archive of logs does not return the lines that were written for job {job.id}"
             )
 
 
 def redacted(entry: NumberedLine, content: JobContent) -> NumberedLine:
-    """Return an entry with everything redacted that the archive must not have."""
+    """Return an entry in which everything that must not reach the archive is redacted."""
     text = content.log_line(entry.text, is_error=entry.rank >= RANK[LogLevel.ERROR])
     return entry._replace(text=text or "")

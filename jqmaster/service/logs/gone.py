@@ -1,4 +1,4 @@
-"""Logs of deleted jobs: those that wait for the archive, and those in it."""
+"""Logs of deleted jobs: logs that wait to be archived, and logs in the archive."""
 
 from collections.abc import AsyncIterator
 
@@ -14,8 +14,8 @@ from jqmaster.store.logs.archiving import GoneLog, LogArchivingStore, LogNotHere
 
 
 class GoneLogs:
-    """`audience`: as for `LogArchiving`. Raises what the store raises, ArchiveUnavailableError and
-    ArchiveDamagedError."""
+    """Reads and erases logs of deleted jobs. `audience`: as for `LogArchiving`. Raises what the store raises,
+    ArchiveUnavailableError and ArchiveDamagedError."""
 
     def __init__(
         self, store: LogArchivingStore, archived: ArchivedLogs, audience: LiveValue[ContentAccess]
@@ -64,8 +64,8 @@ class GoneLogs:
         return LinesPage(None, entries, last if end is None else end, end is None, facts, True, piece.name)
 
     async def erase(self, job_id: str) -> bool:
-        """Order the removal of the log, even if it still waits to be archived. From now on, nobody can read it. Return
-        False if there is none. Raise ConflictError if the job still exists."""
+        """Request the removal of the log, even if it still waits to be archived. From now on, nobody can read the
+        log. Return False if there is none. Raise ConflictError if the job still exists."""
         waiting = await self._store.read_gone(job_id, 0)
         if not isinstance(waiting, GoneLog) and not await self._names(job_id, waiting):
             return False

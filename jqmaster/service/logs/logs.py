@@ -20,7 +20,8 @@ from jqmaster.store.logs.logs import ClaimLines, LogStore, SavedLines
 
 # If a job writes line by line, each follower is woken once for several lines.
 MIN_PAUSE_S: Final = 0.1
-# One page reads no more than this, even if the filter selects little; the next call continues from there.
+# Maximum number of lines that are read for one page, even if the filter selects few of them. The next call continues
+# from there.
 MAX_READS: Final = 8
 
 
@@ -45,7 +46,7 @@ class LogReceipt:
 
 
 class LogService:
-    """Methods raise what the store raises."""
+    """Stores, reads and erases logs of jobs. Methods raise what the store raises."""
 
     def __init__(
         self,
@@ -67,8 +68,8 @@ class LogService:
         self._gone = gone
 
     async def save(self, worker_id: str, claims: Sequence[tuple[str, str, Sequence[SentLine]]]) -> LogReceipt:
-        """Store lines of a worker's claims: job ID, token, and lines with growing numbers. Repeated lines count
-        once."""
+        """Store lines of a worker's claims. Each claim is given by the job ID, the token, and lines with growing
+        numbers. Repeated lines are stored once."""
         if not is_id(worker_id):
             return LogReceipt(0, 0, [job_id for job_id, _, _ in claims])
         most = self._limits.current.max_line_bytes
@@ -85,7 +86,7 @@ class LogService:
         done = await self._store.save(worker_id, given)
         for n, saved in enumerate(done):
             if saved.behind is not None:
-                # This call has some lines of an earlier call, but does not repeat it exactly.
+                # This call contains some lines of an earlier call, but is not an exact repeat.
                 rest = _lines_after(given[n], saved.behind)
                 (done[n],) = await self._store.save(worker_id, [rest])
         return self._taken(given, done)
@@ -115,8 +116,8 @@ class LogService:
         wait_s: float,
         tail: int | None = None,
     ) -> LinesPage:
-        """Return entries behind a line as soon as there are any or the job is over; after `wait_s` return an
-        empty page. `tail`: begin at most this many lines before the last one. Raise NotFoundError,
+        """Return entries after a line as soon as there are any, or as soon as the job is over. After `wait_s`, return
+        an empty page. `tail`: begin at most this many lines before the last one. Raise NotFoundError,
         ArchiveUnavailableError and ArchiveDamagedError."""
         if not is_id(job_id):
             raise unknown_job(job_id)
@@ -131,7 +132,7 @@ class LogService:
                 after, tail = page.next, None
                 pause_s = min(left_s, LOOK_AGAIN_S)
                 if found.state in FINISHED:
-                    # The last lines may arrive a little after the end of the job. Then the log is over.
+                    # The last lines may arrive shortly after the end of the job. After that, the log is complete.
                     pause_s = min(pause_s, max(0.0, LATE_MS - found.over_ms) / 1000 + 0.01)
                 await wait_for_event(news, pause_s)
                 await asyncio.sleep(MIN_PAUSE_S)
@@ -180,8 +181,8 @@ class LogService:
         return found
 
     async def erase_gone(self, job_id: str) -> None:
-        """Erase the log of a deleted job, from the archive and from the store, where it waits for the
-        archive. Raise NotFoundError, ConflictError (the job still exists) and ArchiveUnavailableError."""
+        """Erase the log of a deleted job: the part in the archive, and the part in the store that waits to be
+        archived. Raise NotFoundError, ConflictError (the job still exists) and ArchiveUnavailableError."""
         if is_id(job_id):
             found = await self._store.read(job_id, 0, watch=False)
             if found is not None:

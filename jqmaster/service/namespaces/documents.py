@@ -16,8 +16,8 @@ from jqmaster.errors import FieldError, InvalidError, NotFoundError
 
 
 def draft_of(name: str, fields: Mapping[str, Any], present: Namespace | None) -> Namespace:
-    """Return the namespace of a checked request. Its place is fixed once it exists: tag and store may be left out then,
-    or must be the present ones. Raise InvalidError that names the rule."""
+    """Return the namespace of a checked request. Tag and store cannot change once the namespace exists: omit them, or
+    repeat the current ones. Raise InvalidError that names the rule."""
     tag, store = fields["tag"], fields["store"]
     quotas = Quotas(**(fields["quotas"] or {}))
     if present is None:
@@ -31,8 +31,8 @@ def draft_of(name: str, fields: Mapping[str, Any], present: Namespace | None) ->
     else:
         for part, given, kept in (("tag", tag, present.tag), ("store", store, present.store)):
             if given not in (None, kept):
-                remedy = "" if part == "tag" else "order a move to another store, or "
-                raise refusal((part,), f"is {kept}, and a change moves no data: {remedy}leave it out")
+                remedy = "" if part == "tag" else "request a move to another store, or "
+                raise refusal((part,), f"is {kept}, and this request moves no data: {remedy}leave it out")
         draft = replace(present, title=fields["title"], quotas=quotas)
     try:
         check_namespace(draft)
@@ -54,10 +54,10 @@ def describe(namespace: Namespace) -> dict[str, Any]:
 
 
 def refusal(loc: Loc, msg: str) -> InvalidError:
-    """Return the refusal of a namespace because of the part at `loc`."""
+    """Return the error that refuses a namespace because of the part at `loc`."""
     return InvalidError("the namespace is not valid", errors=[FieldError(loc, msg)])
 
 
 def no_namespace(name: str) -> NotFoundError:
-    """Return the error for a namespace that is not there."""
+    """Return the error for a namespace that does not exist."""
     return NotFoundError(f"no namespace {name[:64]}", code="unknown_namespace")

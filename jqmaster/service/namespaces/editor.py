@@ -36,12 +36,14 @@ from jqmaster.store.namespaces.frozen import held_data
 from jqmaster.store.namespaces.moves import MoveStore
 from jqmaster.store.namespaces.namespaces import NamespaceStore
 
-# Maximum number of repeats, each because somebody else changed the namespace meanwhile.
+# Maximum number of attempts. Each further attempt is needed only if somebody else has changed the namespace
+# meanwhile.
 MAX_REPEATS: Final = 20
 
 
 class NamespaceEditor:
-    """`shard`: the tag of the default namespace. Methods raise what the stores raise."""
+    """Creates, changes, opens, closes and removes namespaces. `shard`: the tag of the default namespace. Methods
+    raise what the stores raise."""
 
     def __init__(
         self,
@@ -74,14 +76,15 @@ class NamespaceEditor:
     async def put(
         self, name: str, fields: Mapping[str, Any], *, who: str, demands: Precondition = ANYHOW
     ) -> bool:
-        """Create or change a namespace; return whether it is new. A request that changes nothing writes nothing. A new
-        one is open. If the request names a tag, it takes over the data of that tag. If a move has frozen these, and its
-        record or the entry of their namespace is lost, the new one is marked as being moved: its move goes on, or can
-        be aborted.
+        """Create or change a namespace; return whether it is new. A request that changes nothing writes nothing. A
+        new namespace is open. If the request names a tag, the namespace takes over the data with that tag. If a move
+        has frozen these data, and the record of the move or the entry of the former namespace is lost, the new
+        namespace is marked as being moved. Its move then continues, or can be aborted.
 
-        Raise InvalidError; PreconditionFailedError; ConflictError if there are too many, if another has the tag, if
-        there are data that the request does not ask for, or if a master does not know namespaces;
-        StoreUnavailableError if the store of a new one does not answer, or if others change it all the time.
+        Raise InvalidError; PreconditionFailedError; ConflictError if there are too many namespaces, if another one
+        has the tag, if the store has data with the tag although the request does not name it, or if a master does not
+        know namespaces; StoreUnavailableError if the store of a new namespace does not answer, or if others keep
+        changing the namespace.
         """
         try:
             check_name(name)
@@ -120,7 +123,7 @@ class NamespaceEditor:
             try:
                 present = await self._present(name)
             except DamagedError:
-                # The default namespace itself stays. It loses its title and its quotas.
+                # The default namespace is not removed, but loses its title and its quotas.
                 if not is_forced:
                     raise
                 if await self._store.remove_damaged(name, _deletion(who, name)):
@@ -174,11 +177,11 @@ class NamespaceEditor:
             if takes_over and held.frozen_by and not await self._moves.keeps(new.store, new.tag):
                 return replace(new, state="moving")
             raise ConflictError(
-                f"store {new.store} has the frozen data of a namespace with the tag {new.tag} that was moved; they are "
-                "removed a day after the move: wait for that, give another tag, or name the store that has the data "
-                "now",
+                f"store {new.store} has the frozen data of a namespace with the tag {new.tag} that was moved; "
+                "they are removed a day after the move: wait for that, give another tag, or name the store "
+                "that now has the data",
                 code="namespace_has_data",
-                errors=[FieldError(("tag",), f"is the tag of data that are frozen in store {new.store}")],
+                errors=[FieldError(("tag",), f"is the tag of frozen data in store {new.store}")],
             )
         if takes_over:
             await self._check_left(new, shard)
@@ -191,8 +194,8 @@ class NamespaceEditor:
         return new
 
     def _check_slot(self, new: Namespace) -> None:
-        """Raise ConflictError if a namespace on the same Cluster has the slot of a new one, because the Cluster could
-        move the two only together to another node."""
+        """Raise ConflictError if a namespace on the same Cluster has the slot of a new one, because the Cluster can
+        move a slot only as a whole to another node."""
         slot = slot_of(new.tag)
         for one in self._registry.current.values():
             if one.store == new.store and one.name != new.name and slot_of(one.tag) == slot:
@@ -231,7 +234,7 @@ class NamespaceEditor:
         raise _too_busy(name)
 
     async def _write(self, present: Namespace | None, new: Namespace, who: str, action: str) -> bool:
-        """Write a change and follow it here. Return False if somebody else was quicker."""
+        """Write a change and apply it on this master. Return False if somebody else changed the namespace first."""
         entry = encode_entry(
             who=who,
             action=action,
@@ -246,7 +249,7 @@ class NamespaceEditor:
         return True
 
     async def _follow(self) -> None:
-        with contextlib.suppress(JqmasterError):  # the change is made; the registry reads it again
+        with contextlib.suppress(JqmasterError):  # the change has been made; the registry will read it again
             await self._registry.reload()
 
 
@@ -277,7 +280,7 @@ def _default_stays(done: str) -> ConflictError:
 
 def _being_moved(name: str) -> ConflictError:
     return ConflictError(
-        f"namespace {name} is being moved: wait until that has ended, or abort it", code="move_under_way"
+        f"namespace {name} is being moved: wait until the move has ended, or abort it", code="move_under_way"
     )
 
 

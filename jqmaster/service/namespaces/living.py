@@ -6,15 +6,15 @@ from jqmaster.store.leadership.masters import MasterStore
 
 
 async def living(masters: MasterStore, pace: Pace, *, least_ms: int = 0) -> list[MasterRecord]:
-    """Return the masters of a shard that were seen recently; at least all that were seen within `least_ms`. Raise
-    what `StoreClient.run` raises."""
+    """Return the masters of a shard that were seen recently, including at least all that were seen within `least_ms`.
+    Raise what `StoreClient.run` raises."""
     seen = await masters.look()
     fresh_since_ms = seen.now_ms - max(pace.fresh_ms, least_ms)
     return [one.record for one in seen.seen if one.last_seen_ms >= fresh_since_ms]
 
 
 async def check_masters(masters: MasterStore, pace: Pace) -> None:
-    """Raise ConflictError if a master that is alive does not know namespaces."""
+    """Raise ConflictError if a live master does not know namespaces."""
     old = [f"{one.url} ({one.version})" for one in await living(masters, pace) if not one.knows_namespaces]
     if old:
         raise ConflictError(

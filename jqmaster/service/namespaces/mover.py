@@ -1,10 +1,10 @@
-"""Moves one namespace to another store: the steps of the master that has taken the move.
+"""Moves one namespace to another store: the steps of the master that carries out the move.
 
-At each moment, the data are in one place: masters serve them where the registry says, and only if they have a mark.
-At the source, the mark goes away before anything is copied. It comes back there if the move fails. At the target, it is
-set when the copy has been compared, just before the registry names the target. A mover that takes over from another
-freezes the data again under its own number, which makes the former mover's number void in both stores.
-"""
+At each moment, the data are served in one store at most: masters serve them in the store that the registry names, and
+only if that store has a mark. At the source, the mark is removed before anything is copied, and is restored if the
+move fails. At the target, the mark is set when the copy has been compared, just before the registry names the target.
+A mover that takes over from another freezes the data again under its own number, which makes the former mover's
+number void in both stores."""
 
 import asyncio
 import contextlib
@@ -32,15 +32,16 @@ from jqmaster.store.namespaces.namespaces import NamespaceStore
 
 logger = logging.getLogger(__name__)
 
-# How often the mover records its progress, which renews its hold, and how often it checks what it waits for.
+# Interval at which the mover records its progress, which renews its hold, and checks the conditions that it waits
+# for.
 RECORD_S: Final = 1.0
 POLL_S: Final = 0.2
 # All live masters must stop serving the namespace within this time.
 RELEASE_WITHIN_S: Final = 20.0
-# A master counts as gone only after this silence, however short the beats are: one that is busy for a moment still
-# serves the namespace, and what it changes would make the move fail.
+# A master counts as gone only after this silence, however short the heartbeat interval is. A master that is busy for
+# a moment still serves the namespace, and its changes would make the move fail.
 MIN_SILENCE_MS: Final = 5_000
-# After this many movers, the namespace is opened again at the source.
+# After this many movers have tried the move, the namespace is opened again at the source.
 MAX_MOVERS: Final = 4
 RETRY_S: Final = 1.0
 
@@ -70,7 +71,7 @@ class MoveTools:
 
 
 class Mover:
-    """One move, from the moment at which this master took it with `number`."""
+    """One move, carried out by this master under `number`."""
 
     def __init__(self, tools: MoveTools, move: Move, number: int) -> None:
         self._tools = tools
@@ -82,8 +83,8 @@ class Mover:
         self._is_lost = False
 
     async def run(self) -> None:
-        """Continue the move until it ends, or until another master takes it. If this is canceled, another master may
-        take it at once."""
+        """Continue the move until it ends, or until another master takes it. If this call is cancelled, another
+        master may take the move at once."""
         keeper = asyncio.create_task(self._keep_hold())
         try:
             await self._work()
@@ -106,11 +107,12 @@ class Mover:
             return
         try:
             if self._number > MAX_MOVERS:
-                raise _StoppedError(f"{MAX_MOVERS} masters have tried it, and none finished it")
+                raise _StoppedError(f"{MAX_MOVERS} masters have tried the move, and none finished it")
             await self._move()
         except LostMoveError:
             await self._check_hold()
-            # The store has lost the key that says who froze the data, as one that evicts keys may.
+            # The store has lost the key that names the move that froze the data. A store that evicts keys may lose
+            # it.
             await self._return(_StoppedError("a store has lost data that the move put there"))
         except asyncio.CancelledError:
             raise
@@ -146,8 +148,8 @@ class Mover:
         await self._finish()
 
     async def _announce(self) -> None:
-        """Wait until leases are long enough for the stop: masters follow the announcement within a second, and workers
-        send two heartbeats."""
+        """Wait until leases are long enough for the stop. Masters apply the announcement within a second, and each
+        worker then has to send two heartbeats."""
         if self._terms.state == "open":
             await self._wait(2 * self._tools.heartbeat_s.current + 1.0)
 
@@ -164,8 +166,8 @@ class Mover:
                 return replace(stopped, version=version)
 
     async def _until_released(self, namespace: Namespace) -> None:
-        """Wait until no live master serves the namespace. Masters count whether the registry's store or only the source
-        knows them."""
+        """Wait until no live master serves the namespace. Masters in the store of the registry and masters in the
+        source store both count."""
         source = MasterStore(await self._tools.places.shard_of(replace(namespace, store=self._terms.source)))
         began_s = self._tools.clock.monotonic_s()
         while True:
@@ -208,13 +210,13 @@ class Mover:
             )
 
     async def _check_target(self) -> None:
-        """Check again what was checked before the move: somebody may have changed the target meanwhile, so that it
-        evicts keys, for instance."""
+        """Repeat the checks of the target store that preceded the move, because somebody may have changed it since,
+        for example so that it evicts keys."""
         if faults := await faults_of(self._tools.places, self._terms.target):
             raise _StoppedError(f"store {self._terms.target} cannot take jobs: {faults}")
 
     async def _finish(self) -> None:
-        """Let the registry name the target."""
+        """Make the registry name the target."""
         left = LeftCopy(self._terms.source, (await self._entry()).tag, self._id, self._number)
         opened = {"store": self._terms.target, "state": self._terms.state, "stop_ms": 0}
         word = await self._surely(lambda: self._end(opened, "done", left))
@@ -223,7 +225,7 @@ class Mover:
         logger.info("namespace %s has been moved to store %s", self._name, self._terms.target)
 
     async def _return(self, stopped: _StoppedError) -> None:
-        """Open the namespace again where it was, as soon as its store answers."""
+        """Open the namespace again at the source, as soon as the source store answers."""
         self._step, self._progress = "returning", replace(self._progress, reason=stopped.reason[:500])
         logger.warning(
             "the move of namespace %s to store %s ends: %s", self._name, self._terms.target, stopped.reason
@@ -240,26 +242,29 @@ class Mover:
         await self._surely(lambda: self._end(opened, stopped.end, left))
 
     async def _removed(self, namespace: Namespace) -> LeftCopy | None:
-        """Remove the copy. Return the remainder, if it could not be removed; None: nothing is left."""
+        """Remove the copy. Return the remainder if it could not be removed, or None if nothing is left."""
         try:
             copy = await self._data_in(namespace, self._terms.target)
             await copy.reserve()
             await copy.remove()
         except ConflictError:
-            return None  # there are data of others, and none of this move
+            return None  # the target has data of others, and none of this move
         except LostMoveError:
             await self._check_hold()
             return LeftCopy(self._terms.target, namespace.tag, self._id, self._number)
         except Exception:
-            # Whatever the fault of the target is, it does not keep the namespace closed.
+            # A fault of the target, of any kind, must not keep the namespace closed.
             logger.warning(
-                "a rest of namespace %s stays in store %s", self._name, self._terms.target, exc_info=True
+                "a part of the copy of namespace %s stays in store %s",
+                self._name,
+                self._terms.target,
+                exc_info=True,
             )
             return LeftCopy(self._terms.target, namespace.tag, self._id, self._number)
         return None
 
     async def _end(self, opened: dict[str, object], step: MoveStep, left: LeftCopy | None) -> str:
-        """End the move. Return the word of the script, except `changed`."""
+        """End the move. Return the reply word of the script. `changed` is never returned: the step is repeated."""
         while True:
             present = await self._entry()
             new = replace(present, **opened)  # type: ignore[arg-type]
@@ -321,14 +326,14 @@ class Mover:
             await self._tools.clock.sleep(min(left_s, POLL_S))
 
     def _look(self) -> None:
-        """Raise an error if the move is not to continue."""
+        """Raise an error if the move must not continue."""
         if self._is_lost:
             raise LostMoveError
         if self._aborted_by and self._step != "returning":
             raise _StoppedError(f"{self._aborted_by} aborted it", "aborted")
 
     async def _surely(self, act: Callable[[], Awaitable[_T]]) -> _T:
-        """Repeat an act until the store answers."""
+        """Repeat an action until the store answers."""
         while True:
             if self._is_lost:
                 raise LostMoveError

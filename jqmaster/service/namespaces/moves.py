@@ -1,4 +1,4 @@
-"""Begin and abort moves: what is checked before a move begins."""
+"""Begin and abort moves, and check first whether a move is possible."""
 
 import uuid
 from dataclasses import dataclass, replace
@@ -29,7 +29,7 @@ from jqmaster.store.namespaces.copying import measured, moved_keys
 from jqmaster.store.namespaces.moves import MoveStore, unrecorded
 from jqmaster.store.namespaces.namespaces import NamespaceStore
 
-# The shortest lease from the announcement on, because the stop may take longer than estimated.
+# Minimum lease after the announcement, because the stop may take longer than estimated.
 MIN_LEASE_MS: Final = 120_000
 
 
@@ -69,8 +69,9 @@ class MoveService:
         self._rescue = MoveRescue(moves, places)
 
     async def of(self, name: str) -> Move | None:
-        """Return the newest move of a namespace; None: there was none. Raise DamagedError, which tells the remedy, if
-        its record cannot be read, or if the namespace is marked as being moved and no move is under way."""
+        """Return the newest move of a namespace; None: there was none. Raise DamagedError, which names the remedy, if
+        the record of the move cannot be read, or if the namespace is marked as being moved although no move is in
+        progress."""
         move = await self._moves.get(name)
         if await self._moves.lost([name]):
             raise DamagedError(unrecorded(name))
@@ -78,7 +79,7 @@ class MoveService:
 
     async def plan(self, name: str, target: str) -> MovePlan:
         """Check whether a namespace can be moved to a store, and measure it. Change nothing. Raise NotFoundError;
-        InvalidError for a store that it cannot be moved to; ConflictError that tells what to do first."""
+        InvalidError for a store to which it cannot be moved; ConflictError that says what to do first."""
         namespace = await self._present(name)
         if target not in self._places.names:
             raise refusal(
@@ -115,7 +116,7 @@ class MoveService:
         return MovePlan(namespace, target, size)
 
     async def begin(self, name: str, target: str, who: str) -> Move:
-        """Begin to move a namespace. A master takes the move at once. Raise what `plan` raises."""
+        """Begin to move a namespace. A master starts to carry out the move at once. Raise what `plan` raises."""
         plan = await self.plan(name, target)
         present, size = plan.namespace, plan.size
         stop_ms = min(MAX_STOP_MS, max(MIN_LEASE_MS, size.stop_ms))
@@ -131,18 +132,19 @@ class MoveService:
         )
         announced = replace(present, stop_ms=stop_ms)
         if not await self._moves.begin(present, announced, uuid.uuid4().hex, terms, entry):
-            raise ConflictError(f"namespace {name} was changed meanwhile: try again")
+            raise ConflictError(f"namespace {name} was changed at the same time: try again")
         found = await self._moves.get(name)
         assert found is not None
         return found
 
     async def abort(self, name: str, who: str, *, is_forced: bool = False) -> None:
-        """Leave the data of a namespace where they are. Its move ends within seconds, unless it has just succeeded.
+        """Abort the move of a namespace. The move ends within seconds, unless it has just succeeded.
 
-        If the record of the move is gone, as after a restore of the registry, or if it cannot be read and `is_forced`,
-        the store that has the data is looked for, and the namespace is closed there. `is_forced` does that also if the
-        registry says of no move, but names a store whose data are frozen. Raise NotFoundError, ConflictError, and what
-        `MoveRescue.run` raises.
+        In some cases, the store that has the data is searched for, and the namespace is closed there: if the record
+        of the move is gone, for example after a restore of the registry; with `is_forced`, if the record cannot be
+        read; and with `is_forced`, if the registry knows of no move but names a store whose data are frozen.
+
+        Raise NotFoundError, ConflictError, and what `MoveRescue.run` raises.
         """
         present = await self._present(name)
         try:
@@ -156,7 +158,8 @@ class MoveService:
         if present.is_moving:
             if await self._moves.abort(name, who, entry):
                 return
-        # No master takes a move whose namespace is not marked, as after it was deleted by force and created again.
+        # No master carries out a move whose namespace is not marked, for example after it was deleted by force and
+        # created again.
         elif not (move and move.is_under_way) and not (is_forced and await self._rescue.is_needed(present)):
             raise ConflictError(f"namespace {name} is not being moved", code="not_moving")
         await self._rescue.run(present, who)
@@ -174,7 +177,7 @@ class MoveService:
         return found
 
     async def _fit(self, namespace: Namespace, target: str) -> Shard:
-        """Return the place for the data. Raise ConflictError if the store cannot take them."""
+        """Return the target shard for the data. Raise ConflictError if the store cannot take them."""
         try:
             place = await self._places.shard_of(replace(namespace, store=target))
         except NotFoundError:
@@ -189,7 +192,7 @@ class MoveService:
                 "them there, or choose another store",
                 code="namespace_has_data",
             )
-        # These data are a frozen copy that a former move left. The mover removes it.
+        # These data are a frozen copy that an earlier move left behind. The mover removes it.
         if await generation.is_frozen(place):
             return place
         async for keys in moved_keys(place):
@@ -219,7 +222,7 @@ async def _check_clocks(source: Shard, target: Shard, source_name: str, target_n
     if difference_ms > MAX_CLOCK_DIFFERENCE_MS:
         raise _refused(
             f"the clocks of the stores {source_name} and {target_name} differ by {difference_ms / 1000:.1f} s, and may "
-            "by 0.5 s at most: let NTP set them"
+            "differ by 0.5 s at most: synchronize them with NTP"
         )
 
 

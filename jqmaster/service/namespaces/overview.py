@@ -1,4 +1,4 @@
-"""The present figures of all namespaces."""
+"""The current figures of all namespaces."""
 
 import asyncio
 from dataclasses import dataclass, replace
@@ -23,15 +23,15 @@ from jqmaster.store.operations.history import STEP_MS, HistoryStore
 
 # All callers within this time get the same answer.
 LIVES_S: Final = 1.0
-# Maximum number of namespaces that are asked at once.
+# Maximum number of namespaces that are read at once.
 MAX_ASKED: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
 class NamespaceFigures:
     """Figures of one namespace. `leader_id`: None: no master leads. `waiting`: jobs that wait for any reason.
-    `oldest_wait_s`: how long the first of the ready jobs has waited; None: none waits, or it is not known.
-    `failures`: attempts that failed in this hour and the one before."""
+    `oldest_wait_s`: how long the longest-waiting ready job has waited; None if there is none, or if its wait is not
+    known. `failures`: attempts that failed in this hour and in the previous hour."""
 
     leader_id: str | None
     ready: int
@@ -43,9 +43,9 @@ class NamespaceFigures:
 
 @dataclass(frozen=True, slots=True)
 class SeenNamespace:
-    """A namespace with its figures. `figures` None: its data cannot be read, for the reason `fault`. `fault` also tells
-    of an entry in the registry that an operator must repair (see `unmended`). Store and tag are empty if that entry
-    cannot be read. `failed_move`: why its newest move failed, for a week; empty: it did not."""
+    """A namespace with its figures. `figures` None: its data cannot be read, for the reason `fault`. `fault` also
+    reports an entry in the registry that an operator must repair (see `unmended`). Store and tag are empty if that
+    entry cannot be read. `failed_move`: why its newest move failed, reported for a week; empty if it did not fail."""
 
     namespace: Namespace
     figures: NamespaceFigures | None
@@ -54,8 +54,8 @@ class SeenNamespace:
 
 
 class NamespaceOverview:
-    """Reads the figures of all namespaces, about once a second for all callers. A store that does not answer costs its
-    own namespaces their figures, and no others."""
+    """Reads the figures of all namespaces, about once a second for all callers. If a store does not answer, only its
+    own namespaces have no figures."""
 
     def __init__(self, registry: NamespaceRegistry, places: Places, moves: MoveStore, clock: Clock) -> None:
         self._registry = registry
@@ -69,7 +69,8 @@ class NamespaceOverview:
 
     async def _look(self) -> list[SeenNamespace]:
         turns = asyncio.Semaphore(MAX_ASKED)
-        # By store or its client: why it does not answer. So its other namespaces need not wait for it.
+        # By store or store client: why it does not answer. This way, further namespaces of the store need not wait
+        # for it.
         away: dict[object, str] = {}
 
         async def seen(namespace: Namespace) -> SeenNamespace:
@@ -108,7 +109,7 @@ class NamespaceOverview:
         try:
             return await unmended(self._registry, self._moves)
         except JqmasterError:
-            return {}  # the store of the registry is away, which the fault of its namespace tells
+            return {}  # the store of the registry is unreachable; the fault of its namespace reports that
 
     async def _failed_moves(self) -> dict[str, str]:
         names = [name for name, one in self._registry.current.items() if not one.is_default]
@@ -117,7 +118,7 @@ class NamespaceOverview:
         try:
             failed = await self._moves.failed(names, within_ms=FAILED_SHOWN_MS)
         except JqmasterError:
-            return {}  # the store of the registry is away, which the fault of its namespace tells
+            return {}  # the store of the registry is unreachable; the fault of its namespace reports that
         return {name: one.reason for name, one in failed.items()}
 
     async def _figures(self, shard: Shard) -> NamespaceFigures:

@@ -26,33 +26,33 @@ class StorePlace:
 
 
 class Places(Protocol):
-    """The stores that this master has. `names`: of the configured ones, the default one first."""
+    """The configured stores of this master. `names`: their names, the default store first."""
 
     @property
     def names(self) -> Sequence[str]: ...
 
     async def stores(self) -> Sequence[StorePlace]:
-        """Return the configured stores as they are now, in the order of `names`."""
+        """Return the current states of the configured stores, in the order of `names`."""
         ...
 
     async def shard_of(self, namespace: Namespace) -> Shard:
-        """Return where the data of a namespace are. Raise StoreUnavailableError, and StoreUnfitError also if the store
-        is not configured here."""
+        """Return the shard with the data of a namespace. Raise StoreUnavailableError, and StoreUnfitError, also if
+        the store is not configured here."""
         ...
 
 
 async def faults_of(places: Places, store: str) -> str:
-    """Return why a configured store takes no jobs now; empty: it takes them."""
+    """Return why a configured store takes no jobs now; empty if it takes jobs."""
     (place,) = [one for one in await places.stores() if one.name == store]
     return "; ".join(place.faults.values())
 
 
 async def has_data(shard: Shard) -> bool:
-    """Return whether masters ever served this shard. Raise what `StoreClient.run` raises."""
+    """Return whether masters have ever served this shard. Raise what `StoreClient.run` raises."""
     return await generation.read(shard) is not None
 
 
 async def unfinished_jobs(shard: Shard) -> int:
-    """Return how many jobs are not finished. Raise what `StoreClient.run` raises."""
+    """Return the number of unfinished jobs. Raise what `StoreClient.run` raises."""
     counts = await Inspector(shard, RecordStore(shard)).counts()
     return sum(count for state, count in counts.items() if state not in FINISHED)

@@ -12,8 +12,8 @@ UNBOUNDED: Final = sys.maxsize
 
 
 class QuotasInForce:
-    """Component. The quotas that pushes, registrations and streams are held to, which are the namespace's own or the
-    defaults of the installation. The settings have limits of their own.
+    """Component. The quotas for pushes, registrations and streams: the namespace's own, or the defaults of the
+    installation. The limits in the settings apply in addition.
 
     `argument_bytes`: bytes of one argument; `streams`: live event streams of this master; both are `UNBOUNDED` without
     a quota. `pushes_per_s`: jobs pushed in a second; `workers`: registered workers; None: there is no quota.

@@ -17,20 +17,20 @@ from jqmaster.store.namespaces.namespaces import NamespaceStore, StoredNamespace
 
 logger = logging.getLogger(__name__)
 
-# How often a master asks the registry's store again if it did not answer.
+# Interval at which a master tries to read the registry's store again if it did not answer.
 RETRY_S: Final = 2.0
 NO_NAMESPACES: Final = StoredNamespaces(0, {})
 
 
 class NamespaceRegistry:
-    """Component. Follows the registry in the store, and keeps a copy on the disk of this master, with which it starts
-    and serves while that store is away.
+    """Component. Follows the registry in the store, and keeps a copy on the disk of this master. With this copy, the
+    master can start and serve while that store is unreachable.
 
-    `current`: all namespaces by name, the default one first; it is replaced as a whole. `is_confirmed`: it was read
-    from the store, and not only from the copy. `fault`: why the copy or the registry cannot be read or written; empty:
-    they can.
+    `current`: all namespaces by name, the default one first; the mapping is replaced as a whole. `is_confirmed`: the
+    registry was read from the store, and not only from the copy. `fault`: why the copy or the registry cannot be read
+    or written; empty if there is no fault. `shard`: the tag of the default namespace. `defaults`: the quotas of
+    namespaces that have none of their own.
 
-    `shard` is the tag of the default namespace. `defaults`: the quotas of namespaces that have none of their own.
     Nothing is read again unless `wake` is called, which `LiveSettings` does when the version of the registry changes.
     """
 
@@ -59,23 +59,24 @@ class NamespaceRegistry:
 
     @property
     def version(self) -> int:
-        """Return the version of the registry that is in force here; 0: nobody has created a namespace."""
+        """Return the version of the registry that is in force here; 0 if nobody has created a namespace."""
         return self._known.version
 
     def quotas_of(self, name: str) -> Quotas:
-        """Return the quotas that are in force in a namespace: its own, and the defaults of the installation."""
+        """Return the quotas that are in force in a namespace: its own, and the defaults of the installation for the
+        others."""
         namespace = self.current.get(name)
         return (namespace.quotas if namespace else NO_QUOTAS).or_else(self._defaults.current)
 
     @property
     def damaged(self) -> frozenset[str]:
-        """Return the names whose entries cannot be read. One that was read before is still among the current ones, as
-        it was."""
+        """Return the names whose entries cannot be read. If such an entry was read earlier, its namespace is still
+        among the current ones, unchanged."""
         return self._known.damaged
 
     def doubt(self, name: str) -> str | None:
-        """Return why it is unknown whether a namespace of this name exists, which is not among the current ones;
-        None: it does not exist."""
+        """Return why it is unknown whether a namespace with this name exists that is not among the current ones; None
+        if it does not exist."""
         if name in self._known.damaged:
             return f"the entry of namespace {name} in the registry cannot be read"
         if self._known is NO_NAMESPACES and not self.is_confirmed:
@@ -85,8 +86,8 @@ class NamespaceRegistry:
         return None
 
     async def start(self) -> None:
-        """Read the registry, or the copy while its store does not answer. Never fails: without both, this master knows
-        the default namespace, and asks the store again."""
+        """Read the registry, or the copy if the store does not answer. This never fails: if neither can be read, this
+        master knows only the default namespace, and tries the store again."""
         copied = await self._copied()
         try:
             stored = await self._store.load()
@@ -96,7 +97,7 @@ class NamespaceRegistry:
             if copied and copied.version > stored.version:
                 logger.warning(
                     "the registry of namespaces has version %s, and its copy %s has version %s: the store was "
-                    "restored to an older state; the store is believed",
+                    "restored to an older state, and its version is used",
                     stored.version,
                     self._copy.path,
                     copied.version,
@@ -114,25 +115,25 @@ class NamespaceRegistry:
         self._followers.append(obey)
 
     def tell(self) -> None:
-        """Call all followers, because namespaces or the default quotas have changed."""
+        """Call all followers. Use this after a change of namespaces or of the default quotas."""
         for obey in list(self._followers):
             obey(self.current)
 
     def unfollow(self, obey: Callable[[Mapping[str, Namespace]], None]) -> None:
-        """Call `obey` no longer."""
+        """Stop calling `obey`."""
         self._followers.remove(obey)
 
     def faults(self) -> dict[str, str]:
-        """Return `fault`, by the name of the registry; empty if there is none."""
+        """Return `fault` under the name of the registry, or an empty map if there is none."""
         return {"namespaces": self.fault} if self.fault else {}
 
     def wake(self) -> None:
-        """Make the loop read the registry again, because it has changed."""
+        """Make the loop read the registry again. Use this after a change."""
         self._woken.set()
 
     async def reload(self) -> None:
         """Read the registry. Raise what the store raises."""
-        # One read after the other, so that an older one never replaces a newer one.
+        # Read one after another, so that the result of an older read never replaces a newer one.
         async with self._reading:
             await self._take(await self._store.load())
 
@@ -155,7 +156,7 @@ class NamespaceRegistry:
         try:
             return await asyncio.to_thread(self._copy.read)
         except DamagedError as exc:
-            self.fault = f"{exc.detail}; it is not used, and written anew once the store answers"
+            self.fault = f"{exc.detail}; the copy is not used, and is written again once the store answers"
         except OSError as exc:
             self.fault = f"{self._copy.path} cannot be read: {exc.strerror}"
         logger.error("%s", self.fault)
@@ -178,7 +179,7 @@ class NamespaceRegistry:
         self._know(copied)
 
     async def _take(self, stored: StoredNamespaces) -> None:
-        """Obey what was read from the store, and copy it."""
+        """Apply the registry that was read from the store, and copy it to the disk."""
         kept = {
             name: self._known.namespaces[name] for name in stored.damaged if name in self._known.namespaces
         }
@@ -199,14 +200,14 @@ class NamespaceRegistry:
             self.tell()
 
     async def _write(self, registry: StoredNamespaces) -> str:
-        """Write the copy, and return the fault; empty: there is none."""
+        """Write the copy. Return the fault, or an empty text if there is none."""
         faults = [f"namespace {name} cannot be read in the registry" for name in sorted(registry.damaged)]
         try:
             await asyncio.to_thread(self._copy.write, registry)
         except OSError as exc:
             faults.append(
-                f"{self._copy.path} cannot be written ({exc.strerror}): without this copy the master does not know the "
-                "namespaces if it starts while their registry is away"
+                f"{self._copy.path} cannot be written ({exc.strerror}): without this copy, the master does not "
+                "know the namespaces if it starts while the store of the registry is unreachable"
             )
             logger.warning("%s", faults[-1])
         return "; ".join(faults)

@@ -1,4 +1,5 @@
-"""Ends a move whose record is damaged or gone: finds the store that has the data, and lets masters serve them there."""
+"""Ends a move whose record is damaged or gone. It finds the store that has the data, and lets masters serve them
+there."""
 
 import asyncio
 from collections.abc import Mapping
@@ -14,42 +15,46 @@ from jqmaster.store.link.shard import Shard
 from jqmaster.store.namespaces.frozen import Freeze, FrozenData, HeldData, held_data
 from jqmaster.store.namespaces.moves import LostMoveError, MoveStore
 
-# The number of a freeze that was lost is not known. No mover ever has one as high as this.
+# Used if the number of a freeze is lost. No mover ever has a number this high.
 _ABOVE_ALL: Final = 1_000_000
-# A rest of a copy is removed in the next minute.
+# The remainder of a copy is removed within the next minute.
 _NOW_MS: Final = 0
 _DAY_MS: Final = 24 * 3600 * 1000
-# Stands for a mark that was lost.
+# Replaces a mark that was lost.
 _LOST: Final = "lost"
 
 
 class MoveRescue:
-    """The record goes first, so that its mover can record nothing more. Then the data that the move has frozen are
-    frozen anew under a higher number, so that the mover can change nothing in any store. Only after that is decided
-    where the data are, and at most one store gets their mark. Methods raise what the stores raise."""
+    """Ends a move without its record, in three steps. First, the record is removed, so that the mover can record
+    nothing more. Then the data that the move has frozen are frozen again under a higher number, so that the mover can
+    change nothing in any store. Only then is the store with the data determined, and at most one store gets the mark
+    of the data.
+
+    Methods raise what the stores raise.
+    """
 
     def __init__(self, moves: MoveStore, places: Places) -> None:
         self._moves = moves
         self._places = places
 
     async def is_needed(self, present: Namespace) -> bool:
-        """Return whether the namespace could not be served where the registry says that its data are, although some
-        store has them."""
+        """Return whether the namespace cannot be served in the store that the registry names, although some store has
+        its data."""
         held = await self._held(present)
         return not held[present.store].mark and any(one.has_data for one in held.values())
 
     async def run(self, present: Namespace, who: str) -> None:
-        """End the move, and let the registry name the store that has the data. A namespace that was stopped for the
-        move, or whose data were frozen, is closed, so that somebody looks before it is opened.
+        """End the move, and make the registry name the store that has the data. A namespace that was stopped for the
+        move, or whose data were frozen, is closed, so that somebody checks the data before it is opened.
 
         Raise ConflictError if several stores may have the data, or if the namespace was changed meanwhile;
-        StoreUnavailableError if a store that may have them does not answer. Before the record is dropped, nothing is
-        changed. After that, the entry says that the namespace is being moved until everything is done, so that this
-        can be repeated.
+        StoreUnavailableError if a store that may have them does not answer. Before the record is removed, nothing is
+        changed. Until everything is done, the entry still marks the namespace as being moved, so this call can be
+        repeated.
         """
         found = await self._held(present)
         place = place_of(present, found)
-        # Data that were not served before may be older than somebody thinks, so somebody has to look first.
+        # Data that were not being served may be older than expected, so an operator has to check them first.
         is_served = place is not None and bool(found[place].mark) and present.state != "moving"
         ended = replace(
             present,
@@ -66,13 +71,15 @@ class MoveRescue:
         )
         unended = await self._drop(present, unended, entry)
         copies = await self._fenced(present, found, place)
-        # The mover may have been quicker, and have opened the data at the target.
+        # The mover may have opened the data at the target in the meantime.
         found = await self._held(present)
         place = place_of(present, found) or place
         if not found[place].mark:
             freeze = found[place].freeze
             if freeze is None or place not in copies:
-                raise ConflictError(f"the data of namespace {present.name} were changed meanwhile: try again")
+                raise ConflictError(
+                    f"the data of namespace {present.name} were changed at the same time: try again"
+                )
             await copies[place].unfreeze(freeze.mark)
         left = await self._left(present, place, found, copies)
         entry = _entry(who, "found", present, {"store": place}) if place != present.store else b""
@@ -80,7 +87,7 @@ class MoveRescue:
 
     async def _held(self, present: Namespace) -> dict[str, HeldData]:
         """Return the state of the data in each configured store. If the store that the registry names has the data
-        ready to be served, others may be away."""
+        ready to be served, other stores may be unreachable."""
         first = await held_data(await self._shard(present, present.store))
 
         async def look(store: str) -> HeldData | None:
@@ -90,7 +97,7 @@ class MoveRescue:
                 if first.mark:
                     return None
                 raise StoreUnavailableError(
-                    f"store {store} may have the data of namespace {present.name}, and cannot be asked "
+                    f"store {store} may have the data of namespace {present.name}, and does not answer "
                     f"({exc.detail}): nothing was changed; try again when it answers",
                     retry_after_s=5.0,
                 ) from exc
@@ -102,7 +109,7 @@ class MoveRescue:
     async def _fenced(
         self, present: Namespace, found: Mapping[str, HeldData], place: str
     ) -> dict[str, FrozenData]:
-        """Freeze again what the move has frozen, and empty its copies. Return the frozen data by store."""
+        """Freeze again the data that the move has frozen, and empty its copies. Return the frozen data by store."""
         move_id = found[place].frozen_by or found[place].moved_by
         freezes = {
             store: Freeze(held.lost_by, _ABOVE_ALL, _LOST) if held.lost_by else held.freeze
@@ -120,7 +127,7 @@ class MoveRescue:
             try:
                 await (data.freeze() if freeze.mark else data.reserve())
             except (LostMoveError, ConflictError):
-                continue  # the mover was quicker; the next look tells what it did
+                continue  # the mover acted first; the next read shows its change
             fenced[store] = data
         return fenced
 
@@ -131,7 +138,7 @@ class MoveRescue:
         found: Mapping[str, HeldData],
         copies: Mapping[str, FrozenData],
     ) -> tuple[LeftCopy, int] | None:
-        """Remove copies that were not finished. Return the copy that stays for a while, and for how long."""
+        """Remove unfinished copies. Return the copy that stays for a while, and how long it stays in ms."""
         left = None
         for store, copy in copies.items():
             freeze = found[store].freeze
@@ -157,7 +164,7 @@ class MoveRescue:
     ) -> Namespace:
         version = await self._moves.drop(present, new, entry, left=left)
         if version is None:
-            raise ConflictError(f"namespace {present.name} was changed meanwhile: try again")
+            raise ConflictError(f"namespace {present.name} was changed at the same time: try again")
         return replace(new, version=version)
 
     async def _shard(self, present: Namespace, store: str) -> Shard:
@@ -165,11 +172,12 @@ class MoveRescue:
 
 
 def place_of(present: Namespace, found: Mapping[str, HeldData]) -> str | None:
-    """Return the store that has the data; None: none has any. Raise ConflictError if that cannot be told."""
+    """Return the store that has the data, or None if no store has any. Raise ConflictError if this cannot be
+    determined."""
     places = [store for store, held in found.items() if held.mark]
     if not places:
         kept = {store: held.frozen_by for store, held in found.items() if held.frozen_by}
-        # If another store has the data that this freeze let go, these here are older.
+        # If another store has the data that this freeze released, the data here are older.
         places = [
             store
             for store, by in kept.items()
@@ -181,9 +189,9 @@ def place_of(present: Namespace, found: Mapping[str, HeldData]) -> str | None:
         return present.store
     if len(places) > 1:
         raise ConflictError(
-            f"the stores {' and '.join(sorted(places))} have data with the tag {present.tag}: close namespace "
-            f"{present.name}, look which of them are the newest, delete it, and create it again with this tag in that "
-            "store",
+            f"the stores {' and '.join(sorted(places))} have data with the tag {present.tag}: close the "
+            f"namespace {present.name}, find out which of the data are the newest, delete the namespace, and "
+            "create it again with this tag in that store",
             code="move_refused",
         )
     return places[0] if places else None

@@ -1,4 +1,4 @@
-"""The room that the quotas of waiting jobs leave to a namespace."""
+"""Checks a namespace's quotas of waiting jobs."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -12,18 +12,18 @@ from jqmaster.lifecycle import BackgroundLoops
 from jqmaster.service.namespaces.registry import NamespaceRegistry
 
 LOOK_S: Final = 1.0
-# A full namespace empties at the pace of its workers.
+# Retry-After of a full namespace, which empties at the pace of its workers.
 RETRY_AFTER_S: Final = 5.0
-# From this share on, a quota counts as nearly used up.
+# From this used share on, a quota counts as nearly used up.
 NEARLY: Final = 0.8
 
 
 class NamespaceRoom:
-    """Component. Counts the waiting jobs of a namespace once a second while it has a quota for their number or their
-    bytes, so for up to a second more may wait than the quota allows. Without such a quota, it does nothing.
+    """Component. While the namespace has a quota for the number or the bytes of waiting jobs, this counts them once a
+    second. So for up to a second, more jobs may wait than the quota allows. Without such a quota, it does nothing.
 
     `count` returns the number of waiting jobs, and `size` estimates the bytes of their records. `on_change` is called
-    when `check` begins or ceases to refuse.
+    when `check` starts or stops refusing.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class NamespaceRoom:
             )
 
     def nearly_used(self) -> Mapping[str, str]:
-        """Return, by quota, those of which at least 80 % were used at the last look, in words."""
+        """Return a text for each quota of which at least 80 % were used at the last count, by the quota's name."""
         return self._nearly_used
 
     @property
@@ -95,10 +95,10 @@ class NamespaceRoom:
             await sleep_to_tick(self._clock, LOOK_S)
 
     async def _look(self) -> str:
-        """Return the quota that is used up, in words; empty: none is."""
+        """Count the waiting jobs. Return the quota that is used up, in words, or an empty text if none is."""
         jobs = await self._count() if self._quotas.waiting_jobs else 0
         size = await self._size() if self._quotas.waiting_bytes else 0
-        # Read after the looks, because the quotas may have changed meanwhile.
+        # Read the quotas after the counts, because they may have changed meanwhile.
         quotas = self._quotas
         used = {"waiting_jobs": (jobs, quotas.waiting_jobs), "waiting_bytes": (size, quotas.waiting_bytes)}
         self._nearly_used = {

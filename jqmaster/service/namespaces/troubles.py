@@ -16,15 +16,15 @@ from jqmaster.store.leadership.leadership import LeadershipStore
 from jqmaster.store.namespaces.documents import unreadable_entry
 from jqmaster.store.namespaces.moves import MoveStore, unrecorded
 
-# How long an answer lives. Each look costs a call for each store and each open namespace.
+# Time for which an answer is reused. Each new one costs a call for each store and each open namespace.
 LIVES_S: Final = 5.0
-# Maximum number of namespaces that are asked at once.
+# Maximum number of namespaces that are read at once.
 _MAX_ASKED: Final = 16
 _MAX_NAMED: Final = 5
 
 
 class InstallationTroubles:
-    """`faults`: why this process does not serve namespaces, by name."""
+    """Finds troubles of the installation. `faults`: by name, why this process does not serve a namespace."""
 
     def __init__(
         self,
@@ -42,8 +42,8 @@ class InstallationTroubles:
         self._seen = Remembered(clock, LIVES_S, self._look)
 
     async def now(self) -> Troubles:
-        """Return the present troubles. An installation without namespaces is not examined. Raise what the store of the
-        registry raises."""
+        """Return the current troubles. An installation without namespaces is not examined. Raise what the store of
+        the registry raises."""
         return await self._seen.get() if self._registry.version else NO_TROUBLES
 
     async def _look(self) -> Troubles:
@@ -83,9 +83,9 @@ class InstallationTroubles:
 
 
 async def unmended(registry: NamespaceRegistry, moves: MoveStore) -> dict[str, str]:
-    """Return the faults of entries in the registry that an operator must repair, with the remedy, by namespace: entries
-    that cannot be read, and those that are marked as being moved although no move is under way. Raise what the store of
-    the registry raises."""
+    """Return, by namespace, the faults of registry entries that an operator must repair, with the remedy. These are
+    entries that cannot be read, and entries that are marked as being moved although no move is in progress. Raise
+    what the store of the registry raises."""
     current = registry.current
     lost = await moves.lost([name for name, one in current.items() if one.is_moving])
     damaged = {name: unreadable_entry(name, current.get(name)) for name in sorted(registry.damaged)}

@@ -22,7 +22,7 @@ from jqmaster.errors import FieldError, InvalidError, NotFoundError
 
 
 def draft_of(name: str, fields: Mapping[str, Any], old: Sequence[Destination] = ()) -> Notice:
-    """Return the notice of a checked request. `old`: its present destinations. Raise InvalidError that names the
+    """Return the notice of a checked request. `old`: its current destinations. Raise InvalidError that names the
     rule."""
     if name in RESERVED_NAMES:
         raise refusal(("name",), "is a path of the API, so it cannot be a name")
@@ -64,7 +64,7 @@ def describe(notice: Notice) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def refusing() -> Iterator[None]:
-    """Convert the refusal of a part of the document to InvalidError that names the part."""
+    """Convert errors of the domain about a part of the document to an InvalidError that names the part."""
     try:
         yield
     except NoticeError as error:
@@ -72,10 +72,10 @@ def refusing() -> Iterator[None]:
 
 
 def refusal(loc: Loc, msg: str) -> InvalidError:
-    """Return the refusal of a notice because of the part at `loc`."""
+    """Return the error that refuses a notice because of the part at `loc`."""
     return InvalidError("the notice is not valid", errors=[FieldError(loc, msg)])
 
 
 def unknown_notice(name: str) -> NotFoundError:
-    """Return the error for a notice that is not there."""
+    """Return the error for a notice that does not exist."""
     return NotFoundError(f"no notice {name[:100]}", code="unknown_notice")

@@ -22,15 +22,17 @@ from jqmaster.store.identity.audit import AuditStore, encode_entry
 from jqmaster.store.notices.documents import StoredNotice, StoredState, new_etag
 from jqmaster.store.notices.notices import NoticeStore
 
-# Maximum number of repeats, each because somebody else changed the notice meanwhile, or the leader changed its state.
+# Maximum number of attempts. Each further attempt is needed only if somebody else has changed the notice meanwhile,
+# or the leader has changed its state.
 MAX_REPEATS: Final = 20
-# Maximum number of tests that wait to be sent. More would not help anybody.
+# Maximum number of tests that wait to be sent.
 MAX_PENDING_TESTS: Final = 5
 
 
 class NoticeEditor:
-    """`can_sign`, `can_mail`: whether this master can sign webhooks and send mail. `is_of_installation`: whether these
-    are the notices of the default namespace. Methods raise what the store raises."""
+    """Creates, changes, mutes, acknowledges, tests and removes notices. `can_sign`, `can_mail`: whether this master
+    can sign webhooks and send mail. `is_of_installation`: whether these are the notices of the default namespace.
+    Methods raise what the store raises."""
 
     def __init__(
         self,
@@ -55,8 +57,8 @@ class NoticeEditor:
         """Create or replace the notice; return whether it is new. A request that changes nothing writes
         nothing. A destination that is sent back as it was shown keeps its value.
 
-        Raises InvalidError, PreconditionFailedError, ConflictError when there are too many,
-        StoreUnavailableError when others change it all the time.
+        Raises InvalidError, PreconditionFailedError, ConflictError if there are too many notices,
+        StoreUnavailableError if others keep changing this one.
         """
         for _ in range(MAX_REPEATS):
             present, _ = await self._store.get(name)
@@ -66,7 +68,8 @@ class NoticeEditor:
             if CONDITIONS[draft.when].is_of_installation and not self._is_of_installation:
                 raise refusal(
                     ("when",),
-                    f"{draft.when} concerns the installation: make this notice without a namespace",
+                    f"{draft.when} concerns the installation: create this notice at the path without a "
+                    "namespace",
                 )
             notice = replace(draft, nid=old.nid if old else new_etag())
             if notice == old:
@@ -77,7 +80,8 @@ class NoticeEditor:
         raise _too_busy(name)
 
     async def mute(self, name: str, until_ms: int, *, who: str, demands: Precondition = ANYHOW) -> None:
-        """Mute the notice until an instant; 0: end the mute. Raise NotFoundError, PreconditionFailedError."""
+        """Mute the notice until an instant, or end the muting if that is 0. Raise NotFoundError,
+        PreconditionFailedError."""
         for _ in range(MAX_REPEATS):
             present, _ = await self._store.get(name)
             _check(demands, name, present)
@@ -106,8 +110,8 @@ class NoticeEditor:
         raise _too_busy(name)
 
     async def acknowledge(self, name: str, key: str | None, *, who: str) -> int:
-        """Acknowledge the open incidents, or only that of `key`: no more messages are sent about them until they are
-        over. Return their number. Raise NotFoundError."""
+        """Acknowledge the open incidents, or only the one with `key`, so that no more messages are sent about them
+        until they are over. Return their number. Raise NotFoundError."""
 
         def change(stored: StoredState) -> int:
             open_ones = [one for one in stored.state.incidents.values() if key is None or one.key == key]
@@ -125,7 +129,7 @@ class NoticeEditor:
         return count
 
     async def test(self, name: str, *, who: str) -> str:
-        """Have a test message sent to all destinations, even if the notice is muted; return its ID. Raise
+        """Request a test message to all destinations, even if the notice is muted. Return its ID. Raise
         NotFoundError."""
         now_ms = await self._now_ms()
         message = Message(new_id(), MessageKind.TEST, now_ms, asked_by=who)
@@ -133,7 +137,7 @@ class NoticeEditor:
         def change(stored: StoredState) -> int:
             tests = sum(one.kind is MessageKind.TEST for one in stored.state.pending)
             if tests >= MAX_PENDING_TESTS:
-                raise StoreUnavailableError("earlier tests are not sent yet", retry_after_s=5.0)
+                raise StoreUnavailableError("earlier tests have not been sent yet", retry_after_s=5.0)
             stored.state.pending.append(message)
             return 1
 

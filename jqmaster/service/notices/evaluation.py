@@ -30,11 +30,11 @@ POLL_S: Final = 2.0
 
 
 class NoticeEvaluation:
-    """Evaluates notices. One step of the store writes the counts, the messages to send, and the watermarks up to which
-    conditions were checked. So each finding counts exactly once, even if a process dies in between. Messages are then
-    sent at least once, each under its own ID.
+    """Evaluates notices. One atomic step of the store writes the counts, the messages to send, and the watermarks up
+    to which conditions were checked. So each finding counts exactly once, even if a process dies in the middle.
+    Messages are then sent at least once, each under its own ID.
 
-    `mail_to`: the receivers of mail about failed jobs as long as there is no notice. Methods raise what the store
+    `mail_to`: receivers of mail about failed jobs, used as long as there is no notice. Methods raise what the store
     raises.
     """
 
@@ -84,7 +84,7 @@ class NoticeEvaluation:
                     if found is not None:
                         seen[when] = found
             except JqmasterError as exc:
-                logger.warning("cannot look for %s: %s", when, exc.detail)
+                logger.warning("cannot check the condition %s: %s", when, exc.detail)
         self._forget_watermarks(read, {notice.when for notice, _ in notices.values()})
         changed: dict[str, StoredState] = {}
         judged: dict[str, tuple[Notice, StoredState]] = {}
@@ -99,19 +99,19 @@ class NoticeEvaluation:
         if (changed or has_moved) and not await self._store.put_states(
             changed, read.watermarks if has_moved else None, epoch=epoch
         ):
-            # Somebody changed a notice meanwhile. The next round counts what this one did not.
+            # Somebody has changed a notice meanwhile. The next round counts what this one could not.
             return 0.0
         await self._send(judged, epoch)
         return 0.0 if has_more else POLL_S
 
     def _notices(self, read: AllNotices) -> dict[str, tuple[Notice, StoredState]]:
-        """Return the notices with their states, by the names of the states in the store."""
+        """Return the notices and their states, keyed by the names of the states in the store."""
         if not read.notices:
             return {DEFAULT_STATE: (self._default, read.default)} if self._default else {}
         return {name: (stored.notice, read.states[name]) for name, stored in read.notices.items()}
 
     async def _look(self, when: When, read: AllNotices) -> tuple[list[MatchableFinding] | None, bool]:
-        """Return the findings of a condition (None: it is not time for a check), and whether these are all."""
+        """Return the findings of a condition (None: no check is due), and whether these are all findings."""
         if CONDITIONS[when].is_lasting:
             return await self._lasting.look(when, read.now_ms), True
         now_s = self._clock.monotonic_s()
@@ -124,7 +124,8 @@ class NoticeEvaluation:
 
     @staticmethod
     def _forget_watermarks(read: AllNotices, wanted: set[When]) -> None:
-        """Forget the watermarks of conditions that no notice wants, so that a later notice starts afresh."""
+        """Remove the watermarks of conditions that no notice has, so that a later notice does not report earlier
+        occurrences."""
         for name in [name for name in read.watermarks.by_condition if name not in wanted]:
             del read.watermarks.by_condition[name]
 
@@ -146,7 +147,7 @@ class NoticeEvaluation:
         stored.state.pending += [replace(message, id=new_id()) for message in due]
 
     async def _send(self, notices: Mapping[str, tuple[Notice, StoredState]], epoch: str) -> None:
-        """Enqueue the deliveries of all pending messages, and note this."""
+        """Enqueue the deliveries of all pending messages, and record this."""
         done: dict[str, StoredState] = {}
         for key, (notice, stored) in notices.items():
             with self._apart.alone(f"messages of {key}"):
@@ -155,6 +156,6 @@ class NoticeEvaluation:
                     stored.state.sent(sent)
                     self._figures.messages.update(str(one.kind) for one in sent)
                     done[key] = stored
-        # If this fails, the next round enqueues the same deliveries again, and finds that they exist.
+        # If this write fails, the next round enqueues the same deliveries again, and finds that they exist.
         if done:
             await self._store.put_states(done, epoch=epoch)

@@ -1,4 +1,4 @@
-"""Lasting conditions: each check finds what holds now, and since when."""
+"""Lasting conditions. Each check finds the conditions that hold now, and since when they have held."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
@@ -15,17 +15,18 @@ from jqmaster.service.notices.findings import MatchableFinding, of_name
 from jqmaster.store.calendars.calendars import CalendarStore
 from jqmaster.store.operations.history import HistoryStore
 
-# Checking all constraints is expensive: several reads for each.
+# Checking all constraints is expensive, because each needs several reads.
 CONSTRAINTS_EVERY_S: Final = 10.0
 CALENDARS_EVERY_S: Final = 60.0
 
 
 class LastingConditions:
-    """`store_faults`: the present faults of the store by name. `log_due_ms`: since when the first log has waited to be
-    archived, in milliseconds since 1970; None: none waits, or there is no archive. `duty_faults`: the faults of this
-    master's side duties by name. `quotas`: the quotas that are nearly used up, by name. `troubles`: those of the
-    installation in the default namespace, and none in others. Durations count from this
-    master's first check, except the ages of waiting jobs and logs. Methods raise what the stores raise."""
+    """Checks lasting conditions. `store_faults`: the current faults of the store by name. `log_due_ms`: the time
+    since which the longest-waiting log has waited to be archived, in milliseconds since 1970; None if no log waits,
+    or if there is no archive. `duty_faults`: the faults of this master's side duties by name. `quotas`: by name, the
+    quotas that are nearly used up. `troubles`: the troubles of the installation; empty except in the default
+    namespace. Durations count from this master's first check, except the ages of waiting jobs and logs. Methods raise
+    what the stores raise."""
 
     def __init__(
         self,
@@ -68,7 +69,7 @@ class LastingConditions:
         }
 
     async def look(self, when: When, now_ms: int) -> list[MatchableFinding]:
-        """Return the present findings."""
+        """Return the current findings."""
         return await self._looks[when](now_ms)
 
     async def _old_backlog(self, now_ms: int) -> list[MatchableFinding]:
@@ -78,7 +79,7 @@ class LastingConditions:
             # Do not report jobs that a constraint holds back, because somebody may have paused them.
             if waiting.startable_since_ms and not name.startswith(RESERVED_PREFIX):
                 age_ms = max(0, now_ms - waiting.startable_since_ms)
-                line = f"{name}: {waiting.ready} ready, the oldest that may start for {span(age_ms)}"
+                line = f"{name}: {waiting.ready} ready; a job that may start has waited for {span(age_ms)}"
                 seen.append(MatchableFinding(IncidentItem(name, line, now_ms), of_name(name), age_ms))
         return seen
 
@@ -123,7 +124,7 @@ class LastingConditions:
         lag_ms = 0 if due_ms is None else now_ms - due_ms
         if lag_ms <= 0:
             return []
-        line = f"the first of the logs has waited for {span(lag_ms)}; the log of the leading master says why"
+        line = f"a log has waited for {span(lag_ms)} to be archived; the log of the leading master says why"
         return [MatchableFinding(IncidentItem("log_archive", line, now_ms), of_name("log_archive"), lag_ms)]
 
     def _lasting(self, when: When, present: Mapping[str, str], now_ms: int) -> list[MatchableFinding]:

@@ -34,7 +34,7 @@ class LetterLine:
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """A message in words. All of it is plain text, which the templates escape."""
+    """The text of a message. All of it is plain text, which the templates escape."""
 
     subject: str
     lead: str
@@ -84,15 +84,15 @@ class Letter:
 
 
 class Letters:
-    """`public_url`: the address of the web UI, to which links lead; None: there are no links.
-    `link_templates` are those that lead from a job to other systems."""
+    """Writes letters. `public_url`: the address of the web UI, for links; None if there are no links.
+    `link_templates`: templates of links from a job to other systems."""
 
     def __init__(self, public_url: str | None, link_templates: Sequence[str] = ()) -> None:
         self._link_templates = link_templates
         self._root = None if public_url is None else public_url.rstrip("/")
 
     def question_url(self, request_id: str) -> str | None:
-        """Return the address of the page on which people answer a challenge; None: it is unknown."""
+        """Return the address of the page on which people answer a challenge, or None if it is unknown."""
         return None if self._root is None else f"{self._root}/callbacks/{request_id}"
 
     def of(
@@ -102,8 +102,8 @@ class Letters:
         jobs: Mapping[str, Job],
         questions: Mapping[str, str] = MappingProxyType({}),
     ) -> Letter:
-        """Return the letter of a message. `jobs`: those of its jobs that still exist. `questions`: the addresses at
-        which people answer the challenges of these jobs."""
+        """Return the letter for a message. `jobs`: the jobs of the message that still exist. `questions`: the
+        addresses at which people answer the challenges of these jobs."""
         subject, lead = _subject(notice, message), _lead(notice, message)
         lines = []
         for text, count, job_id in message.lines:
@@ -138,7 +138,7 @@ class Letters:
 
 
 def plain(text: str, most: int) -> str:
-    """Return a text on one line without unprintable characters, so that nothing in it breaks a header or a line."""
+    """Return a text on one line and without unprintable characters, so that it cannot break a header or a line."""
     printable = "".join(c if c.isprintable() else " " for c in text[: 4 * most])
     shown = " ".join(printable.split())
     return shown if len(shown) <= most else shown[: most - 1] + "…"
@@ -161,7 +161,7 @@ def _subject(notice: Notice, message: Message) -> str:
 
 def _lead(notice: Notice, message: Message) -> str:
     if message.kind is MessageKind.TEST:
-        return f"{message.asked_by} asked for this message. Messages of notice {notice.name} arrive here."
+        return f"{message.asked_by} requested this message. Messages of notice {notice.name} arrive here."
     if notice.is_lasting:
         begins, ends = CONDITIONS[notice.when].texts
         if message.kind is MessageKind.OVER:
@@ -170,7 +170,7 @@ def _lead(notice: Notice, message: Message) -> str:
     counted = _counted(notice, message.count)
     since = f"between {iso_ms(message.began_ms)} and {iso_ms(message.last_ms)}"
     if message.kind is MessageKind.MORE:
-        return f"{counted} in all, {since}; {message.new:,} of these since the last message."
+        return f"{counted} in total, {since}; {message.new:,} of these since the last message."
     return f"{counted} {since}." if message.count > 1 else f"{counted} at {iso_ms(message.last_ms)}."
 
 
@@ -184,12 +184,13 @@ def _html_links(links: Sequence[tuple[str, str]]) -> str:
 
 
 def _slack_text(text: str) -> str:
-    """Return a text without anything that Slack, or a compatible receiver, would take for a link, a mention or
+    """Return a text without anything that Slack, or a compatible receiver, would interpret as a link, a mention or
     markup."""
     escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    # Mattermost and Discord take @everyone and @channel for mentions. In a mail address, a character precedes the @.
+    # Mattermost and Discord interpret @everyone and @channel as mentions. In a mail address, a character precedes the
+    # @.
     escaped = _MENTION.sub("@\u200b", escaped)
-    # A zero-width space disables the characters that mark bold, italic, struck-out text and code.
+    # A zero-width space disables the characters that mark bold, italic and struck-out text, and code.
     return "".join(f"{c}\u200b" if c in "*_~`" else c for c in escaped)
 
 

@@ -32,7 +32,7 @@ MAX_PER_ROUND: Final = 10_000
 _RUNS_PER_LOOK: Final = 20
 _MAX_LOST: Final = 2_000
 
-# The stored position up to which a condition was checked; None: it never was.
+# The stored position up to which a condition was checked; None if it was never checked.
 Watermark = Any
 
 
@@ -46,8 +46,9 @@ class HappeningsPage:
 
 
 class MomentaryConditions:
-    """The first check of a condition reports nothing: it only sets the watermark to the present. `access`: the content
-    of errors that everybody may see. Methods raise what the stores raise."""
+    """Checks conditions with single occurrences. The first check of a condition reports nothing; it only sets the
+    watermark to the current position. `access`: the error content that everybody may see. Methods raise what the
+    stores raise."""
 
     def __init__(
         self,
@@ -121,11 +122,11 @@ class MomentaryConditions:
             seen += [
                 self._failure(one)
                 for one in await self._failed.read(job_ids)
-                # Skip the masters' own jobs: messages about failed messages would never end.
+                # Skip the masters' own jobs, because messages about failed messages would never end.
                 if not one.job.name.startswith(RESERVED_PREFIX) and is_meant(one)
             ]
             if watermark >= now_ms - 1 or len(seen) >= MAX_PER_ROUND:
-                # A watermark without news is not written.
+                # Without new occurrences, the watermark is not written.
                 is_still = not found_any and watermark >= began
                 return HappeningsPage(seen, began if is_still else watermark, has_more=watermark < now_ms - 1)
 
@@ -144,7 +145,7 @@ class MomentaryConditions:
 
     @property
     def _is_covered(self) -> bool:
-        """Return whether parts of jobs are redacted. If so, texts made from them are not sent out."""
+        """Return whether parts of jobs are redacted. If so, texts that are made from jobs are not sent."""
         access = self._access.current
         return bool(access.error_text_cover) or access.redactor.has("argument", "headers", "error")
 
@@ -170,7 +171,7 @@ class MomentaryConditions:
             and not group.is_ignored(now_ms)
             and not group.name.startswith(RESERVED_PREFIX)
         }
-        # A group that is resolved again, and comes back again, counts again.
+        # A group that is resolved and comes back once more counts again.
         now_reopened = sorted(map(list, reopened))
         if not isinstance(watermark, list):
             return HappeningsPage([], now_reopened)
@@ -179,7 +180,7 @@ class MomentaryConditions:
         return HappeningsPage(await self._of_groups(new), now_reopened)
 
     async def _of_groups(self, found: Sequence[tuple[int, GroupedFailures]]) -> list[MatchableFinding]:
-        """Return a finding for each group, with its instant."""
+        """Return a finding for each group, with the instant of its occurrence."""
         jobs = await self._records.get_without_argument([group.example_job_id for _, group in found])
         seen = []
         for at_ms, group in found:
@@ -212,10 +213,10 @@ class MomentaryConditions:
         lost = {
             worker.id: worker
             for worker in workers
-            # A master's own worker comes and goes with its lead.
+            # Skip a master's own worker, which starts and ends together with the master's lead.
             if worker.detached_by == "silence" and not worker.spec.is_built_in
         }
-        # Keep only workers that are still lost, so that one that comes back and is lost again counts again.
+        # Keep only workers that are still lost, so that a worker that comes back and is lost again counts again.
         now_lost = sorted(lost)[:_MAX_LOST]
         if not isinstance(watermark, list):
             return HappeningsPage([], now_lost)
@@ -233,6 +234,6 @@ class MomentaryConditions:
         if not isinstance(watermark, int) or watermark == number:
             return HappeningsPage([], number)
         return HappeningsPage(
-            [MatchableFinding(IncidentItem("", f"another leadership began: {number}", now_ms), of_name(""))],
+            [MatchableFinding(IncidentItem("", f"a new leadership began: {number}", now_ms), of_name(""))],
             number,
         )

@@ -18,7 +18,7 @@ class ShownNotice:
 
 
 class NoticeReader:
-    """Methods raise what the store raises."""
+    """Reads notices. Methods raise what the store raises."""
 
     def __init__(self, store: NoticeStore) -> None:
         self._store = store
@@ -36,7 +36,8 @@ class NoticeReader:
         return ShownNotice(stored, state.state)
 
     async def destination(self, name: str, nid: str, place: int) -> Destination | None:
-        """Return a destination of an incarnation of a notice; None: the notice, or this position in it, is gone."""
+        """Return a destination of one incarnation of a notice, or None if the notice or this position in it no longer
+        exists."""
         stored, _ = await self._store.get(name)
         if stored is None or stored.notice.nid != nid or not 0 <= place < len(stored.notice.to):
             return None

@@ -1,4 +1,4 @@
-"""Enqueues the deliveries of messages: one job of the masters' own for each mail address and each URL."""
+"""Enqueues the deliveries of messages: for each mail address and each URL, one job that masters run themselves."""
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -22,8 +22,8 @@ _NAMES: Final = {Channel.MAIL: MAIL_NAME, Channel.WEBHOOK: WEBHOOK_NAME, Channel
 
 
 class NoticeSender:
-    """A message may be sent again at any time, because its deliveries always have the same IDs. `prepare` returns once
-    a worker is registered that runs deliveries."""
+    """A message may be sent again at any time, because its deliveries always have the same IDs. `prepare` returns
+    once a worker that runs deliveries is registered."""
 
     def __init__(
         self,
@@ -43,7 +43,8 @@ class NoticeSender:
         self._prepare = prepare
 
     async def send(self, notice: Notice, message: Message) -> bool:
-        """Enqueue the deliveries of a message. Return False if there was no room. Raise what the store raises."""
+        """Enqueue the deliveries of a message. Return False if a backlog limit refused a delivery. Raise what the
+        store raises."""
         # Links lead only to jobs that still exist.
         job_ids = [job_id for _, _, job_id in message.lines if job_id]
         jobs = await self._records.get_without_argument(job_ids)
@@ -54,11 +55,11 @@ class NoticeSender:
         outcomes = await self._constraints.under(
             lambda constraints: self._new_jobs.enqueue(specs, constraints)
         )
-        # If an ID is taken, this delivery was enqueued before.
+        # If an ID is taken, this delivery has already been enqueued.
         return not any(isinstance(outcome, BacklogFull) for outcome in outcomes)
 
     async def _questions(self, job_ids: Sequence[str]) -> dict[str, str]:
-        """Return the addresses at which people answer the challenges of these jobs that still wait for them."""
+        """Return the addresses at which people answer those challenges of these jobs that still wait for an answer."""
         found = {}
         for job_id, challenge in (await self._waiting.open_of(job_ids)).items():
             if challenge.link and (url := self._letters.question_url(challenge.link)):
@@ -77,8 +78,8 @@ class NoticeSender:
                     for address in destination.addresses
                 ]
                 continue
-            # The job does not contain the URL, because it may be a credential, and people may replace it
-            # meanwhile.
+            # The job does not contain the URL, because the URL may be a credential, and people may replace it before
+            # the delivery.
             argument = {"notice": notice.name, "nid": notice.nid, "place": place}
             body = (
                 letter.slack()

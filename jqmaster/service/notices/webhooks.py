@@ -1,4 +1,4 @@
-"""The webhooks of jobs' ends. One of the masters' own jobs delivers each of them."""
+"""Webhooks about the ends of jobs. Each is delivered by a job that masters run themselves."""
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
@@ -28,14 +28,14 @@ from jqmaster.store.jobs.results import ResultStore
 
 logger = logging.getLogger(__name__)
 
-# The list of a job's deliveries looks for this many of the job's newest ends.
+# The list of a job's deliveries covers at most this many of the job's newest ends.
 MAX_LISTED: Final = 100
 
 
 class WebhookFollowUps:
     """Enqueues a delivery for each end of a job that has to be reported. A follow-up may be carried out again at any
-    time, because the delivery of an end always has the same ID. `prepare` returns once a worker is registered that runs
-    deliveries."""
+    time, because the delivery of an end always has the same ID. `prepare` returns once a worker that runs deliveries
+    is registered."""
 
     def __init__(
         self,
@@ -58,8 +58,8 @@ class WebhookFollowUps:
         return {"notify": self.enqueue}
 
     async def enqueue(self, subjects: Sequence[str], epoch: str) -> Sequence[str]:
-        """Enqueue the deliveries of ends. Return those for which there was no room, and those that failed."""
-        del epoch  # the deliveries' IDs rule out a second one
+        """Enqueue the deliveries of ends. Return the ends whose deliveries a backlog limit refused or that failed."""
+        del epoch  # not needed: because of their IDs, deliveries cannot exist twice
         ends = {subject: end for subject in subjects if (end := read_end(subject))}
         jobs = await self._records.get_without_argument([end.job_id for end in ends.values()])
         specs: dict[str, JobSpec] = {}
@@ -76,7 +76,8 @@ class WebhookFollowUps:
         outcomes = await self._constraints.under(
             lambda constraints: self._new_jobs.enqueue(list(specs.values()), constraints)
         )
-        # If an ID is taken, this delivery was enqueued before, when the job had not run again and still had its result.
+        # If an ID is taken, this delivery was enqueued earlier, when the job had not yet run again and still had its
+        # result.
         return [
             *failed,
             *(
@@ -104,14 +105,14 @@ class WebhookDelivery:
 
 
 class DeliveryReader:
-    """The deliveries of a job, for operators. Methods raise what the store raises."""
+    """Reads and repeats the deliveries of a job. Methods raise what the store raises."""
 
     def __init__(self, records: RecordStore, actions: JobActions) -> None:
         self._records = records
         self._actions = actions
 
     async def of_job(self, job_id: str) -> list[WebhookDelivery]:
-        """Return the stored deliveries of a job, that of its newest end first. Raise NotFoundError."""
+        """Return the stored deliveries of a job, newest first. Raise NotFoundError."""
         job = await existing_job(self._records, job_id)
         history = await self._records.history(job_id)
         ids = delivery_ids(job, (attempt.finished_at_ms for attempt in history))[:MAX_LISTED]
@@ -123,8 +124,8 @@ class DeliveryReader:
         ]
 
     async def resend(self, job_id: str, delivery_id: str) -> WebhookDelivery:
-        """Repeat a delivery, or start its waiting next attempt now. Raise NotFoundError, and ConflictError if it is
-        under way."""
+        """Repeat a delivery, or start its next attempt now if it waits for one. Raise NotFoundError, and
+        ConflictError if an attempt is in progress."""
         known = next((one for one in await self.of_job(job_id) if one.job.id == delivery_id), None)
         if not is_id(delivery_id) or known is None:
             raise NotFoundError("the job has no such delivery", code="unknown_delivery")

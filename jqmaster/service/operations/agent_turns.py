@@ -1,4 +1,4 @@
-"""How often a caller's agents may call tools."""
+"""A limit on how often a caller's agents may call tools."""
 
 from typing import Final
 
@@ -6,7 +6,7 @@ from jqmaster.clock import Clock
 from jqmaster.domain.identity.quota import Quota
 from jqmaster.errors import RateLimitedError
 
-# A person's questions take a dozen calls. A loop of an agent that lost its way takes hundreds.
+# Answering a person's questions takes a dozen calls. An agent that is stuck in a loop makes hundreds.
 MAX_PER_MINUTE: Final = 120
 
 

@@ -1,4 +1,4 @@
-"""Demand for workers, by which a fleet is scaled."""
+"""Demand for workers, for scaling a fleet."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from jqmaster.store.workers.workers import WorkerStore
 @dataclass(frozen=True, slots=True)
 class Demand:
     """Demand and supply. `ready`: jobs that could start now if slots were free; `blocked`: jobs that wait for
-    constraints. `slots`: those of the workers that may run such jobs. `oldest_wait_s`: None if no job is ready.
+    constraints. `slots`: slots of the workers that may run such jobs. `oldest_wait_s`: None if no job is ready.
     `is_exact`: False if the numbers of jobs are lower bounds."""
 
     ready: int
@@ -32,7 +32,8 @@ class Demand:
 
 
 class DemandService:
-    """`stale_ms`: the silence after which a worker gets no new jobs. Raises what `StoreClient.run` raises."""
+    """Sums up the demand for workers. `stale_ms`: the silence after which a worker gets no new jobs. Raises what
+    `StoreClient.run` raises."""
 
     def __init__(
         self,
@@ -48,8 +49,8 @@ class DemandService:
         self._stale_ms = stale_ms
 
     async def of(self, names: Sequence[str], labels: Mapping[str, str]) -> Demand:
-        """Sum up the jobs of these names (empty: of all), and the workers for them. With `labels`, only jobs count that
-        a worker with these labels may run, and only workers that have them."""
+        """Sum up the jobs of these names (empty: of all), and the workers for them. With `labels`, only jobs that a
+        worker with these labels may run are counted, and only workers that have the labels."""
         fleet = await self._workers.fleet()
         constraints = (await self._constraints.reload()).constraint_set
         is_cut = False
@@ -81,7 +82,7 @@ class DemandService:
 
 
 def _queues(names: Sequence[str], labels: Mapping[str, str], queues: Sequence[str]) -> list[str]:
-    """Return the queues of jobs of these names that ask for labels."""
+    """Return the queues of jobs of these names that require labels."""
     if labels:
         return list(queues_for(names, labels, queues))
     is_asked = frozenset(names)
@@ -93,7 +94,8 @@ def _is_keyed(constraints: ConstraintSet, queue: str) -> bool:
 
 
 def _running(running: RunningJobs, names: frozenset[str], worker_ids: set[str] | None) -> int:
-    """Return how many jobs of these names run. `worker_ids`: only on these workers; None: on any."""
+    """Return how many jobs of these names are running. `worker_ids`: count only jobs on these workers; None: on any
+    worker."""
     return sum(
         count
         for (worker_id, name), count in running.counts.items()

@@ -1,4 +1,4 @@
-"""The facts about the health of the queue, from what other services already answer, and the verdict on them."""
+"""Collects facts about the health of the queue from other services, and judges them."""
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -49,9 +49,9 @@ from jqmaster.store.constraints.documents import StoredConstraint
 from jqmaster.store.operations.history import STEP_MS, BacklogSample, HistoryStore
 from jqmaster.store.workers.workers import WorkerStore
 
-# One look at the store serves all callers for this time.
+# All callers within this time share one read of the store.
 LIVES_S: Final = 2.0
-# Definitions take one read for each two hundred of them.
+# Time for which facts about definitions are reused. Checking the definitions takes one read for each two hundred.
 DEFINITIONS_LIVE_S: Final = 10.0
 CALENDARS_LIVE_S: Final = 60.0
 # Maximum number of findings of one kind; the worst ones are kept.
@@ -60,13 +60,14 @@ _MINUTES: Final = 60
 _LATELY: Final = 10
 _MAX_VALUES: Final = 3
 _LEVELS: Final = ("besteffort", "fsync", "fsync+quorum")
-# The verdicts of `why` that explain why nobody takes a job that may start.
+# The verdicts of `why` that explain why no worker takes a job that may start.
 _CAUSES: Final = (NoWorker, NoMatchingWorker, WorkersUnavailable, IndexMissing)
 
 
 @dataclass(frozen=True, slots=True)
 class _HealthLook:
-    """The findings of one look at the store. `limits` and `pauses` still have values that not every caller may see."""
+    """The findings of one read of the store. `limits` and `pauses` still contain values that not every caller may
+    see."""
 
     facts: HealthFacts
     limits: Sequence["_HeldGate"]
@@ -80,8 +81,8 @@ class _HeldGate:
 
 
 class HealthService:
-    """Judges the health of the queue. Only a missing right of the caller raises here: a store that does not answer is
-    a verdict."""
+    """Judges the health of the queue. It raises only if the caller lacks a right. A store that does not answer is a
+    verdict, not an error."""
 
     def __init__(
         self,
@@ -112,7 +113,7 @@ class HealthService:
         self._ending = Remembered(clock, CALENDARS_LIVE_S, self._ending_calendars)
 
     async def verdict(self, access: ContentAccess) -> tuple[int | None, HealthVerdict]:
-        """Return the verdict and the store time of its facts; None: the store does not answer. Values of keys are
+        """Return the verdict and the store time of its facts (None: the store does not answer). Values of keys are
         shown as the caller may see them."""
         try:
             look = await self._looks.get()
@@ -252,15 +253,15 @@ class HealthService:
         for stored, usage in full[:MOST]:
             constraint = stored.constraint
             gate = None
-            # One constraint may have a thousand gates to read, so only the values of the worst constraint are shown
-            # separately.
+            # Only the values of the worst constraint are shown separately, because one constraint may have a thousand
+            # gates to read.
             if constraint.key is not None and not found:
                 gate = await self._crowded(constraint.name)
             found.append(_HeldGate(constraint.key, _full(stored, usage, gate)))
         return found
 
     async def _crowded(self, name: str) -> KeyUsage | None:
-        """Return the closed value of the key with the most waiting jobs."""
+        """Return the key value that has the most waiting jobs among those at closed gates."""
         try:
             detail = await self._constraints.get(name, None, self._nobody)
         except NotFoundError:
@@ -301,7 +302,7 @@ def _units(thousandths: int | None) -> float | None:
 
 
 def _share(used: float | None, limit: int | None) -> float:
-    """Return how much of a limit is used; -1: there is no such limit."""
+    """Return which share of a limit is used; -1 if there is no such limit."""
     return -1 if limit is None else (used or 0) / limit
 
 
@@ -363,7 +364,8 @@ def _paused(stored: StoredConstraint, usage: Usage, access: ContentAccess) -> It
 def _jobs_of(
     matcher: Mapping[str, Any],
 ) -> tuple[Literal["name", "tag", "value", "matcher"], str, str]:
-    """Return the jobs that a pause concerns: the kind, then the name, tag or value, and the path of a value."""
+    """Describe the jobs that a pause holds back: return the kind of their common property, then the name, tag or
+    value, and the path of a value."""
     field, op, value = matcher.get("field"), matcher.get("op"), matcher.get("value")
     if op == "eq" and field == "name":
         return "name", str(value), ""
@@ -377,7 +379,7 @@ def _jobs_of(
 
 
 def _served(workers: Sequence[Worker], now_ms: int, stale_ms: int) -> Collection[str]:
-    """Return the names that live workers run. Workers that drain count: others are about to take their place."""
+    """Return the names that live workers run. Draining workers also count, because others are about to replace them."""
     live = (one for one in workers if one.state(now_ms, stale_ms) in ("fresh", "draining"))
     return {name for one in live for name in one.spec.names}
 
@@ -393,7 +395,7 @@ def _unserved(backlog: BacklogSample | None, served: Collection[str]) -> list[tu
 
 
 def _detached(workers: Sequence[Worker], now_ms: int, stale_ms: int) -> list[SilentProcess]:
-    """Return the workers that fell silent until they were detached, without those that another one has replaced."""
+    """Return the workers that were detached because of their silence, without those that others have replaced."""
     return [
         SilentProcess(f"{gone.spec.node_id or gone.id}:{gone.spec.pid}", gone.last_seen_ms, gone.busy)
         for gone in workers
@@ -414,7 +416,7 @@ def _detached(workers: Sequence[Worker], now_ms: int, stale_ms: int) -> list[Sil
 
 
 def _newest_kind(groups: Sequence[GroupedFailures], now_ms: int) -> str:
-    """Return, in words, the new facts about these failures; empty: there are none."""
+    """Return a sentence that says what is new about these failures, or an empty text if nothing is."""
     for group in groups:
         marks = group.marks(now_ms)
         if not marks:
@@ -432,6 +434,7 @@ def _failed(points: Sequence[NameCounts | None]) -> int:
 
 
 def _backlog(points: Sequence[NameCounts | None]) -> list[int]:
-    """Return the ready jobs in each of the last complete minutes; nothing if one of them is not known."""
+    """Return the number of ready jobs in each of the last complete minutes, or nothing if one of the numbers is not
+    known."""
     last = [one.backlog if one else -1 for one in points[-_LATELY - 1 : -1]]
     return last if all(value >= 0 for value in last) else []

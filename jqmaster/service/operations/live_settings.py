@@ -23,12 +23,12 @@ from jqmaster.store.operations.settings import SettingsStore, StoredSettings
 
 logger = logging.getLogger(__name__)
 
-# A message announces each change. If it is lost, the answer to a heartbeat of this master tells of it within a second.
-# While no heartbeat is answered, the store is asked this often.
+# A message announces each change. If it is lost, this master learns of the change within a second, from the answer to
+# its heartbeat. While no heartbeat is answered, the store is read at this interval.
 POLL_S: Final = 0.5
-# How long an answer counts.
+# Time for which the answer to a heartbeat is considered current.
 ANSWERED_S: Final = 2.0
-# Maximum number of repeats, each because somebody changed the settings meanwhile.
+# Maximum number of attempts. Each further attempt is needed only if somebody has changed the settings meanwhile.
 MAX_REPEATS: Final = 10
 AUDIT_TARGET: Final = "settings"
 NO_CHANGES: Final = StoredSettings(0, {})
@@ -37,7 +37,8 @@ T = TypeVar("T")
 
 
 class _Given(Settings):
-    """Settings from arguments only, because the environment and the file may have changed since the start."""
+    """Settings that are read only from arguments, because the environment and the file may have changed since the
+    start."""
 
     # Build the model at the first change of settings, not at each start.
     model_config = SettingsConfigDict(defer_build=True)
@@ -66,11 +67,11 @@ class LiveSetting:
 
 
 class LiveSettings:
-    """Component. `current` is replaced as a whole, together with everything derived from it, so read it at
-    each use and keep no part of it.
+    """Component. Follows changes of settings. `current` is replaced as a whole, together with everything derived from
+    it, so read it at each use, and do not keep any part of it.
 
-    `beneath`: what the changes in the store override: the configured settings, or for a namespace those of the
-    installation. A namespace follows their changes, too, and overrides only some of them.
+    `beneath`: the settings that the changes in the store override: the configured settings, or for a namespace those
+    of the installation. A namespace also follows the changes of the installation, and overrides only some settings.
     """
 
     def __init__(
@@ -91,15 +92,15 @@ class LiveSettings:
         self._store = store
         self._stored = NO_CHANGES
         self._followers: list[Callable[[Settings], None]] = []
-        # The version of the targets, which comes with that of the settings.
+        # The version of the targets. It is read together with that of the settings.
         self.targets_version = 0
         self._target_followers: list[Callable[[], None]] = []
-        # So does the version of the namespaces.
+        # The version of the namespaces, which is also read together with that of the settings.
         self._namespaces_version = 0
         self._namespace_followers: list[Callable[[], None]] = []
         self._wake = asyncio.Event()
         self._rests = rests or SharedRests()
-        # When the last answer that told the store's versions counts no longer.
+        # Time from which the last answer with the store's versions is no longer current.
         self._untold = DueTime()
         self._loops = BackgroundLoops("settings", is_vital=True)
 
@@ -109,7 +110,7 @@ class LiveSettings:
         return self._stored.version
 
     async def start(self) -> None:
-        """Read the changes. Best effort: if the store is away, the loop asks it again."""
+        """Read the changes. Best effort: if the store is unreachable, the loop tries again."""
         if self._installation:
             self._installation.follow(self._renew_on)
             self._renew()
@@ -126,11 +127,11 @@ class LiveSettings:
         return self._installation.current if self._installation else self._configured
 
     def follow(self, obey: Callable[[Settings], None]) -> None:
-        """Call `obey` with the settings at every change, for code that cannot read a live value."""
+        """Call `obey` with the settings after every change. This is for code that cannot read a live value."""
         self._followers.append(obey)
 
     def unfollow(self, obey: Callable[[Settings], None]) -> None:
-        """Call `obey` no longer."""
+        """Stop calling `obey`."""
         self._followers.remove(obey)
 
     def follow_targets(self, obey: Callable[[], None]) -> None:
@@ -152,7 +153,7 @@ class LiveSettings:
         return value
 
     def wake(self) -> None:
-        """Make the loop read the store again, because settings have changed."""
+        """Make the loop read the store again. Use this after a change of settings."""
         self._wake.set()
 
     def take_versions(self, versions: tuple[int, int, int]) -> None:
@@ -163,7 +164,7 @@ class LiveSettings:
             self._wake.set()
 
     async def change(self, changes: Mapping[str, Any], who: str) -> None:
-        """Change settings. They are in force here on return, and at the other masters within a second. None
+        """Change settings. The changes are in force here on return, and at the other masters within a second. None
         resets a setting to the value beneath.
 
         Raises InvalidError that names each field, ConflictError, and what `SettingsStore` raises.
@@ -173,7 +174,7 @@ class LiveSettings:
             stored = await self._store.load()
             known, _ = self._with(stored.values)
             values = changed_values(stored.values, changes)
-            # Values that are replaced here, so that all fit together, must not make every later change invalid.
+            # Use the values in force: stored values that had to be replaced must not make every later change invalid.
             in_force = {
                 key: plain(value)
                 for key in self._settable
@@ -243,7 +244,7 @@ class LiveSettings:
                 for obey in self._namespace_followers:
                     obey()
         except JqmasterError as exc:
-            logger.warning("cannot look at the settings: %s", exc.detail)
+            logger.warning("cannot read the settings: %s", exc.detail)
 
     def _take(self, stored: StoredSettings) -> None:
         if stored == self._stored:
@@ -260,8 +261,9 @@ class LiveSettings:
         settings, replaced = self._with(self._stored.values)
         for key in replaced:
             logger.warning(
-                "setting %s was changed to %s%s, which this release does not allow or which does not fit the other "
-                "settings; it is %s. Change it to a value that is allowed, or reset it: jqmaster settings reset %s%s",
+                "setting %s was changed to %s%s, which this release does not allow or which does not fit the "
+                "other settings; %s is used. Change it to an allowed value, or reset it: jqmaster settings "
+                "reset %s%s",
                 key,
                 plain(self._stored.values[key]),
                 self._where,
@@ -299,7 +301,7 @@ class LiveSettings:
     def _consistent(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values, changed so that every rule holds together with the settings beneath."""
         taken = dict(values)
-        # A value that one rule lowers may need another one to be lowered.
+        # If a rule lowers one value, another value may have to be lowered, too.
         for _ in RULES:
             settings = self._beneath.model_copy(update=taken)
             broken = next((rule for rule in RULES if not rule.holds(settings)), None)
@@ -329,7 +331,7 @@ class LiveSettings:
                 if e["loc"]
             ]
         if not faults:
-            # Each value is valid by itself, but they do not fit together.
+            # Each value is valid alone, but the values do not fit together.
             loose = self._beneath.model_copy(update=known)
             faults = [
                 FieldError((field,), rule.text)

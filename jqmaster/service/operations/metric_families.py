@@ -12,7 +12,7 @@ from jqmaster.service.operations.metric_catalog import METRICS
 
 LabelsT = TypeVar("LabelsT", bound=tuple[str, ...])
 
-# The bounds are coarser than those of the counts, because each bound costs a line for each name.
+# These bounds are coarser than those of the counts, because each bound adds a line for each name.
 JOB_BOUNDS_MS: Final = tuple(bound for bound in BOUNDS_MS if bound in {4**n for n in range(1, 12)})
 _JOB_SLICES: Final = tuple(BOUNDS_MS.index(bound) + 1 for bound in JOB_BOUNDS_MS)
 

@@ -1,8 +1,7 @@
 """Metrics of one namespace: counters of this process, and the state of the store that all masters share.
 
-Label values are job names within the bound of the tally, names of constraints and scripts, and route
-templates, so their number is bounded, whatever callers send.
-"""
+Label values are job names within the bound of the tally, names of constraints and scripts, and route templates, so
+their number is bounded, regardless of what callers send."""
 
 import asyncio
 import time
@@ -41,11 +40,11 @@ from jqmaster.service.operations.metric_families import (
 from jqmaster.service.operations.process_metrics import OwnFacts, StoreMeter
 
 CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
-# The store is asked only once within this time, however many scrapers there are.
+# The store is read only once within this time, however many scrapers there are.
 KEEP_S: Final = 1.0
-# A store that is away must not prevent reading this process's counters.
+# Do not wait longer for the store: the counters of this process must be readable even if the store is unreachable.
 ASK_WITHIN_S: Final = 3.0
-# Maximum number of names that get a gauge of their own, those with the largest values first.
+# Maximum number of names with separate gauges. The names with the largest values come first.
 MAX_NAMES: Final = 500
 
 
@@ -61,8 +60,8 @@ class Saturation:
 
 @dataclass(frozen=True, slots=True)
 class StoreFacts:
-    """Facts in the store. `ready`: by name, the number of ready jobs, and the wait of the first one in ms (None:
-    unknown). `startable_wait_ms`: by name, the longest wait of those that no limit holds back. `running` and
+    """Facts in the store. `ready`: by name, the number of ready jobs, and the longest wait in ms (None: unknown).
+    `startable_wait_ms`: by name, the longest wait of ready jobs that no limit holds back. `running` and
     `slots_by_name`: by name, running jobs, and slots that may run such jobs."""
 
     jobs: Mapping[JobState, int]
@@ -100,8 +99,8 @@ class ProcessFigures:
 
 
 class Metrics:
-    """The metrics of one namespace. `ask_store` raises the store's errors; `meters` are the store clients whose calls
-    are counted. `is_away`: returns whether the store was found away."""
+    """The metrics of one namespace. `ask_store` raises the store's errors. `meters`: the store clients whose calls
+    are counted. `is_away`: returns whether the store was found unreachable."""
 
     def __init__(
         self,
@@ -124,7 +123,7 @@ class Metrics:
         self._look = _Look()
 
     async def facts(self) -> StoreFacts | None:
-        """Return the facts in the store; None: it does not answer."""
+        """Return the facts in the store, or None if it does not answer."""
         look = self._look
         async with look.lock:
             if time.monotonic() - look.at_s < KEEP_S:
@@ -146,8 +145,8 @@ class Metrics:
         *,
         is_up: bool,
     ) -> Iterator[Metric]:
-        """Return the metrics of the namespace. `counts`: those of the tally, by the label of each name. `places`: see
-        `of_store`. `is_up`: the store answers."""
+        """Return the metrics of the namespace. `counts`: the counts of the tally, by the label of each name.
+        `places`: see `of_store`. `is_up`: whether the store answers."""
         yield from _jobs(counts, self.tally.returned_offers)
         yield from self._definitions()
         yield from self._event_counts()
@@ -278,7 +277,7 @@ def _condition(own: OwnFacts) -> Iterator[Metric]:
 def bounded(
     ready: Mapping[str, tuple[int, int | None]], most: int = MAX_NAMES
 ) -> dict[str, tuple[int, int | None]]:
-    """Return the names with the most ready jobs, and all others as one."""
+    """Return the names with the most ready jobs, and all other names combined into one."""
     ordered = sorted(ready.items(), key=lambda item: (-item[1][0], item[0]))
     found = dict(ordered[:most])
     if rest := [of_name for _, of_name in ordered[most:]]:
@@ -297,7 +296,7 @@ def bounded_sums(by_name: Mapping[str, int], most: int = MAX_NAMES) -> dict[tupl
 
 
 def values_by_name(facts: StoreFacts) -> dict[str, Mapping[str, int]]:
-    """Return the values that are bounded by name, by the metric."""
+    """Return, by metric, the values that have a sample per job name. Their number is bounded."""
     return {
         "jqmaster_ready_jobs": {name: count for name, (count, _) in facts.ready.items()},
         "jqmaster_running_jobs": facts.running,
@@ -306,8 +305,8 @@ def values_by_name(facts: StoreFacts) -> dict[str, Mapping[str, int]]:
 
 
 def of_store(facts: StoreFacts, places: Mapping[str, int] | None = None) -> Iterator[Metric]:
-    """Return the figures of the store. `places`: by each metric of `values_by_name`, how many names may have samples of
-    their own; None: as many as there may be."""
+    """Return the figures of the store. `places`: for each metric of `values_by_name`, the number of names that may
+    have separate samples; None: the maximum."""
     most = places or dict.fromkeys(values_by_name(facts), MAX_NAMES)
     yield gauge("jqmaster_jobs_in_state", {(str(state),): count for state, count in facts.jobs.items()})
     ready = bounded(facts.ready, most["jqmaster_ready_jobs"])

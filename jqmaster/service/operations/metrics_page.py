@@ -1,5 +1,5 @@
-"""The page of metrics for Prometheus: of one namespace, or of all that this process serves, each with its name as a
-label."""
+"""The page of metrics for Prometheus. It covers one namespace, or all namespaces that this process serves, each with
+its name as a label."""
 
 import asyncio
 import heapq
@@ -27,16 +27,17 @@ from jqmaster.service.operations.metrics import (
 from jqmaster.service.operations.process_metrics import OwnFacts, ProcessCounts, of_process
 
 LABEL: Final = "namespace"
-# So many namespaces of one store are read at the same time. The others wait, so that jobs find connections.
+# Maximum number of namespaces of one store that are read at the same time. The others wait, so that connections
+# remain for jobs.
 READ_TOGETHER: Final = 8
 
-# The metrics of the namespaces that this process should serve; None: it does not serve this one.
+# The metrics of the namespaces that this process should serve; None for a namespace that it does not serve.
 Served = Mapping[str, Metrics | None]
 
 
 @dataclass(frozen=True, slots=True)
 class _Scrape:
-    """One namespace at the time of a scrape. `facts` None: they are another master's to report, or unknown."""
+    """One namespace at the time of a scrape. `facts`: None if another master reports them, or if they are unknown."""
 
     metrics: Metrics
     own: OwnFacts
@@ -45,8 +46,9 @@ class _Scrape:
 
 
 class MetricsPage:
-    """Writes the metrics of a namespace, without a label. `served` returns all namespaces of this process as soon as
-    the installation has several, and before that nothing; then the page has all of them, each with its label."""
+    """Writes the page of metrics. `served`: returns all namespaces of this process if the installation has several,
+    and otherwise nothing. If it returns nothing, the page has the metrics of the own namespace without a label.
+    Otherwise it has the metrics of all namespaces, with a label for each."""
 
     def __init__(self, own: Metrics, served: Callable[[], Served] = dict) -> None:
         self._own = own
@@ -69,20 +71,21 @@ class MetricsPage:
             return await asyncio.to_thread(self._write, lambda: self._alone(own, facts))
         visible = [name for name in served if readable is None or name in readable]
         parts = await _read({name: known[name] for name in visible if name in known})
-        # One page after the other, because the pool is not for several threads.
+        # Write one page after another, because the pool must not be used by several threads.
         async with self._writing:
             return await asyncio.to_thread(self._write, lambda: self._of_all(visible, known, parts))
 
     @cached_property
     def _process(self) -> CollectorRegistry:
-        # A registry of this master only: several masters may live in one process, and other code uses the library, too.
+        # A separate registry for this master: one process may have several masters, and other code may also use the
+        # library.
         registry = CollectorRegistry(auto_describe=False)
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=registry)
         return registry
 
     def _write(self, collect: Callable[[], Iterable[Metric]]) -> bytes:
-        # With many names this takes some 10 ms, which must not block the event loop.
+        # With many names, this takes tens of milliseconds, and must not block the event loop.
         return generate_latest(self._process) + generate_latest(_Collected(collect()))
 
     def _alone(self, own: OwnFacts, facts: StoreFacts | None) -> list[Metric]:
@@ -92,7 +95,7 @@ class MetricsPage:
     def _of_all(
         self, visible: Sequence[str], known: Mapping[str, Metrics], parts: Mapping[str, _Scrape]
     ) -> list[Metric]:
-        # Places are given whoever asks, so that a name has the same label for all.
+        # Assign labels regardless of the caller, so that a name has the same label for all callers.
         counts = self._names.labeled({name: metrics.tally.since_start() for name, metrics in known.items()})
         places = shared_places({name: part.facts for name, part in parts.items() if part.facts})
         found: dict[str, Metric] = {}
@@ -112,15 +115,15 @@ class MetricsPage:
 
 
 class NamePool:
-    """Gives job names labels of their own, as long as the whole process has fewer than `most`. If many come at once,
-    the most used get theirs first. A name keeps its label, because counters may not go back."""
+    """Gives job names separate labels, up to `most` in the whole process. If many new names come at once, the most
+    used ones get labels first. A name keeps its label, because counters must not decrease."""
 
     def __init__(self, most: int = MAX_NAMES) -> None:
         self._most = most
         self._labels: dict[str, dict[str, str]] = {}
 
     def labeled(self, counts: Mapping[str, Mapping[str, NameCounts]]) -> dict[str, dict[str, NameCounts]]:
-        """Return the counts of each namespace by label. Those without a label of their own are added up as one."""
+        """Return the counts of each namespace by label. The counts of names without a separate label are added up."""
         self._labels = {namespace: self._labels.get(namespace, {}) for namespace in counts}
         own = sum(label != OTHER for labels in self._labels.values() for label in labels.values())
         new = [
@@ -143,8 +146,8 @@ class NamePool:
 
 
 def shared_places(facts: Mapping[str, StoreFacts]) -> dict[str, dict[str, int]]:
-    """Return, by namespace and metric, how many names may have samples of their own: those with the largest values of
-    all namespaces."""
+    """Return, by namespace and metric, how many names may have separate samples. Over all namespaces, the names with
+    the largest values get them."""
     found: dict[str, dict[str, int]] = defaultdict(dict)
     values = {namespace: values_by_name(one) for namespace, one in facts.items()}
     for metric in {metric for by_metric in values.values() for metric in by_metric}:
@@ -163,7 +166,7 @@ def shared_places(facts: Mapping[str, StoreFacts]) -> dict[str, dict[str, int]]:
 
 
 async def _read(served: Mapping[str, Metrics]) -> dict[str, _Scrape]:
-    """Read all namespaces at the same time. Those whose stores do not answer in time have no facts."""
+    """Read all namespaces at the same time. Namespaces whose stores do not answer in time have no facts."""
     turns: dict[int, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(READ_TOGETHER))
     parts = await asyncio.gather(
         *(_part(metrics, turns[id(metrics.meters[0])]) for metrics in served.values())
@@ -173,7 +176,7 @@ async def _read(served: Mapping[str, Metrics]) -> dict[str, _Scrape]:
 
 async def _part(metrics: Metrics, turn: asyncio.Semaphore) -> _Scrape:
     own = metrics.own()
-    # Each namespace is read by one master, so sums over masters are true.
+    # Each namespace is read by only one master, so sums over masters are correct.
     if not own.is_leader or metrics.is_away():
         return _Scrape(metrics, own, None, not metrics.is_away())
     facts = None
@@ -181,7 +184,7 @@ async def _part(metrics: Metrics, turn: asyncio.Semaphore) -> _Scrape:
         async with asyncio.timeout(ASK_WITHIN_S), turn:
             facts = await metrics.facts()
     except TimeoutError:
-        pass  # the store holds the others up, too
+        pass  # the store also delays its other namespaces
     return _Scrape(metrics, own, facts, facts is not None)
 
 
@@ -200,7 +203,7 @@ def _use(counts: NameCounts) -> int:
 
 
 class _Collected(Collector):
-    """Families that are written once."""
+    """A collector of families for a single page."""
 
     def __init__(self, families: Iterable[Metric]) -> None:
         self._families = families

@@ -13,8 +13,8 @@ from jqmaster.service.operations.metric_families import add_latencies, counter, 
 
 @dataclass(frozen=True, slots=True)
 class OwnFacts:
-    """Facts of this process, without the store. `certificate_ends_s` reads files, so metrics call it in their
-    thread."""
+    """Facts about this process that do not need the store. `certificate_ends_s` reads files, so it is called in the
+    thread that writes the metrics."""
 
     is_leader: bool
     times_led: int
@@ -37,8 +37,8 @@ class StoreMeter(Protocol):
 
 
 class ProcessCounts:
-    """Collects what the namespaces of this process count. Counts of a namespace stay when it is closed, because
-    counters may not fall."""
+    """Collects the counts of the namespaces of this process. When a namespace is closed, its counts stay, because
+    counters must not decrease."""
 
     def __init__(self) -> None:
         self._closed = Traffic()
@@ -46,7 +46,7 @@ class ProcessCounts:
         self._meters: dict[int, StoreMeter] = {}
 
     def update(self, traffics: Iterable[Traffic], meters: Iterable[StoreMeter]) -> None:
-        """Take over those of the namespaces that are open now. Stores, and so their meters, stay open."""
+        """Add the counts of the namespaces that are open now. Stores, and therefore their meters, stay open."""
         present = {id(one): one for one in traffics}
         for key, one in self._traffics.items():
             if key not in present:

@@ -1,4 +1,4 @@
-"""Values that many callers ask for, computed once for all of them."""
+"""Values that many callers request, computed once for all of them."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class Remembered(Generic[T]):
-    """A value that is computed once for all callers within its life."""
+    """A value that is computed once for all callers within its lifetime."""
 
     def __init__(self, clock: Clock, life_s: float, compute: Callable[[], Awaitable[T]]) -> None:
         self._clock = clock
@@ -23,6 +23,7 @@ class Remembered(Generic[T]):
         async with self._lock:
             if self._known is None or self._clock.monotonic_s() - self._known[0] >= self._life_s:
                 value = await self._compute()
-                # A value that took longer than its life is not computed again for each caller that waited for it.
+                # Callers that waited while a value was computed get this value, even if the computation took longer
+                # than its lifetime.
                 self._known = (self._clock.monotonic_s(), value)
             return self._known[1]

@@ -1,5 +1,5 @@
-"""A restore into a shard. It ends the attempts that were running in the backup, and names jobs that may have run
-since."""
+"""A restore into a shard. It ends the attempts that were running at the time of the backup, and reports jobs that may
+have run since."""
 
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
@@ -30,9 +30,9 @@ from jqmaster.store.link.pages import pages
 
 WHO: Final = "restore"
 MESSAGE: Final = (
-    "it ran when the backup was taken from which the store was restored; how it ended is not known"
+    "it was running when the backup was taken from which the store was restored; its outcome is not known"
 )
-# A master that has sent no heartbeat for longer does not run any more.
+# A master whose last heartbeat is older is no longer running.
 FRESH_MS: Final = 10_000
 _LEAD_MS: Final = 60_000
 _DEFINITIONS_PER_READ: Final = 1_000
@@ -49,9 +49,9 @@ class Risk:
 
 @dataclass(slots=True)
 class Restored:
-    """The outcome. `may_run_again` and `jobs`: numbers by state in the backup. `failed`: jobs that were running in the
-    backup and must not run twice. `definitions`: those with instants between the backup and now, with their
-    `catch_up`."""
+    """The outcome. `may_run_again` and `jobs`: numbers of jobs by their states in the backup. `failed`: number of
+    jobs that were running in the backup and must not run twice. `definitions`: definitions with instants between the
+    backup and now, with their `catch_up`."""
 
     manifest: Manifest
     restored_at_ms: int
@@ -72,7 +72,7 @@ class Restoring:
         self._leases = LeaseStore(shard, self._records, Tally(), LiveValue(times))
 
     async def refuse_masters(self) -> None:
-        """Raise ConflictError while a master runs on the shard, or an interrupted restore leads it."""
+        """Raise ConflictError while a master runs on the shard, or while an interrupted restore still has its lead."""
         registry = await MasterStore(self._shard).look()
         if registry.leadership is not None and registry.leadership.master_id == WHO:
             left_ms = await self._shard.client.command("PTTL", self._shard.keys.leader)
@@ -95,14 +95,14 @@ class Restoring:
         self, backup: BackupReader, *, keeps_mark: bool, on_risk: Callable[[Risk], None]
     ) -> Restored:
         """Load a checked backup into the shard, which is empty or may be emptied. `on_risk` is called with each job
-        that may run again. `keeps_mark`: keep the mark of the data, which belongs to the embedded store. Raises
+        that may run again. `keeps_mark`: keep the mark of the data, because it belongs to the embedded store. Raises
         ConflictError while a master runs."""
         shard, manifest = self._shard, backup.manifest
         await self.refuse_masters()
         was_under_way = await loading.is_under_way(shard)
         await loading.begin(shard, f"{manifest.shard} of {iso_ms(manifest.cut_at_ms)}")
         try:
-            # A master may have started in between. From now on, none can.
+            # A master may have started since the check. From now on, none can.
             await self.refuse_masters()
         except ConflictError:
             if not was_under_way:
@@ -112,8 +112,8 @@ class Restoring:
         is_elsewhere = manifest.shard != shard.keys.shard
         left_out = loading.LEFT_OUT_ELSEWHERE if is_elsewhere else loading.LEFT_OUT
         await loading.load(self._hold, backup.records(), left_out=left_out)
-        # Write a new mark, because these data have diverged from the original since the backup, and masters of the
-        # original must notice that.
+        # Write a new mark. These data have diverged from the original since the backup, and masters of the original
+        # must detect that.
         await generation.mark(shard, new_id().replace("-", ""))
         restored = Restored(manifest, await shard.now_ms())
         await self._tell_risks(restored, on_risk)

@@ -8,7 +8,7 @@ from typing import Final
 
 from jqmaster.errors import OverloadedError
 
-# More than a page of the web UI makes at once.
+# More than one page of the web UI sends at once.
 MAX_AT_ONCE: Final = 4
 MAX_WAITING: Final = 100
 RETRY_AFTER_S: Final = 1.0
@@ -21,18 +21,19 @@ class _OfCaller:
 
 
 class SearchTurns:
-    """Runs a few searches of each caller at once. Further ones wait for their turn, in order."""
+    """Runs a few searches of each caller at once. Further searches wait in a queue."""
 
     def __init__(self) -> None:
         self._of_callers: dict[str, _OfCaller] = {}
 
     @contextlib.asynccontextmanager
     async def taken(self, who: str) -> AsyncIterator[None]:
-        """Wait for one of the caller's turns, and hold it. Raise OverloadedError if too many wait already."""
+        """Wait until the caller may run another search, and count it for the duration of the context. Raise
+        OverloadedError if too many searches already wait."""
         caller = self._of_callers.setdefault(who, _OfCaller())
         if caller.count >= MAX_AT_ONCE + MAX_WAITING:
             raise OverloadedError(
-                f"{MAX_WAITING} lists and searches of this caller wait already; make fewer calls at once",
+                f"{MAX_WAITING} lists and searches of this caller already wait; make fewer calls at once",
                 retry_after_s=RETRY_AFTER_S,
             )
         caller.count += 1

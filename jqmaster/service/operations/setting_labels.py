@@ -1,4 +1,4 @@
-"""English names of settings for people. A setting that has none here is named after its key."""
+"""English names of settings for people. A setting without a name here is named after its key."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -108,5 +108,5 @@ _LABELS: Final[Mapping[str, str]] = {
 
 
 def label_of(key: str, unit_suffix: str) -> str:
-    """Return the name of the setting `key`. `unit_suffix`: the end of the key that tells the unit, such as `_ms`."""
+    """Return the name of the setting `key`. `unit_suffix`: the end of the key that names the unit, such as `_ms`."""
     return _LABELS.get(key) or key.removesuffix(unit_suffix).replace("_", " ").capitalize()

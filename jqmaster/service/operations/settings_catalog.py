@@ -14,7 +14,7 @@ from jqmaster.service.operations.setting_labels import label_of
 
 SettingType = Literal["integer", "number", "boolean", "text", "list", "choice"]
 
-# The groups are in the order in which people see them.
+# The groups are in the order in which they are shown.
 GROUPS: Final[dict[str, tuple[str, ...]]] = {
     "Leases and dispatch": (
         "lease_ms", "offer_ms", "heartbeat_interval_s", "push_timeout_s", "max_push_jobs", "timeout_grace_s",
@@ -73,8 +73,8 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
         "store_connections",
     ),
 }  # fmt: skip
-# The other groups hold addresses, files, credentials, durability and connection options, which are read only
-# at the start.
+# The groups with settings that can change at run time. The other groups hold addresses, files, credentials,
+# durability and connection options, which are read only at the start.
 RUNTIME_GROUPS: Final = (
     "Leases and dispatch",
     "Silent workers",
@@ -106,9 +106,10 @@ OVERRIDABLE: Final = frozenset(
     }
 )
 OTHER_GROUP: Final = "Other"
-# These settings decide who gets in and who sees job content: only admins change them, and the access log records it.
+# These settings decide who gets access and who sees job content. Only admins may change them, and the access log
+# records the changes.
 ACCESS_GROUP: Final = "Access"
-# Only admins change these, too, because they protect resources that all callers share.
+# Only admins may change these settings, too, because they protect resources that all callers share.
 PROTECTIONS: Final = frozenset(
     {"unproven_share", "max_connections", "previews_per_minute", "max_body_bytes", "namespace_quotas"}
 )
@@ -169,7 +170,7 @@ class SettingInfo:
 
 
 def plain(value: Any) -> Any:
-    """Return a setting as JSON can hold it. Not for secrets."""
+    """Return the value of a setting in a form that JSON can hold. Do not use this for secrets."""
     if isinstance(value, list):
         return [plain(item) for item in value]
     return str(value) if isinstance(value, Path) else value

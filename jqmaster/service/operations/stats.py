@@ -1,4 +1,4 @@
-"""Statistics: the present state, history, figures by name, and failures."""
+"""Statistics: the current state, history, figures by name, and failures."""
 
 import asyncio
 import base64
@@ -42,13 +42,13 @@ SPANS: Final[Mapping[Span, tuple[Step, int]]] = {
     "7d": ("hour", 168),
     "30d": ("hour", 720),
 }
-# Lists of all names use hourly counts where these are exact enough.
+# Spans for which lists of all names use hourly counts, because these are exact enough.
 _SUMMED: Final[Mapping[Span, tuple[Step, int]]] = {**SPANS, "24h": ("hour", 24)}
 _MINUTE_S: Final = 60
-# An answer is reused for this time. Answers for long spans are reused longer, because they change little.
+# Time for which an answer is reused. Answers for long spans are reused longer, because they change little.
 NOW_LIVES_S: Final = 0.9
 SUMS_LIVE_S: Final[Mapping[Span, float]] = {"1h": 2, "3h": 5, "6h": 10, "24h": 10, "7d": 60, "30d": 60}
-# The number of history points that are computed before other tasks get a turn.
+# Number of history points that are computed before other tasks can run.
 _POINTS_AT_ONCE: Final = 100
 
 
@@ -102,7 +102,7 @@ class StatsService:
         return await self._now.get()
 
     async def backlog(self) -> BacklogSample | None:
-        """Ready jobs by name, a few seconds old at most; None while no master leads."""
+        """Return the ready jobs by name, at most a few seconds old, or None while no master leads."""
         return await self._history.backlog()
 
     async def _look(self) -> dict[str, Any]:
@@ -145,7 +145,7 @@ class StatsService:
             if counts is not None:
                 sums.merge(counts)
         counted: dict[str, int] = {word: getattr(sums, word) for word in COUNTED}
-        # The history has no sums of times, but counts by length.
+        # The history has no sums of durations, only counts by duration.
         elapsed_ms = sum(
             count * min(le_ms or sums.run.max_ms, sums.run.max_ms) for le_ms, count in sums.run.buckets()
         )
@@ -191,8 +191,9 @@ class StatsService:
     async def history(
         self, span: Span, name: str | None = None, before: Before | None = None
     ) -> dict[str, Any]:
-        """Return the points of all steps of the span, the current one last, for one name or for all. `before`: those of
-        the hours of the same period so long before. Raise InvalidError if they are no longer kept."""
+        """Return the points of all steps of the span, the current one last, for one name or for all. `before`: also
+        return the hourly points of the period of the same length that lies this long before. Raise InvalidError if
+        these points are no longer kept."""
         step, count, back_ms = *SPANS[span], 0
         if before is not None:
             step, count, back_ms = (
@@ -201,7 +202,7 @@ class StatsService:
                 BEFORE_MS[before],
             )
             if back_ms + count * STEP_MS["hour"] > KEEP_MS["hour"]:
-                rule = f"not with a span of {span}: hours are kept for 30 days"
+                rule = f"cannot be combined with a span of {span}, because hours are kept for 30 days"
                 raise InvalidError(f"before: {rule}", errors=[FieldError(("query", "before"), rule)])
         last = (await self._history.now_ms() - back_ms) // STEP_MS[step]
         numbers = range(last - count + 1, last + 1)
@@ -211,7 +212,7 @@ class StatsService:
         for number, found, all_together in zip(numbers, series, whole, strict=True):
             counts = found or NameCounts()
             if counts.backlog < 0 and all_together is not None and all_together.backlog >= 0:
-                # The leader took a sample, which does not include names with no ready jobs.
+                # The leader took a sample. It does not include names without ready jobs, so their number is 0.
                 counts.backlog = counts.oldest_wait_ms = 0
             points.append(_point(number * STEP_MS[step], counts))
             if len(points) % _POINTS_AT_ONCE == 0:
@@ -223,8 +224,8 @@ class StatsService:
     async def names(
         self, span: Span, *, q: str = "", sort: NameOrder = "name", limit: int, cursor: str | None = None
     ) -> dict[str, Any]:
-        """Return a page of the counted names with their sums over the span. `q` is looked for in the name.
-        Raise InvalidError for a cursor that no page of this order gave."""
+        """Return a page of the counted names with their sums over the span. Only names that contain `q` are returned.
+        Raise InvalidError for a cursor that does not come from a page in this order."""
         rows = [row for row in await self._rows[span].get() if q in row["name"]]
         rows.sort(key=lambda row: _position(row, sort))
         if cursor is not None:
@@ -253,8 +254,8 @@ class StatsService:
         return await self._history.sums(step, range(last - count + 1, last + 1))
 
     async def name(self, name: str, span: Span, *, is_served: bool = False) -> dict[str, Any]:
-        """Return one name with its histograms. Raise NotFoundError for one that was not counted for 30 days, unless
-        `is_served`."""
+        """Return one name with its histograms. Raise NotFoundError for a name that has not been counted for 30 days,
+        unless `is_served`."""
         seen = await self._history.names()
         if name not in seen and not is_served:
             raise NotFoundError(f"nothing was counted for the name {name[:200]}", code="unknown_name")
@@ -288,9 +289,9 @@ class StatsService:
         limit: int,
         cursor: str | None = None,
     ) -> dict[str, Any]:
-        """Return a page of the groups of final failures, the latest first. `q` is searched, ignoring case, in
-        the name and in the part of the text that the caller may see; `version` is searched among the versions
-        of workers that last had such failures. Raise InvalidError for a cursor that no page gave."""
+        """Return a page of the groups of final failures, the latest first. `q` is searched, ignoring case, in the
+        name and in the part of the text that the caller may see; `version` is compared with the worker versions on
+        which such failures were last seen. Raise InvalidError for a cursor that does not come from a page."""
         wanted, now_ms = q.casefold(), await self._history.now_ms()
         groups = [
             group
@@ -358,7 +359,7 @@ def _buckets(histogram: Histogram) -> list[dict[str, int | None]]:
 
 
 def failure_group_view(shown: ShownFailures, now_ms: int) -> dict[str, Any]:
-    """Return a group of failures as the API gives it."""
+    """Return a group of failures in the form of the API."""
     group = shown.group
     return {
         "id": group.id,
@@ -428,7 +429,7 @@ _Position = tuple[Any, str]
 
 
 def _position(row: Mapping[str, Any], sort: NameOrder) -> _Position:
-    """Return the sort key of a row: the largest number first, then the name."""
+    """Return the sort key of a row, by which larger numbers come first, and equal numbers are sorted by name."""
     return (0 if sort == "name" else -row[sort], row["name"])
 
 

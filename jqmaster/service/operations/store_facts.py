@@ -22,8 +22,8 @@ STANDINGS: Final = ("fresh", "stale", "draining", "detached")
 
 
 class StoreFactsReader:
-    """`stale_ms`: the present setting of the silence after which a worker gets no new jobs. `log_retention_ms`: the age
-    at which logs are archived; None: there is no archive."""
+    """Reads facts from the store. `stale_ms`: the current setting of the silence after which a worker gets no new jobs.
+    `log_retention_ms`: the age at which logs are archived; None: there is no archive."""
 
     def __init__(
         self,
@@ -57,8 +57,8 @@ class StoreFactsReader:
         fresh = [worker for worker, kind in zip(workers, standings, strict=True) if kind == "fresh"]
         busy = sum(worker.busy for worker in fresh)
         ready = await self._inspector.names_ready(MAX_NAMES_READ)
-        # The leader samples the first ready job of each name every few moments. Without a sample, the wait is
-        # unknown.
+        # Every few seconds, the leader samples the longest-waiting ready job of each name. Without a sample, the wait
+        # is unknown.
         sample = await self._history.backlog()
         sampled = sample.names if sample else {}
         return StoreFacts(
@@ -116,7 +116,7 @@ def _standing(worker: Worker, now_ms: int, stale_ms: int) -> str:
 def _saturation(constraint: Constraint, usage: Usage) -> Saturation:
     return Saturation(
         constraint.name,
-        # Both count what the limit counts: jobs, or whole units of a weight.
+        # Both numbers count the same as the limit: jobs, or whole units of a weight.
         usage.running if usage.running_units is None else usage.running_units // THOUSAND,
         constraint.concurrency,
         usage.waiting,

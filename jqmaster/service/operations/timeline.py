@@ -14,14 +14,15 @@ from jqmaster.store.operations.history import KEEP_MS, STEP_MS, HistoryStore
 from jqmaster.store.operations.timeline import TimelineStore
 
 MAX_MARKS: Final = 200
-# Changes this long before an incident are shown beside it: one of them may be its cause.
+# Changes this long before an incident are shown with it, because one of them may be its cause.
 BEFORE_MS: Final = 10 * 60_000
-# How many minutes to read at most for the peaks of one incident.
+# Maximum number of minutes that are read for the peaks of one incident.
 MAX_MINUTES: Final = 240
-# An end of a lead is written to the audit log moments before the next lead begins.
+# Maximum time between the entry about the end of a lead in the audit log and the beginning of the next lead.
 _LEAD_ENDED_WITHIN_MS: Final = 120_000
 _PAGES: Final = 5
-# The actions that are marks, with their kinds and what the author did to the target. A pause is a constraint, too.
+# The audit log's actions that become marks. For each, the kind of the mark, and a verb for what the author did to the
+# target. A pause is also a constraint.
 _MARKED: Final[Mapping[str, tuple[str, str]]] = {
     "constraint.put": ("constraint", "changed constraint"),
     "constraint.value": ("constraint", "changed a value of constraint"),
@@ -39,11 +40,12 @@ _OF_CONSTRAINTS: Final = ("constraint", "pause", "resume")
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """One mark. `kind`: `deploy`, `leader`, `incident`, `pause`, `resume`, or a kind of `_MARKED`. `until_ms`: its end
-    if it has one. `matcher`, `reason`: of a pause or constraint, as far as the caller may see them. `incident_id`:
-    empty for other kinds. `action`: of the audit log, and `did`: the act in words; empty for marks from the timeline,
-    which have an `entry`. `is_new`: the action created the constraint. `changed`: the members of a constraint, or the
-    settings, that it changed. `name`: of the worker, its machine and process."""
+    """One mark. `kind`: `deploy`, `leader`, `incident`, `pause`, `resume`, or a kind of `_MARKED`. `until_ms`: its
+    end if it has one. `matcher`, `reason`: those of a pause or constraint, as far as the caller may see them.
+    `incident_id`: empty for kinds other than incidents. `action`: the action in the audit log, and `did`: the same in
+    words. Both are empty for marks from the timeline, which have an `entry`. `is_new`: the action created the
+    constraint. `changed`: the members of a constraint, or the settings, that it changed. `name`: of the worker, its
+    machine and process."""
 
     at_ms: int
     kind: str
@@ -64,7 +66,8 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """`marks`: the oldest first. `is_whole`: none was left out because there are too many changes."""
+    """A list of marks. A list of marks. `marks`: the oldest first. `is_whole`: False if some were left out because
+    there were too many changes."""
 
     marks: list[Mark]
     is_whole: bool
@@ -82,7 +85,8 @@ class IncidentPeaks:
 
 @dataclass(frozen=True, slots=True)
 class IncidentStory:
-    """One incident, with what happened shortly before and during it. `peaks`: None if minutes that old are not kept."""
+    """One incident, with the changes shortly before and during it. `peaks`: None if the counts of these minutes are
+    no longer kept."""
 
     incident: TimelineIncident
     nearby: Marks
@@ -90,7 +94,8 @@ class IncidentStory:
 
 
 class TimelineService:
-    """Raises what the stores raise."""
+    """Reads incidents and marks, and acknowledges incidents. Reads incidents and marks, and acknowledges incidents.
+    Raises what the stores raise."""
 
     def __init__(self, timeline: TimelineStore, audit: AuditStore, history: HistoryStore) -> None:
         self._timeline = timeline
@@ -98,7 +103,7 @@ class TimelineService:
         self._history = history
 
     async def end_of_lead(self, master_id: str) -> tuple[LeaderCause, str]:
-        """Return why this master leads no longer, and who demoted it."""
+        """Return why this master no longer leads, and who demoted it."""
         since_ms = await self._history.now_ms() - _LEAD_ENDED_WITHIN_MS
         page = await self._audit.page(
             limit=1, cursor=None, target=master_id, log="changes", since_ms=since_ms
@@ -111,7 +116,7 @@ class TimelineService:
         return LeaderCause.ENDED, ""
 
     async def incidents(self, limit: int, *, sees_acts: bool) -> tuple[list[TimelineIncident], int | None]:
-        """Return the newest incidents, and the time since which the timeline is kept; None: it is empty."""
+        """Return the newest incidents, and the time since which the timeline is kept (None: it is empty)."""
         entries = await self._timeline.entries()
         happened = [one for one in entries if one.kind is not TimelineKind.ACKNOWLEDGED]
         incidents = incidents_of(entries)[:limit]
@@ -128,7 +133,7 @@ class TimelineService:
         nearby = await self._marks(
             entries, incident.began_ms - BEFORE_MS, until_ms, access, sees_acts=sees_acts
         )
-        # The story tells its own entries.
+        # Leave out the incident's own entries, because the incident already contains them.
         others = [mark for mark in nearby.marks if mark.entry not in incident.entries]
         others = [mark for mark in others if mark.kind != "incident"]
         peaks = await self._peaks(incident.began_ms, until_ms, now_ms)
@@ -137,7 +142,7 @@ class TimelineService:
         return IncidentStory(incident, Marks(others, nearby.is_whole), peaks)
 
     async def acknowledge(self, incident_id: str, note: str, *, who: str) -> None:
-        """Note that somebody takes care of the incident. Raise NotFoundError."""
+        """Record that somebody takes care of the incident. Raise NotFoundError."""
         incident = _named(incidents_of(await self._timeline.entries()), incident_id)
         now_ms = await self._history.now_ms()
         entry = TimelineEntry(TimelineKind.ACKNOWLEDGED, now_ms, incident.id, label=note, by=who)
@@ -151,7 +156,7 @@ class TimelineService:
         self, since_ms: int, until_ms: int | None, access: ContentAccess, *, sees_acts: bool
     ) -> Marks:
         """Return the marks between these instants, at most the newest MAX_MARKS. `sees_acts`: the caller may read the
-        audit log. Others see what was changed, without who did it, why, and for which jobs."""
+        audit log. Other callers see what was changed, but not who did it, why, and for which jobs."""
         entries = await self._timeline.entries()
         until_ms = until_ms or await self._history.now_ms()
         return await self._marks(entries, since_ms, until_ms, access, sees_acts=sees_acts)
@@ -177,7 +182,7 @@ class TimelineService:
         return Marks(found[-MAX_MARKS:], is_whole and len(found) <= MAX_MARKS)
 
     async def _changes(self, since_ms: int, until_ms: int, access: ContentAccess) -> tuple[list[Mark], bool]:
-        """Return the marks of the audit log, and whether all of it was searched."""
+        """Return the marks from the audit log, and whether the whole period was searched."""
         found: list[Mark] = []
         cursor: str | None = None
         for _ in range(_PAGES):
@@ -250,8 +255,7 @@ def _without_author(mark: Mark) -> Mark:
 
 
 def _without_demoter(incident: TimelineIncident) -> TimelineIncident:
-    """Return the incident for callers who may not read the audit log. It still names the people who take care of
-    it."""
+    """Return the incident for callers who may not read the audit log. It still names the people who take care of it."""
     return replace(incident, entries=tuple(replace(entry, by="") for entry in incident.entries))
 
 

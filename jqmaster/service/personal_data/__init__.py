@@ -1,1 +1,1 @@
-"""Data about a person: found everywhere, and erased from jobs."""
+"""Data about a person: finding them everywhere, and erasing them from jobs."""

@@ -1,4 +1,4 @@
-"""Erases values and logs of jobs that are over. The jobs stay, with their times and their ends."""
+"""Erases values and logs of finished jobs. The jobs stay, with their times and their final states."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -14,12 +14,12 @@ from jqmaster.store.operations.history import HistoryStore
 from jqmaster.store.personal_data.erasure import Erasure, ErasureStore, StoredContent
 
 _READ_AGAIN: Final = 3
-# The position of the key in the extras of a job: see `store/codec.py`.
+# The position of the uniqueness key in the extras of a job: see `store/codec.py`.
 _OF_UNIQUE_KEY: Final = 2
 
 
 class PersonalDataErasure:
-    """Raises what the stores raise."""
+    """Erases values and logs. Raises what the stores raise."""
 
     def __init__(self, store: ErasureStore, history: HistoryStore) -> None:
         self._store = store
@@ -47,7 +47,7 @@ class PersonalDataErasure:
         else:
             raise ConflictError("the job changed while its values were erased; try again")
         if any(path.root == "errors" for path in paths):
-            # The group stores a text of its own, which may come from this job's error.
+            # The failure group stores a separate text, which may come from this job's error.
             await self._history.forget_failures([job_id])
 
     async def erase_log(self, job_id: str, *, who: str) -> bool:
@@ -123,7 +123,7 @@ def _is_there(content: StoredContent, path: Path) -> bool:
             return bool(job.tags)
         case "unique_key":
             return job.unique is not None and job.unique.key is not None
-    # The other parts may be empty: erasing them twice does no harm.
+    # The other parts may be empty, because erasing them twice does no harm.
     return True
 
 

@@ -1,4 +1,4 @@
-"""Finds data about a person: texts that identify somebody, in everything that jobs carry and leave behind."""
+"""Finds data about a person: texts that identify somebody, in jobs and in everything that jobs leave behind."""
 
 import base64
 from collections import Counter
@@ -21,9 +21,9 @@ from jqmaster.store.health.inspect import Inspector
 from jqmaster.store.notices.notices import NoticeStore
 from jqmaster.store.personal_data.holdings import HoldingStore, JobHoldings
 
-# One call reads for about this long; the next one continues.
+# Approximate time for which one call reads. The next call continues from there.
 SEARCH_WITHIN_S: Final = 0.3
-# How many paths of one object are returned; the others are counted.
+# Maximum number of paths of one object that are returned. Further paths are only counted.
 MAX_PATHS: Final = 20
 _EVENTS_PER_READ: Final = 100
 _PLACES: Final = ("jobs", "events", "failure_groups", "notices")
@@ -31,8 +31,8 @@ _NEWEST: Final = 2**52
 
 
 class _SearchPosition(NamedTuple):
-    """Where a call continues: the number of a place, a cursor within it, and how many objects of this cursor are
-    done."""
+    """The position at which a call continues: the number of a place, a cursor within it, and how many objects at this
+    cursor are done."""
 
     place: int = 0
     cursor: str = "0"
@@ -41,8 +41,8 @@ class _SearchPosition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FoundObject:
-    """An object that holds one of the texts. `place`: job, event, failure_group or notice. `state`: of a job. `paths`:
-    where, at most MAX_PATHS; `more`: how many others."""
+    """An object that holds one of the texts. `place`: job, event, failure_group or notice. `state`: the state of a
+    job. `paths`: where the texts are, at most MAX_PATHS. `more`: the number of further paths."""
 
     place: str
     id: str
@@ -71,7 +71,7 @@ class SearchOutcome:
 
 
 class PersonalDataSearch:
-    """Raises what the stores raise."""
+    """Searches for texts in parts. Raises what the stores raise."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class PersonalDataSearch:
                 return part
 
     async def _jobs(self, search: "_Search", at: _SearchPosition) -> _SearchPosition | None:
-        # A step is searched whole: the store may return other jobs if it is asked for the same step again.
+        # Search each step as a whole, because the store may return other jobs if the same step is read again.
         ids, following = await self._holdings.ids(at.cursor)
         async for jobs, damaged in self._holdings.jobs(ids):
             search.part.unread["damaged_jobs"] += damaged
@@ -197,7 +197,7 @@ class PersonalDataSearch:
 
 
 class _Search:
-    """One call: what is looked for, by whom, and what was found so far."""
+    """One call: the texts to find, the caller's access, and the findings so far."""
 
     def __init__(self, identifiers: Identifiers, access: ContentAccess, part: SearchOutcome) -> None:
         self._identifiers = identifiers

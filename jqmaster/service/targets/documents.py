@@ -22,8 +22,8 @@ from jqmaster.net.webhook_secret import secret_bytes
 
 
 def draft_of(name: str, fields: Mapping[str, Any], old: HttpTarget | None, now_ms: int) -> HttpTarget:
-    """Return the target of a checked request. `old`: the present one, whose secret and hidden values stay unless the
-    request has others. Raise InvalidError that names the rule."""
+    """Return the target of a checked request. `old`: the current target, whose secret and hidden values are kept
+    unless the request has new ones. Raise InvalidError that names the rule."""
     if name in RESERVED_NAMES:
         raise refusal(("name",), "is a path of the API, so it cannot be a name")
     with refusing():
@@ -66,7 +66,7 @@ def describe(target: HttpTarget) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def refusing() -> Iterator[None]:
-    """Convert the refusal of a part of the document to InvalidError that names the part."""
+    """Convert errors of the domain about a part of the document to an InvalidError that names the part."""
     try:
         yield
     except TargetError as error:
@@ -74,10 +74,10 @@ def refusing() -> Iterator[None]:
 
 
 def refusal(loc: Loc, msg: str) -> InvalidError:
-    """Return the refusal of a target because of the part at `loc`."""
+    """Return the error that refuses a target because of the part at `loc`."""
     return InvalidError("the target is not valid", errors=[FieldError(loc, msg)])
 
 
 def unknown_target(name: str) -> NotFoundError:
-    """Return the error for a target that is not there."""
+    """Return the error for a target that does not exist."""
     return NotFoundError(f"no target {name[:100]}", code="unknown_target")

@@ -12,12 +12,12 @@ from jqmaster.store.identity.audit import encode_entry
 from jqmaster.store.targets.documents import StoredTarget, new_etag
 from jqmaster.store.targets.targets import TargetStore
 
-# Maximum number of repeats, each because somebody else changed the target meanwhile.
+# Maximum number of attempts. Each further attempt is needed only if somebody else has changed the target meanwhile.
 MAX_REPEATS: Final = 20
 
 
 class TargetEditor:
-    """Methods raise what the store raises."""
+    """Creates, changes and removes targets. Methods raise what the store raises."""
 
     def __init__(self, store: TargetStore, now_ms: Callable[[], Awaitable[int]]) -> None:
         self._store = store
@@ -27,11 +27,9 @@ class TargetEditor:
         self, name: str, fields: Mapping[str, Any], *, who: str, demands: Precondition = ANYHOW
     ) -> bool:
         """Create or replace the target; return whether it is new. A request that changes nothing writes nothing. The
-        secret, and hidden values that are sent back as they were shown, stay.
-
-        Raises InvalidError, PreconditionFailedError, ConflictError if there are too many or if another target has one
-        of the names, StoreUnavailableError if others change it all the time.
-        """
+        secret is kept, and so are hidden values that are sent back as they were shown. Raises InvalidError,
+        PreconditionFailedError, ConflictError if there are too many targets or if another target has one of the
+        names, StoreUnavailableError if others keep changing this one."""
         for _ in range(MAX_REPEATS):
             present = await self._store.get(name)
             _check(demands, name, present)
@@ -59,8 +57,7 @@ class TargetEditor:
         raise _too_busy(name)
 
     async def delete(self, name: str, *, who: str, demands: Precondition = ANYHOW) -> None:
-        """Remove the target. Requests that are under way end as usual. Raise NotFoundError,
-        PreconditionFailedError."""
+        """Remove the target. Requests in progress end as usual. Raise NotFoundError, PreconditionFailedError."""
         for _ in range(MAX_REPEATS):
             present = await self._store.get(name)
             _check(demands, name, present)

@@ -19,8 +19,8 @@ from jqmaster.store.workers.workers import WorkerStore
 @dataclass(frozen=True, slots=True)
 class ShownTarget:
     """A target. `serving`: the names that it serves now; `left_out`: how many further names with jobs its patterns
-    match, beyond the maximum that one target may serve; `running`: requests under way; `unreachable`: why masters
-    cannot reach it; empty: they can, or have not tried."""
+    match, beyond the maximum that one target may serve; `running`: requests in progress; `unreachable`: why masters
+    cannot reach the target; empty if they can, or have not tried."""
 
     stored: StoredTarget
     serving: tuple[str, ...]
@@ -32,7 +32,7 @@ class ShownTarget:
 
 
 class TargetReader:
-    """Methods raise what the store raises."""
+    """Reads targets. Methods raise what the store raises."""
 
     def __init__(self, store: TargetStore, workers: WorkerStore, masters: MasterStore) -> None:
         self._store = store
@@ -45,7 +45,7 @@ class TargetReader:
         return await self._shown(stored.targets)
 
     async def stored(self, name: str) -> StoredTarget:
-        """Return a target without anything around it. Raise NotFoundError."""
+        """Return only the stored target, without its workers and figures. Raise NotFoundError."""
         found = await self._store.get(name)
         if found is None:
             raise unknown_target(name)

@@ -1,4 +1,4 @@
-"""Samples: one request to a target, without a job, so that people see what it sends and what comes back."""
+"""Samples: a single request to a target without a job, which shows people the request and the answer."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A request and its outcome. `headers`: those of the request, without credentials. `status` 0: no answer came.
+    """A request and its outcome. `headers`: those of the request, without credentials. `status`: 0 if no answer came.
     `body`: the beginning of the answer's body. `meaning`: see `DeliveryResult`."""
 
     method: str
@@ -36,7 +36,7 @@ SendSample = Callable[[HttpTarget, Sample], Awaitable[Exchange]]
 
 
 class TargetSamples:
-    """`send`: sends a sample from this master. Methods raise what the store raises."""
+    """Sends samples to targets. `send`: sends a sample from this master. Methods raise what the store raises."""
 
     def __init__(self, targets: TargetReader, send: SendSample) -> None:
         self._targets = targets

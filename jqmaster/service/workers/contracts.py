@@ -22,23 +22,24 @@ from jqmaster.store.workers.workers import WorkerStore
 
 logger = logging.getLogger(__name__)
 
-# Contracts are read again after this time, and sooner if an argument does not fit them.
+# Contracts are read again after this time, or earlier if an argument does not fit them.
 LIFE_S: Final = 5.0
 MIN_LIFE_S: Final = 0.5
 MAX_NAMES: Final = 2_000
-# Maximum number of names that are remembered as served. Such a fact never changes.
+# Maximum number of names that are cached as served. A served name stays served.
 MAX_SERVED: Final = 20_000
-# A finding of one name and kind is logged at most this often.
+# Minimum time between two log messages about findings of one name and kind.
 LOG_EVERY_S: Final = 60.0
 # Maximum number of findings of one bulk.
 MAX_FINDINGS: Final = 50
-# How many jobs of a bulk are judged at a time, before the number of findings is checked.
+# Number of jobs of a bulk that are checked before the number of findings is compared with its maximum.
 _JOBS_PER_PAGE: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
 class NameContracts:
-    """`live`: the workers that serve the name now, by the digest of the contract that they declared ("": none)."""
+    """The contracts of one job name. `live`: the workers that serve the name now, by the digest of the contract that
+    they declared ("": none)."""
 
     told: Sequence[ReportedContract]
     is_served: bool
@@ -78,7 +79,7 @@ _UNCHECKED: Final = (
 
 
 class ContractService:
-    """Methods raise what the store raises."""
+    """Records contracts, and checks pushes against them. Methods raise what the store raises."""
 
     def __init__(
         self,
@@ -99,14 +100,14 @@ class ContractService:
         self._logged_s: dict[tuple[str, str], float] = {}
         self._lock = asyncio.Lock()
         self._served: set[str] = set()
-        # Takes names. Returns whether it is known, without reading the store, that workers have served all of them.
+        # Returns whether all given names are known as served by workers, without reading the store.
         self.were_served: Callable[[Iterable[str]], bool] = self._served.issuperset
         self._unserved_at_s: dict[str, float] = {}
         self._live: set[str] = set()
         self._live_at_s = float("-inf")
 
     async def declare(self, names: Sequence[str], contracts: Mapping[str, Contract]) -> None:
-        """Note the contracts that a registering worker declares. Raise InvalidError for an invalid schema."""
+        """Record the contracts that a registering worker declares. Raise InvalidError for an invalid schema."""
         errors = []
         for name, contract in contracts.items():
             if contract.argument_schema is not None and (fault := await self._schema_fault(contract)):
@@ -119,7 +120,7 @@ class ContractService:
             self._known.pop(name, None)
             found = await self.of(name)
             if others := [digest for digest in _schemas_told(found) if digest != contract.schema_text()]:
-                self._log("schemas_differ", name, f"{len(others) + 1} schemas are told by live workers")
+                self._log("schemas_differ", name, f"live workers declare {len(others) + 1} different schemas")
 
     async def remove(self, name: str, who: str) -> None:
         """Remove the contracts of a name, until a worker declares one again. Raise NotFoundError if it has none."""
@@ -136,10 +137,10 @@ class ContractService:
         try:
             size = unrolled_size(contract.argument_schema)
         except RecursionError:
-            return "is nested too deep; use shorter chains of $ref"
+            return "is nested too deeply; use shorter chains of $ref"
         if size > MAX_UNROLLED:
             return (
-                f"has more than {MAX_UNROLLED:,} subschemas when each $ref is replaced by what it refers to; "
+                f"has more than {MAX_UNROLLED:,} subschemas when each $ref is replaced by its target; "
                 "use fewer alternatives (anyOf, oneOf, allOf) that contain each other, or give no argument_schema"
             )
         try:
@@ -211,8 +212,8 @@ class ContractService:
         return sorted({finding.code for finding in findings})
 
     async def unserved(self, names: Collection[str]) -> list[str]:
-        """Return the names among these that no worker has ever served. A served name is looked up once, any
-        other again after `MIN_LIFE_S`."""
+        """Return those of these names that no worker has ever served. A served name is looked up only once; any other
+        name is looked up again after `MIN_LIFE_S`."""
         others = [name for name in dict.fromkeys(names) if name not in self._served]
         now_s = self._clock.monotonic_s()
         asked = [
@@ -220,7 +221,7 @@ class ContractService:
         ]
         if not asked:
             return others
-        # Until this lookup is done, other pushes of these names use the result of the one before.
+        # Until this lookup is done, other pushes of these names use the previous result.
         self._unserved_at_s.update((name, now_s) for name in asked if name in self._unserved_at_s)
         missing = set(await self._contracts.unserved(asked))
         if missing:
@@ -233,8 +234,8 @@ class ContractService:
         return [name for name in others if name not in served]
 
     async def _live_names(self, now_s: float) -> set[str]:
-        """Return the names of registered workers. Those that registered with an older release are not in the
-        store's list of served names."""
+        """Return the names of registered workers. The store's list of served names lacks workers that registered with
+        an older release."""
         if now_s - self._live_at_s >= LIFE_S:
             self._live = {name for worker in await self._workers.all() for name in worker.spec.names}
             self._live_at_s = now_s
@@ -248,8 +249,8 @@ class ContractService:
         self._served.update(names)
 
     async def misfits(self, spec: JobSpec) -> list[FieldError]:
-        """Return the parts of the argument that do not fit the contracts in force, whether or not pushes are
-        refused for that."""
+        """Return the parts of the argument that do not fit the contracts in force, even if such pushes are not
+        refused."""
         return [
             error
             for finding in await self._breaches([spec], [()])
@@ -279,7 +280,7 @@ class ContractService:
     async def _judged(
         self, pushes: Sequence[tuple[JobSpec, tuple[str | int, ...], _Known]]
     ) -> dict[int, ContractBreach]:
-        """Return the breaches by position of the push."""
+        """Return the breaches by the position of the push."""
         found = {
             n: ContractBreach(
                 "unserved_name",
@@ -319,8 +320,8 @@ class ContractService:
             return known
 
     def _in_force(self, found: NameContracts) -> Mapping[str, str]:
-        """Return the schemas of live workers, which may differ between releases. While no worker is live, the
-        last declared contract counts."""
+        """Return the schemas of live workers, which may differ between releases. If no worker is live, the contract
+        that was declared last applies."""
         told = [one for one in found.told if one.digest in found.live] if found.live else found.told[:1]
         if not told or any(one.contract.argument_schema is None for one in told) or "" in found.live:
             return {}
@@ -354,11 +355,11 @@ def _warnings(found: NameContracts) -> list[dict[str, str]]:
     warnings = []
     schemas = _schemas_told(found)
     if len(schemas) > 1:
-        text = f"Live workers tell {len(schemas)} different schemas of this name."
+        text = f"Live workers declare {len(schemas)} different schemas for this name."
         warnings.append({"code": "schemas_differ", "text": text})
     if schemas and "" in found.live:
         count = len(found.live[""])
-        text = f"{count} of the live workers tell{'s' if count == 1 else ''} no contract of this name."
+        text = f"{count} of the live workers declare{'s' if count == 1 else ''} no contract for this name."
         warnings.append({"code": "contract_untold", "text": text})
     if not found.is_served:
         text = "No worker has ever served this name."

@@ -11,7 +11,7 @@ from jqmaster.domain.workers.worker_figures import Figures, GroupedWorkers, Grou
 from jqmaster.store.operations.history import STEP_MS, HistoryStore
 from jqmaster.store.workers.workers import WorkerStore
 
-# Whole minutes before the current one.
+# Number of whole minutes before the current one.
 MINUTES: Final = 5
 # Masters flush their counts every few seconds.
 LIVES_S: Final = 2.0
@@ -38,7 +38,7 @@ class FiguresCache:
         return figures_of(list(workers), counts, since_ms=since_ms, now_ms=now_ms)
 
     async def of_one(self, worker: Worker) -> Figures:
-        """Return the figures of one worker, compared with all that are registered."""
+        """Return the figures of one worker, compared with those of all registered workers."""
         async with self._all_lock:
             now_s = self._clock.monotonic_s()
             if worker.id not in self._all[1] or now_s - self._all[0] >= LIVES_S:
@@ -62,7 +62,7 @@ class FiguresCache:
 
     async def _read(self, current: int) -> Mapping[str, WorkerCounts]:
         over = range(current - MINUTES, current)
-        # Masters add to the current minute only, so each past minute is read once.
+        # Masters add only to the current minute, so each past minute is read only once.
         self._over = {minute: counts for minute, counts in self._over.items() if minute in over}
         for minute in over:
             if minute not in self._over:

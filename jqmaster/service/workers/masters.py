@@ -21,8 +21,8 @@ class ListedMaster:
 
 
 class MasterService:
-    """Raises what `StoreClient.run` raises. `order`: puts the IDs of masters in the order in which they should lead;
-    empty: there is no order."""
+    """Lists and demotes masters. Raises what `StoreClient.run` raises. `order`: sorts the IDs of masters by the order
+    in which they should lead; returns nothing if there is no order."""
 
     def __init__(
         self,
@@ -56,8 +56,8 @@ class MasterService:
         return listed, masters.epoch
 
     async def demote(self, master_id: str, who: str) -> int:
-        """Tell the leader to hand over, and return the epoch that ends. The others elect within moments.
-        `who` is the name for the audit log.
+        """Tell the leader to hand over, and return the epoch that ends. The other masters then quickly elect a new
+        leader. `who` is the name for the audit log.
 
         Raises NotFoundError, and ConflictError with code `not_leader` or `no_other_master`.
         """
@@ -84,6 +84,6 @@ class MasterService:
             case Demotion.NOT_LEADER:
                 raise ConflictError("this master does not lead", code="not_leader")
             case Demotion.ALONE:
-                raise ConflictError("no other master is alive that could lead", code="no_other_master")
+                raise ConflictError("no other master is alive to take over the lead", code="no_other_master")
             case Demotion.TOLD:
                 return leadership.number

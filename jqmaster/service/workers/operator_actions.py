@@ -24,8 +24,8 @@ _CHANGES: Final[Mapping[WorkerCommand, Mapping[str, Any]]] = {
 
 
 class WorkerActions:
-    """`tell(worker_id, command)` gives a worker a command at once; if it fails, the answer to the next heartbeat
-    carries the command. Methods raise what the store raises."""
+    """Sends commands to workers, and sets their slots. `tell(worker_id, command)` sends a worker a command at once.
+    If this fails, the answer to the next heartbeat contains the command. Methods raise what the store raises."""
 
     def __init__(self, workers: WorkerStore, *, tell: TellWorker) -> None:
         self._workers = workers
@@ -66,10 +66,10 @@ class WorkerActions:
     async def set_slots(
         self, worker_id: str, max_jobs: int | None, who: str, *, is_kept: bool = False, now_ms: int = 0
     ) -> Worker:
-        """Set how many jobs the worker may have, from its next claim on; None: as many as it registered. It
-        learns the number from the answer to its next heartbeat, and finishes jobs beyond it. `is_kept`:
-        workers that register later on its node with its labels get the same number. Raise NotFoundError,
-        ConflictError (detached)."""
+        """Set how many jobs the worker may have from its next claim on; None: the number with which it registered.
+        The worker learns the number from the answer to its next heartbeat, and finishes jobs that exceed it.
+        `is_kept`: workers that later register from this node with the same labels get the same number. Raise
+        NotFoundError, ConflictError (detached)."""
         before = await existing_worker(self._workers, worker_id)
         spec = before.spec
         kept = None
@@ -99,14 +99,15 @@ class WorkerActions:
         return await self._workers.slot_rules()
 
     async def drop_slot_rule(self, rule_id: str, who: str) -> None:
-        """Remove a slot rule. Later workers get the number of slots that they register. Raise NotFoundError."""
+        """Remove a slot rule. Workers that register later get the number of slots with which they register. Raise
+        NotFoundError."""
         rule = next((one for one in await self._workers.slot_rules() if one.id == rule_id), None)
         before = None
         if rule is not None:
             before = {"node_id": rule.node_id, "labels": dict(rule.labels), "max_jobs": rule.max_jobs}
         entry = encode_entry(who=who, action="slot_rule.delete", target=rule_id, before=before, after=None)
         if not await self._workers.drop_slot_rule(rule_id, entry):
-            raise NotFoundError(f"no rule for slots has the ID {rule_id}", code="unknown_slot_rule")
+            raise NotFoundError(f"no slot rule has the ID {rule_id}", code="unknown_slot_rule")
 
 
 def _detached(worker_id: str) -> ConflictError:
@@ -116,7 +117,7 @@ def _detached(worker_id: str) -> ConflictError:
 
 
 def _standing(worker: Worker) -> dict[str, Any]:
-    """Return the facts about a worker for its audit entry, so that people can identify it."""
+    """Return facts for a worker's audit entry, by which people can identify the worker."""
     spec = worker.spec
     return {
         "url": spec.url,

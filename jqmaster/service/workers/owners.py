@@ -16,16 +16,14 @@ logger = logging.getLogger(__name__)
 
 # Owners that any token may replace: none, and the caller of a master without tokens.
 _FREE: Final = ("", LOCAL)
-# Maximum number of workers whose owners are cached here; the least recently seen one is dropped.
+# Maximum number of workers whose owners are cached here. The least recently seen worker is dropped first.
 MAX_KNOWN: Final = 10_000
 
 
 class WorkerOwners:
-    """Checks owners against a cache, which costs one read of the store per worker.
-
-    A worker that another master has given to a new token stays open to its former token here until this
-    master forgets it. Both tokens are of the same process then, and a revoked one is not let in at all.
-    """
+    """Checks owners against a cache, which needs one read of the store per worker. If another master has assigned a
+    worker to a new token, this master accepts the former token as well until its cache entry is dropped. That is
+    safe: both tokens belong to the same process, and a revoked token is never accepted."""
 
     def __init__(self, workers: WorkerStore) -> None:
         self._workers = workers
@@ -49,7 +47,7 @@ class WorkerOwners:
     async def check(self, worker_id: str, caller: Principal) -> None:
         """Raise ForbiddenError (`foreign_worker`) if the worker belongs to another caller.
 
-        Let an unknown worker pass, because the operation itself refuses it, and a worker without an owner.
+        Accept an unknown worker, because the operation itself refuses it. Also accept a worker without an owner.
         """
         if self._remembers(worker_id, caller) or not is_id(worker_id):
             return
@@ -83,7 +81,7 @@ class WorkerOwners:
             if not await self._workers.adopt(worker_id, expected=found.name, owner=caller.identity):
                 raise _foreign_worker()
             logger.warning(
-                "worker %s belongs to %s now, before to %s",
+                "worker %s now belongs to %s instead of %s",
                 worker_id,
                 caller.identity,
                 found.name or "nobody",
@@ -105,10 +103,8 @@ class WorkerOwners:
 
 
 def adoption_proof(secret: str, worker_id: str, token: bytes) -> str:
-    """Return the proof that the caller with this token is the worker itself.
-
-    `/challenge` signs nonces for anybody. The line feeds prevent it from producing such a proof.
-    """
+    """Return the proof that the caller with this token is the worker itself. A worker's `/challenge` signs nonces for
+    anybody. The line feeds in the proof's text make sure that no nonce yields such a proof."""
     text = f"adopt\n{worker_id}\n{hashlib.sha256(token).hexdigest()}"
     return hmac.digest(secret.encode(), text.encode(), "sha256").hex()
 

@@ -20,15 +20,14 @@ from jqmaster.store.workers.polls import NoPoll, PollReply, PollStore
 logger = logging.getLogger(__name__)
 
 MAX_WAIT_S: Final = 60.0
-# The least wait of a poll, even if it asks for none, because the leader may be another master.
+# Minimum wait of a poll, even if the poll requests none, because the leader may be another master.
 MIN_WAIT_S: Final = 0.25
-# How often a waiting poll reads the store, because a message may be lost.
+# Interval at which a waiting poll reads the store, because a message may be lost.
 LOOK_S: Final = 2.0
-# The retry delay of a poll that a newer poll of the same worker replaced, so that a client in a loop does not
-# spin.
+# Retry-After for a poll that a newer poll of the same worker replaced. It slows down a client that polls in a loop.
 AGAIN_AFTER_S: Final = 1
-# How long a worker gets no jobs after it has refused some. Otherwise a worker that refuses everything would keep the
-# store busy.
+# Time for which a worker gets no jobs after it has refused some. Otherwise, a worker that refuses everything would
+# keep the store busy.
 AFTER_REFUSAL_S: Final = 0.2
 
 
@@ -64,9 +63,9 @@ class _Hanging:
 
 
 class HeldPolls:
-    """Component. A poll offers capacity for claims of the leader. The poll is in the store, so that any leader finds
-    it, and so are the jobs that it was given, so that any master can answer a repeat. A waiting poll costs a future,
-    but no connection to the store."""
+    """Component. A poll offers capacity for the leader's claims. The store has the poll, so that any leader finds it.
+    The store also has the jobs that the poll was given, so that any master can answer a repeat. A waiting poll costs
+    a future, but no connection to the store."""
 
     def __init__(
         self,
@@ -101,8 +100,8 @@ class HeldPolls:
         """Return jobs as soon as there are some; none when the wait is over, the worker is told to drain, or
         this master stops.
 
-        `gone`: returns when the client is gone. Raise NotFoundError, ConflictError (it has an address, or is detached),
-        RateLimitedError (another poll of this worker took the place of this one), OverloadedError.
+        `gone`: returns when the client is gone. Raise NotFoundError, ConflictError (it has an address, or is
+        detached), RateLimitedError (another poll of this worker replaced this one), OverloadedError.
         """
         if not is_id(worker_id):
             raise unknown_worker(worker_id)
@@ -120,7 +119,7 @@ class HeldPolls:
         if before:
             before.is_replaced = True
             before.news.set()
-        # Enter the poll before asking the store, because the store's message may come before its answer.
+        # Register the poll here before calling the store, because the store's message may come before its answer.
         self._hanging[worker_id] = poll
         if not self._has_some.is_set():
             self._has_some.set()
@@ -139,7 +138,7 @@ class HeldPolls:
                 del self._hanging[worker_id]
 
     async def _filled(self, reply: PollReply) -> PollReply:
-        """Return the reply with its jobs' checkpoints, callbacks and inputs added. Jobs that ended meanwhile
+        """Return the reply, with checkpoints, callbacks and inputs added to its jobs. Jobs that have ended meanwhile
         are left out."""
         jobs: Sequence[ClaimedJob] = [offer.job for offer in reply.offers]
         await self._progress.give_checkpoints(jobs)
@@ -156,8 +155,8 @@ class HeldPolls:
             if ask.refused:
                 await asyncio.sleep(AFTER_REFUSAL_S)
             ends_at_s = asyncio.get_running_loop().time() + wait_s
-            # Write the polls of a worker in the order of their arrival, because the store gives jobs only to the poll
-            # that was written last.
+            # Write the polls of a worker in the order of their arrival, because the store gives jobs only to the
+            # latest written poll.
             if before:
                 await before.opened.wait()
             if poll.is_replaced:
@@ -187,8 +186,8 @@ class HeldPolls:
             is_over = is_over or self._is_stopping
             reply = await self._take(worker_id, poll, ends_at_s, ends=is_over)
             if reply.is_draining and not (reply.offers or is_over):
-                # Tell it to drain at once. If it keeps polling while it drains, it is answered no sooner than
-                # any other worker.
+                # Tell the worker at once to drain. If it keeps polling while it drains, it must wait like any other
+                # worker.
                 is_over = True
                 reply = await self._take(worker_id, poll, ends_at_s, ends=True)
         return reply
@@ -205,7 +204,7 @@ class HeldPolls:
             poll.news.set()
         found = await self._polls.take(worker_id, poll_id, ends=True)
         if found is NoPoll.OVER:
-            raise ConflictError("this poll is not the worker's newest", code="no_such_poll")
+            raise ConflictError("this poll is not the newest one of the worker", code="no_such_poll")
         reply = _checked(worker_id, found)
         if reply.offers:
             offers = [(offer.job.job_id, offer.job.token) for offer in reply.offers]
@@ -231,7 +230,7 @@ class HeldPolls:
         drop.add_done_callback(self._drops.discard)
 
     def look(self, worker_id: str) -> None:
-        """Read the store again, because it may have jobs for this worker's poll."""
+        """Read the store again for this worker's poll, because there may be jobs for it."""
         if poll := self._hanging.get(worker_id):
             poll.news.set()
 
@@ -258,7 +257,7 @@ class HeldPolls:
                 for worker_id in await self._polls.answered(list(self._hanging)):
                     self.look(worker_id)
             except JqmasterError as exc:
-                logger.warning("cannot look after polls: %s", exc.detail)
+                logger.warning("cannot handle polls: %s", exc.detail)
 
 
 def _checked(worker_id: str, found: PollReply | NoPoll) -> PollReply:
@@ -282,7 +281,7 @@ def _checked(worker_id: str, found: PollReply | NoPoll) -> PollReply:
 
 def _replaced() -> RateLimitedError:
     return RateLimitedError(
-        "another poll of this worker took the place of this one",
+        "another poll of this worker replaced this one",
         code="poll_replaced",
         retry_after_s=AGAIN_AFTER_S,
     )

@@ -18,22 +18,23 @@ from jqmaster.live_value import LiveValue
 
 logger = logging.getLogger(__name__)
 
-# Maximum number of registrations of one caller at once. A fleet that starts behind one address registers all at once,
-# but no fleet is so large that more would be honest.
+# Maximum number of concurrent registrations of one caller. All workers of a fleet behind one address may register at
+# once, but no real fleet needs more than this.
 MAX_AT_ONCE: Final = 200
-# If a worker registers more often, it keeps crashing, or two workers fight over one address.
+# Registrations of one address per minute. If there are more, a worker keeps crashing, or two workers compete for the
+# address.
 OFTEN: Final = 5
 _UNVERIFIED: Final = (
-    "no worker that knows the secret answered POST {url}/challenge: nothing that this master can reach listens there, "
-    "or another program does. The master's log has the cause"
+    "no worker that knows the secret answered POST {url}/challenge: either this master cannot reach anything "
+    "there, or another program listens there. The master's log has the cause"
 )
 _BINARY: Final = "the proof is right, but sent as binary: it must be text (a MessagePack str)"
 
 
 class AddressProver(Protocol):
     async def prove(self, url: str, nonce: str) -> Any:
-        """Return the proof that the worker at `url` gave for `nonce`. Raise AddressRefusedError, whose text
-        is for the log."""
+        """Return the proof that the worker at `url` sent for `nonce`. Raise AddressRefusedError. Its text is for the
+        log."""
         ...
 
 
@@ -83,8 +84,8 @@ class Registrations:
         """Count a registration at `address`."""
         if self._at_address.add(address, self._clock.monotonic_s()) == OFTEN + 1:
             logger.warning(
-                "workers register at %s more than %d times a minute: each one ends what the one before it ran; does "
-                "it crash?",
+                "workers register at %s more than %d times a minute: each registration ends the jobs of the "
+                "previous worker. Does the worker crash?",
                 address,
                 OFTEN,
             )
@@ -99,8 +100,12 @@ class Registrations:
             return exc.detail, _UNVERIFIED
         if isinstance(proof, str):
             is_right = hmac.compare_digest(proof.encode(), expected.encode())
-            return ("", "") if is_right else ("whoever answers there does not know the secret", _UNVERIFIED)
+            return (
+                ("", "")
+                if is_right
+                else ("the program that answers there does not know the secret", _UNVERIFIED)
+            )
         if isinstance(proof, bytes) and hmac.compare_digest(proof, expected.encode()):
-            # The fault concerns the worker itself, so it reveals nothing about others.
+            # The proof is right, so the fault reveals nothing about other servers.
             return _BINARY, _BINARY
-        return "the answer of whoever serves it has no proof in it", _UNVERIFIED
+        return "the answer contains no proof", _UNVERIFIED

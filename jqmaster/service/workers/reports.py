@@ -28,17 +28,18 @@ from jqmaster.store.workers.workers import WorkerStore
 
 logger = logging.getLogger(__name__)
 
-# Longer messages are cut, because they are for people, and every failed attempt stores one.
+# Longer messages are shortened, because they are for people, and every failed attempt stores one.
 MAX_MESSAGE: Final = 1_000
-# More workers than this report at a time only if the store does not answer.
+# Maximum number of waiting reports. There are more only if the store does not answer.
 MAX_WAITING_REPORTS: Final = 10_000
 NO_CHALLENGE: Final = "reported as challenged, but the attempt opened no challenge with this request ID"
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """A handler's report that another system still has room for `remaining` thousandths, at a constraint or at one
-    value of its key. The system counts anew `resets_ms` after `as_of_ms` (0: after the present)."""
+    """A handler's report of another system's remaining capacity, for a constraint or for one value of its key.
+    `remaining`: the capacity in thousandths. The system starts counting from zero again `resets_ms` after `as_of_ms`
+    (0: after now)."""
 
     constraint: str
     remaining: int
@@ -106,7 +107,7 @@ class ReportService:
     async def take(
         self, worker_id: str, outcomes: Sequence[Outcome], newest_fence: int | None = None
     ) -> ReportAnswer:
-        """Do what `results` does. `newest_fence`: the caller starts jobs that come with the answer; see
+        """Do the same as `results`. `newest_fence`: given if the caller starts jobs that come with the answer; see
         `ReportedSlots`."""
         if not is_id(worker_id):
             raise unknown_worker(worker_id)
@@ -117,10 +118,10 @@ class ReportService:
         return answer
 
     async def _log_settled(self, worker_id: str, job_ids: Sequence[str]) -> None:
-        """Log the state of each job, which takes another read of the store."""
+        """Log the state of each job. This takes another read of the store."""
         try:
             jobs = await self._records.get_without_argument(job_ids)
-        except JqmasterError:  # best effort: the outcomes count all the same
+        except JqmasterError:  # best effort: the outcomes count even if this fails
             jobs = {}
         for job_id in job_ids:
             job = jobs.get(job_id)
@@ -141,7 +142,8 @@ class ReportService:
                 if outcome.used:
                     used[outcome.job_id] = outcome.used
             ended = [(o.job_id, o.token, codec.encode_result(o)) for o in succeeded]
-            # The answer to other endings may take longer than a push.
+            # Request jobs only with a pure report of successes: the answer to other endings may take longer than a
+            # push.
             settled = await self._successes.lead(
                 Successes(worker_id, ended, used, None if others else newest_fence)
             )
@@ -158,7 +160,7 @@ class ReportService:
         if others:
             settlements = await self._decide(worker_id, others)
             if not settlements:
-                await existing_worker(self._workers, worker_id)  # no script runs that would check this
+                await existing_worker(self._workers, worker_id)  # no script runs to check this
             verdicts = await self._settlements.settle(worker_id, settlements, newest_fence)
             more_accepted, more_stale = _split([s.job_id for s in settlements], verdicts)
             accepted, stale = accepted + more_accepted, stale + more_stale
@@ -197,8 +199,8 @@ class ReportService:
                 decision = decide(job, outcome, jitter=self._random())
             else:
                 noted = await self._challenges.note_not_ready(worker_id, outcome.job_id, outcome.token)
-                # None: the token is stale. The decision does not matter, because the settling script refuses
-                # the token too.
+                # None: the token is stale. The decision does not matter, because the settling script also refuses the
+                # token.
                 decision = (
                     decide(job, outcome, jitter=0.0)
                     if noted is None
@@ -226,8 +228,9 @@ class ReportService:
         return settlements
 
     async def observe(self, worker_id: str, seen: Observed) -> str:
-        """Note what another system said that it still admits at a gate. Return why this is ignored, because a worker
-        need not know the current constraints; empty: it counts. Raise NotFoundError if the worker is not registered.
+        """Record the remaining capacity of another system for a gate. Return why the observation is ignored, or an
+        empty text if it is applied. This is not an error, because a worker need not know the current constraints.
+        Raise NotFoundError if the worker is not registered.
         """
         if not is_id(worker_id):
             raise unknown_worker(worker_id)
@@ -238,13 +241,13 @@ class ReportService:
             await existing_worker(self._workers, worker_id)
             logger.warning("an observation at constraint %.100r is ignored: %s", seen.constraint, fault)
         elif not await self._workers.observe(worker_id, gate, seen.remaining, seen.resets_ms, seen.as_of_ms):
-            fault = "a later observation is there already"
+            fault = "a later observation is already stored"
         return fault
 
 
 def _hold(constraints: ConstraintSnapshot, wanted: WantedHold, for_ms: int) -> GateHold | None:
-    """Return the gate to hold; None if it does not exist. The deferral still counts, because a worker need
-    not know the current constraints."""
+    """Return the gate to hold, or None if it does not exist. In that case, the job is still deferred, because a
+    worker need not know the current constraints."""
     gate, fault = _gate_of(constraints, wanted)
     if fault:
         logger.warning("a hold of constraint %.100r is ignored: %s", wanted.constraint, fault)
@@ -253,13 +256,13 @@ def _hold(constraints: ConstraintSnapshot, wanted: WantedHold, for_ms: int) -> G
 
 
 def _gate_of(constraints: ConstraintSnapshot, wanted: WantedHold) -> tuple[str, str]:
-    """Return the ID of the gate that a worker names, and the reason if there is no such gate (empty: there is
-    one)."""
+    """Return the ID of the gate that a worker names, and an empty text. If there is no such gate, the text is the
+    reason."""
     stored = constraints.named(wanted.constraint)
     if stored is None or not stored.constraint.enabled:
         return "", "there is no such constraint, or it is not enabled"
     if (stored.constraint.key is not None) is not wanted.has_key:
-        return "", "it has no key" if wanted.has_key else "it has a key, and no value is named"
+        return "", "it has no key" if wanted.has_key else "it has a key, and the report names no value"
     value = key_value(wanted.key) if wanted.has_key else None
     return gate_id(stored.constraint.cid, value), ""
 

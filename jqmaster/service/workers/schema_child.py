@@ -1,4 +1,4 @@
-"""The process that judges arguments by the schemas that workers declared: `python -m` this module.
+"""The process that checks arguments against the schemas that workers declared: `python -m` this module.
 
 A schema is untrusted code: native code executes it, may take hours or all memory, and cannot be interrupted. In this
 process the kernel ends it. Each task has a limit of processor time, and the process has a limit of memory. A request is
@@ -19,16 +19,16 @@ import msgpack
 from jqmaster.domain.workers.contract import schema_of_text
 from jqmaster.service.workers.schemas import ArgumentSchema, BadSchemaError, as_json
 
-# Processor time, so a busy or suspended machine ends no task.
+# Limit of processor time. It does not depend on how busy the machine is, or on its suspension.
 MAX_CPU_S: Final = 0.5
 MAX_MEMORY_BYTES: Final = 1024**3
-# The most cached schemas. The parent counts the schemas that it has sent, too, and says when to drop all.
+# Maximum number of cached schemas. The parent counts the schemas that it has sent, and says when to drop all of them.
 MAX_SCHEMAS: Final = 1_000
 LENGTH: Final = struct.Struct(">I")
 
 
 def main() -> None:
-    # Ctrl-C in a terminal goes to the whole group.
+    # Ctrl-C in a terminal is sent to the whole process group, so ignore it here.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with contextlib.suppress(ValueError, OSError):  # not every system can limit this
         resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
@@ -42,12 +42,13 @@ def main() -> None:
             compiled.clear()
         texts |= request["schemas"]
         for digests, argument in request["tasks"]:
-            # Its default action ends the process, whatever the process is doing.
+            # The default action of this timer's signal ends the process, even in the middle of native code.
             signal.setitimer(signal.ITIMER_PROF, MAX_CPU_S)
             answer = msgpack.packb(_answer(digests, argument, texts, compiled))
             signal.setitimer(signal.ITIMER_PROF, 0)
             sys.stdout.buffer.write(LENGTH.pack(len(answer)) + answer)
-            # The parent takes the first task without an answer for the one that ended this process.
+            # Write each answer at once: the parent assumes that the first task without an answer has ended this
+            # process.
             sys.stdout.buffer.flush()
 
 
@@ -67,14 +68,14 @@ def _answer(
             if digest not in compiled:
                 compiled[digest] = ArgumentSchema(schema_of_text(texts[digest]))
     except BadSchemaError as exc:
-        # The schema was declared to a master with another version of the library; here it cannot be applied.
+        # The schema was declared to a master with another version of the library. This version cannot apply it.
         return str(exc) if argument is None else []
     if argument is None:
         return None
     try:
         value = as_json(argument)
     except (ValueError, TypeError):
-        # A JSON Schema says nothing about such a value.
+        # A JSON Schema does not apply to such a value.
         return []
     least: list[Any] | None = None
     for digest in digests:

@@ -1,4 +1,4 @@
-"""Judges arguments by the schemas that workers declared, in a process that can be killed."""
+"""Checks arguments against the schemas that workers declared, in a process that can be killed."""
 
 import asyncio
 import contextlib
@@ -18,10 +18,10 @@ from jqmaster.service.workers.schemas import BadSchemaError, Misfit
 
 logger = logging.getLogger(__name__)
 
-# How long the tasks of one caller may take, including the wait for its turn. The process has its own limit of processor
-# time for each task; this one bounds the wait of other callers.
+# Maximum time of the tasks of one caller, including the wait for earlier callers. The process also limits the
+# processor time of each task. This limit bounds the wait of other callers.
 PATIENCE_S: Final = 5.0
-# How long a schema that was too expensive is not used.
+# Time for which a schema that was too expensive is not used.
 REST_S: Final = 60.0
 MAX_RESTING: Final = 10_000
 _MODULE: Final = "jqmaster.service.workers.schema_child"
@@ -29,19 +29,19 @@ _MODULE: Final = "jqmaster.service.workers.schema_child"
 
 @dataclass(frozen=True, slots=True)
 class JudgeTask:
-    """A task. `schemas`: JSON texts by digest; an argument fits if it fits one of them. `argument`: None to find the
-    fault of the schema."""
+    """A task. `schemas`: JSON texts by digest. An argument fits if it fits one of them. `argument`: None if the task
+    is to check the schema itself."""
 
     schemas: Mapping[str, str]
     argument: bytes | None
 
 
-# The answer for an argument that could not be judged.
+# The answer for an argument that could not be checked.
 UNJUDGED: Final = None
 
 
 class SchemaJudge:
-    """Component. The process starts when the first task comes, and again if it ended."""
+    """Component. The process starts with the first task, and is started again if it has ended."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -52,14 +52,14 @@ class SchemaJudge:
         self._resting: dict[str, float] = {}
 
     async def start(self) -> None:
-        """Start nothing: most masters never judge an argument."""
+        """Do nothing: most masters never check an argument."""
 
     async def stop(self) -> None:
         await self._end(is_over=False)
 
     async def fault(self, digest: str, text: str) -> str | None:
-        """Return the fault of a schema; None: it is valid. Raise BadSchemaError if checking took too much time or
-        memory, and OverloadedError if other callers took all the time."""
+        """Return the fault of a schema, or None if it is valid. Raise BadSchemaError if the check took too much time
+        or memory, and OverloadedError if other callers used up the time."""
         task = JudgeTask({digest: text}, None)
         (answer,) = await self._ask([task])
         if answer is _NO_ANSWER:
@@ -71,8 +71,8 @@ class SchemaJudge:
         return None if answer is None else str(answer)
 
     async def misfits(self, tasks: Sequence[JudgeTask]) -> list[list[Misfit] | None]:
-        """Return the misfits for each task, or UNJUDGED if that took too much time or memory. Raise OverloadedError
-        if others took all the time."""
+        """Return the misfits for each task, or UNJUDGED if the check took too much time or memory. Raise
+        OverloadedError if other callers used up the time."""
         found: list[list[Misfit] | None] = []
         for task, answer in zip(tasks, await self._ask(tasks), strict=True):
             if answer is not _NO_ANSWER:
@@ -113,7 +113,8 @@ class SchemaJudge:
                 is_over = True
                 self._let_rest(tasks[pending[0]])
             finally:
-                # End the process. Otherwise its answers to these tasks would be taken for answers to the next ones.
+                # End the process. Otherwise, its answers to these tasks would be mistaken for answers to the next
+                # ones.
                 if not is_whole:
                     await asyncio.shield(self._end(is_over=is_over))
 
@@ -139,14 +140,14 @@ class SchemaJudge:
             self._sent.clear()
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable,
-                # Not from the current directory.
+                # Do not import modules from the current directory.
                 "-P",
                 "-m",
                 _MODULE,
                 stdin=PIPE,
                 stdout=PIPE,
                 stderr=DEVNULL,
-                # Our environment holds tokens; this process needs none of it.
+                # Pass no environment: ours holds tokens, and the process needs none of it.
                 env={"PYTHONPATH": ":".join(sys.path), "PYTHONDONTWRITEBYTECODE": "1"},
                 start_new_session=True,
             )
@@ -156,7 +157,7 @@ class SchemaJudge:
         process, self._process = self._process, None
         if process is None:
             return
-        # Killing a process that has ended would collect its status, for which asyncio waits.
+        # Do not kill a process that has ended: that would collect its exit status, for which asyncio waits.
         if not is_over:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()

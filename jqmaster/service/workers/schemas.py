@@ -20,7 +20,7 @@ from jqmaster.domain.instant import iso_ms
 # Maximum number of misfits that are reported.
 MAX_FAULTS: Final = 10
 _MAX_MESSAGE: Final = 300
-# An engine with linear time, so that patterns of workers cannot keep a master busy.
+# A regular-expression engine with linear running time, so that workers' patterns cannot keep a master busy.
 _PATTERNS: Final = jsonschema_rs.RegexOptions()
 
 
@@ -54,7 +54,8 @@ class BadSchemaError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """A value in an argument that does not fit. `message` may quote the value; `keyword` is the rule that it breaks."""
+    """A value in an argument that does not fit the schema. `message` may quote the value. `keyword` is the rule that
+    the value breaks."""
 
     path: tuple[str | int, ...]
     message: str
@@ -108,8 +109,8 @@ def _relevant_errors(error: Any) -> list[Any]:
 
 
 def as_json(argument: bytes) -> Any:
-    """Return an encoded argument with the values of JSON: binary as base64, a timestamp as ISO 8601, the keys of maps
-    as text. Raise ValueError or TypeError for a value that JSON does not have, such as NaN or a list as a key."""
+    """Convert an encoded argument to JSON values: binary to base64, a timestamp to ISO 8601, keys of maps to text.
+    Raise ValueError or TypeError for a value that JSON cannot express, such as NaN or a list as a key."""
     return _as_json(msgpack.unpackb(argument, timestamp=3, strict_map_key=False))
 
 
@@ -138,8 +139,8 @@ def _key(key: object) -> str:
         return key
     if isinstance(key, int) and not isinstance(key, bool):
         return str(key)
-    raise TypeError("the keys of JSON are text")
+    raise TypeError("keys in JSON must be text")
 
 
 def _no_others(uri: str) -> NoReturn:
-    raise ValueError(f"a schema must stand alone, and this one refers to {uri[:100]}")
+    raise ValueError(f"a schema must not refer to other documents, and this one refers to {uri[:100]}")

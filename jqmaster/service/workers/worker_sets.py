@@ -15,13 +15,13 @@ logger = logging.getLogger(__name__)
 
 SetCommand = Literal["drain", "resume"]
 
-# A worker that does not answer must not hold up the others for long.
+# Number of workers that are told at the same time, so that a worker that does not answer hardly delays the others.
 AT_ONCE: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerSelection:
-    """Workers that meet all given conditions; `label`: its name and value."""
+    """A selection of workers that meet all given conditions. `label`: the name and the value of a label."""
 
     worker_ids: frozenset[str] | None = None
     node_id: str | None = None
@@ -39,15 +39,16 @@ class WorkerSelection:
 
 
 class WorkerSets:
-    """Each worker gets the command and an audit entry, as if it were the only one. Raises what the store raises."""
+    """Sends commands to many workers. Each worker gets the command and an audit entry, as if it were the only one.
+    Raises what the store raises."""
 
     def __init__(self, workers: WorkerStore, actions: WorkerActions) -> None:
         self._workers = workers
         self._actions = actions
 
     async def affected_by(self, command: SetCommand, selection: WorkerSelection) -> list[Worker]:
-        """Return the selected workers that the command would change. Draining changes workers that do not drain yet,
-        and resuming those that do. Detached workers take no command."""
+        """Return the selected workers that the command would change. Draining changes workers that are not draining,
+        and resuming changes workers that are. Detached workers take no command."""
         return [
             worker
             for worker in await self._workers.all()
@@ -57,7 +58,7 @@ class WorkerSets:
         ]
 
     async def command(self, command: SetCommand, selection: WorkerSelection, who: str) -> list[Worker]:
-        """Give the command, and return the workers that got it, without those that left meanwhile."""
+        """Send the command. Return the workers that got it, without those that have left meanwhile."""
         affected_by = await self.affected_by(command, selection)
         room = asyncio.Semaphore(AT_ONCE)
 

@@ -29,7 +29,7 @@ class Registration:
 
 
 class WorkerService:
-    """Methods raise what the store raises."""
+    """Registers workers, renews their leases, and lets them leave. Methods raise what the store raises."""
 
     def __init__(
         self,
@@ -41,8 +41,8 @@ class WorkerService:
         most: LiveValue[int | None] | None = None,
         stale_ms: LiveValue[int] | None = None,
     ) -> None:
-        """`most`: how many workers may be registered (None: any number), not counting those that were silent for
-        `stale_ms`."""
+        """`most`: maximum number of registered workers (None: any number), not counting workers that have been silent
+        for `stale_ms`."""
         self._workers = workers
         self._registrations = registrations
         self._records = records
@@ -56,13 +56,13 @@ class WorkerService:
         """Register a worker. Return its new ID, which belongs to the caller named `owner`; `caller`: see
         `caller_of`; `companion_of`: see `Worker`.
 
-        Raises AddressRefusedError if the server at the URL does not know the secret, RateLimitedError if this happened
-        too often with this owner and caller, or if the namespace has as many workers as its quota allows.
+        Raises AddressRefusedError if the server at the URL does not know the secret, RateLimitedError if this
+        happened too often with this owner and caller, or if the namespace has reached its quota of workers.
         """
         former = ""
         if spec.url is not None:
-            # Ask before the proof. A worker that registers at the URL after the proof is newer than this call, which
-            # may have waited for long in a suspended master.
+            # Look up the former worker before the proof. A worker that registers at the URL after the proof is newer
+            # than this call, even if this call waited for long in a suspended master.
             former = await self._workers.serving(spec.url)
             await self._registrations.check(spec.url, spec.secret, f"{owner}, {caller}")
         worker_id = new_id()
@@ -89,9 +89,9 @@ class WorkerService:
         reports: Sequence[ProgressReport] = (),
         asks_to_continue: bool = False,
     ) -> HeartbeatReply:
-        """Renew leases, and save the reports of claims that hold their jobs. `as_of_ms` is the store time, or
-        an earlier one, at which the claims were listed. `max_jobs`: the slots that the worker offers from now on; None:
-        as before. Raise NotFoundError if the worker is not registered, or no longer."""
+        """Renew leases, and save the reports of claims that hold their jobs. `as_of_ms` is the store time, or an
+        earlier one, at which the claims were listed. `max_jobs`: the slots that the worker offers from now on; None
+        if the number is unchanged. Raise NotFoundError if the worker is not registered, or is no longer registered."""
         answer = None
         if is_id(worker_id):
             answer = await self._workers.renew(worker_id, claims, free, as_of_ms, max_jobs=max_jobs)
@@ -99,7 +99,8 @@ class WorkerService:
             raise unknown_worker(worker_id)
         if reports:
             refused = await self._progress.save(worker_id, reports)
-            # A stale claim was held when the leases were renewed, but over when the reports were saved.
+            # If a claim is stale here, it was held when the leases were renewed, but had ended when the reports were
+            # saved.
             lost = answer.lost | (refused.stale - answer.to_cancel)
             answer = replace(answer, lost=lost, outdated=refused.outdated)
         if asks_to_continue and answer.detached_by == "silence":
@@ -147,7 +148,7 @@ class WorkerService:
         worker = await self._workers.get(worker_id)
         jobs = await self._records.get_without_argument([job_id for job_id, _ in held])
         silent_since = iso_ms(worker.silent_since_ms) if worker and worker.silent_since_ms else "a while ago"
-        message = f"its worker was detached, silent since {silent_since}; it came back, asked, and goes on"
+        message = f"its worker was detached, silent since {silent_since}; it came back and continues the job"
         entries = [
             (job_id, token, codec.encode_attempt(jobs[job_id], CONTINUED, message, None))
             for job_id, token in held
@@ -155,7 +156,7 @@ class WorkerService:
         ]
         if not await self._workers.reattach(worker_id, entries):
             return answer
-        logger.warning("worker %s, silent since %s, goes on with %d jobs", worker_id, silent_since, len(held))
+        logger.warning("worker %s, silent since %s, continues %d jobs", worker_id, silent_since, len(held))
         return replace(answer, detached_by=None)
 
 

@@ -171,7 +171,7 @@ async def test_what_another_system_still_admits_is_obeyed(api: Api) -> None:
             assert words in answer["reason"]
         without = {field: seen[field] for field in ("constraint", "remaining", "resets_s")}
         _, answer = await api.call("POST", path, without)
-        assert answer == {"is_applied": False, "reason": "it has a key, and no value is named"}
+        assert answer == {"is_applied": False, "reason": "it has a key, and the report names no value"}
         status, _ = await api.call("POST", path, {**seen, "remaining": -1})
         assert status == 422
     nobody = "/api/workers/0198c3f4-5e6a-7b8c-9d0e-1f2a3b4c5d6e/observations"

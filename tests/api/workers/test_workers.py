@@ -309,7 +309,7 @@ async def test_a_heartbeat_that_a_master_held_up_brings_back_no_older_checkpoint
         status, answer = await api.call("POST", path, held_up)
         assert (status, answer["lost"]) == (200, [])
         assert answer["ignored"][-1]["loc"] == ["running", 1, "checkpoint"]
-        assert "number reports upwards" in answer["ignored"][-1]["msg"]
+        assert "increase `seq` with each report" in answer["ignored"][-1]["msg"]
         await worker.end(job, "handed_back")
         (again,) = await worker.claim()
         assert again["checkpoint"] == b"three"

@@ -60,7 +60,7 @@ def test_a_whole_file_is_counted_by_kind() -> None:
         (file_of(changed(job(), format="1")), "`format` a whole number"),
         (file_of(changed(job(), document=[])), "`document` and `facts` must be objects"),
         (file_of(job(priority="high")), "priority: Input should be a valid integer"),
-        (file_of(changed(job(), id="x")), "not the ID of a job"),
+        (file_of(changed(job(), id="x")), "must be the ID of a job"),
         (file_of(changed(job(), facts={**FACTS, "argument_packed": "?"})), "argument_packed is not base64"),
         (file_of(changed(job(), facts={**FACTS, "state": "succeeded"})), "must be a state of a job that is not over"),
         (file_of(written("user", "ada", {"role": "admin", "created_at": AT, "password_hash": "md5"})), "password_hash"),

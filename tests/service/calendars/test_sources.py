@@ -84,7 +84,7 @@ def test_exceptions_and_replacements_of_recurrences_count() -> None:
         (text_of("SUMMARY:No day"), "an event that cannot be read"),
         (text_of("DTSTART;VALUE=DATE:19000101"), "before 1970"),
         (text_of("DTSTART;VALUE=DATE:20260101|DTEND;VALUE=DATE:20300101"), "longer than 366 days"),
-        (text_of("DTSTART:20260101T000000|RRULE:FREQ=SECONDLY"), "more often than daily"),
+        (text_of("DTSTART:20260101T000000|RRULE:FREQ=SECONDLY"), "more frequent than daily"),
         (text_of("DTSTART;VALUE=DATE:20260101|RRULE:FREQ=NEVER"), "cannot be read"),
         (text_of(*(f"DTSTART;VALUE=DATE:{1970 + n}0101|DTEND;VALUE=DATE:{1970 + n}1231" for n in range(20))),
          "more than 5000 holidays"),

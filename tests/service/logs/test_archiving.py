@@ -192,7 +192,7 @@ async def test_what_is_redacted_is_not_shown_of_a_log_that_waits(served: Served,
 async def test_nothing_is_dropped_that_the_archive_does_not_give_back(archived: Archived) -> None:
     _, job = await archived.job("a")
     archived.archive.spoils = True
-    with pytest.raises(ArchiveUnavailableError, match="does not give back"):
+    with pytest.raises(ArchiveUnavailableError, match="does not return the lines"):
         await archived.move(job)
     archived.archive.spoils, archived.archive.is_away = False, True
     with pytest.raises(ArchiveUnavailableError):
@@ -302,7 +302,7 @@ async def test_a_reader_of_an_archive_that_is_away_learns_what_the_store_still_h
     await archived.move(job)
     await archived.write(worker, job, 3, "c")
     archived.archive.is_away = True
-    with pytest.raises(ArchiveUnavailableError, match=r"jqmaster doctor.*lines behind 2") as found:
+    with pytest.raises(ArchiveUnavailableError, match=r"jqmaster doctor.*lines after 2") as found:
         await archived.page(job.job_id)
     assert found.value.stored_after == 2
     assert texts(await archived.page(job.job_id, 2)) == ["c"]

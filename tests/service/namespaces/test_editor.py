@@ -165,7 +165,7 @@ async def test_its_place_is_fixed(one: EditorWorld) -> None:
     for changes in others:
         with pytest.raises(InvalidError) as invalid:
             await one.put("shop", **changes)
-        assert "a change moves no data" in invalid.value.errors[0].msg
+        assert "this request moves no data" in invalid.value.errors[0].msg
 
 
 async def test_preconditions_hold(one: EditorWorld) -> None:
@@ -352,7 +352,7 @@ async def test_frozen_data_that_no_move_will_remove_are_taken_over_as_being_move
     frozen = FrozenData(shard, "id-1", 1)
     await frozen.freeze()
     await one.world.redis.zadd(one.world.shard.keys.left_copies, {f"default {mine} id-1 1": 1})
-    with pytest.raises(ConflictError, match="name the store that has the data now"):
+    with pytest.raises(ConflictError, match="name the store that now has the data"):
         await one.put("shop", tag=mine)
     await one.world.redis.delete(one.world.shard.keys.left_copies)
     assert await one.put("shop", tag=mine)

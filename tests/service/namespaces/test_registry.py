@@ -165,7 +165,9 @@ async def test_a_damaged_copy_is_told_and_written_anew(
     world.server.kill()
     async with world.master() as registry:
         assert dict(registry.current) == {"default": DEFAULT}
-        assert "is damaged; it is not used, and written anew once the store answers" in registry.fault
+        assert (
+            "is damaged; the copy is not used, and is written again once the store answers" in registry.fault
+        )
         assert "is damaged" in caplog.text
         world.server.start()
         await wait_until(lambda: others(registry.current) == [shop])
@@ -187,7 +189,7 @@ async def test_the_store_is_believed_and_not_a_copy_of_a_later_state(
     await admin_of(world.client).hset(world.shard.keys.settings, "namespaces", mail.version - 1)
     async with world.master() as registry:
         assert others(registry.current) == [mail]
-        assert "restored to an older state; the store is believed" in caplog.text
+        assert "restored to an older state, and its version is used" in caplog.text
         copied = world.copy.read()
         assert copied
         assert (copied.version, list(copied.namespaces)) == (mail.version - 1, ["mail"])
@@ -211,7 +213,7 @@ async def test_a_copy_that_cannot_be_written_is_told(world: RegistryWorld) -> No
     shop = await world.put(SHOP)
     async with world.master() as registry:
         assert others(registry.current) == [shop]
-        assert "without this copy the master does not know the namespaces if it starts" in registry.fault
+        assert "without this copy, the master does not know the namespaces if it starts" in registry.fault
         world.data_dir.unlink()
         mail = await world.put(MAIL)
         await wait_until(lambda: others(registry.current) == [mail, shop] and not registry.fault)

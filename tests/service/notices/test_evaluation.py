@@ -293,7 +293,7 @@ async def test_an_archive_that_is_behind_is_told_when_logs_wait_for_long(notices
     await notices.rounds(20)
     (told,) = await notices.told()
     assert told.argument["subject"] == "[jqmaster] Logs wait for the archive"
-    assert "the first of the logs has waited for 10 min" in told.argument["text"]
+    assert "a log has waited for 10 min to be archived" in told.argument["text"]
     notices.log_due_ms = None
     await notices.rounds(20)
     assert await notices.subjects() == ["Logs wait for the archive", "Logs no longer wait for the archive"]
@@ -599,4 +599,4 @@ async def test_notices_about_the_installation_are_refused_in_a_further_namespace
     with pytest.raises(InvalidError) as error:
         await notices.put(when="store_down")
     assert error.value.errors[0].loc == ("when",)
-    assert "make this notice without a namespace" in error.value.errors[0].msg
+    assert "create this notice at the path without a namespace" in error.value.errors[0].msg

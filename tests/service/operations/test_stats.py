@@ -270,5 +270,5 @@ async def test_the_same_period_of_another_day_is_told_by_the_hour_as_long_as_hou
     assert history["points"][1]["at"] == iso_ms(began_ms - 30 * 60_000)
     world.pass_ms(6 * 86_400_000)
     assert sum(point["succeeded"] for point in (await stats.history("7d", "a", "7d"))["points"]) == 7
-    with pytest.raises(InvalidError, match="before: not with a span of 30d"):
+    with pytest.raises(InvalidError, match="before: cannot be combined with a span of 30d"):
         await stats.history("30d", None, "1d")

@@ -11,8 +11,8 @@ export interface AfterRequest {
   /** IDs of jobs in the store or of the same bulk, each once. The job gets their results in this order. */
   jobs: string[];
   /**
-   * succeeded: the job runs when all of them have succeeded, and is skipped when one ends otherwise. finished: it
-   * runs when all are over, however they ended.
+   * succeeded: the job runs when all predecessors have succeeded, and is skipped when one of them ends otherwise.
+   * finished: the job runs when all predecessors are over, however they ended.
    */
   when?: AfterWhen;
 }
@@ -54,7 +54,7 @@ export interface BatchCallbacks {
   on_failure: CallbackView | null;
 }
 
-/** The jobs of a batch. */
+/** Counts of the jobs of a batch. */
 export interface BatchCounts {
   total: number;
   /** Jobs that are not over. */
@@ -118,7 +118,7 @@ export type BatchState = "open" | "sealed" | "complete";
 
 /** A batch. */
 export interface BatchView {
-  /** UUID in lower case; masters make UUIDv7 */
+  /** UUID in lower case. Masters generate UUIDv7. */
   id: string;
   state: BatchState;
   counts: BatchCounts;
@@ -138,20 +138,23 @@ export interface BatchView {
 /** The IDs of the stored jobs, in the order of the request. */
 export interface BulkAnswer {
   ids: string[];
-  /** The batch that the request made. Missing if it made none. */
+  /** The batch that the request created. Missing if it created none. */
   batch?: string;
   /**
-   * Indexes of jobs that were not made, because the job named in `ids` holds their uniqueness key. Missing if there
-   * are none.
+   * Indexes of jobs that were not created, because the job named in `ids` holds their uniqueness key. Missing if
+   * there are none.
    */
   duplicates?: number[];
-  /** Indexes of jobs whose content the waiting job named in `ids` took. Missing if there are none. */
+  /**
+   * Indexes of jobs that were not created, because the waiting job named in `ids` took their content. Missing if
+   * there are none.
+   */
   replaced?: number[];
 }
 
 /** The batch that started a job. */
 export interface CallbackOfView {
-  /** UUID in lower case; masters make UUIDv7 */
+  /** UUID in lower case. Masters generate UUIDv7. */
   batch: string;
   /** on_success, on_complete or on_failure. Future releases may add values. */
   callback: string;
@@ -179,8 +182,8 @@ export interface CallbackRequest {
   /** Labels, each with its value. Only a worker that registered with all of them gets the job. */
   requires?: Record<string, string> | null;
   /**
-   * Seconds from the enqueue, by the clock of the store, after which a job that still waits, even for a retry, is
-   * skipped. Cannot be combined with expires_at.
+   * Seconds after the push, by the clock of the store, after which the job is skipped if it still waits, even for a
+   * retry. Cannot be combined with expires_at.
    */
   expires_s?: number | null;
   /** Seconds to wait after the batch starts this job. */
@@ -201,15 +204,15 @@ export interface CallbackView {
 
 /** The worker stopped the job because it was canceled. */
 export interface CanceledItem {
-  /** UUID in lower case; masters make UUIDv7 */
+  /** UUID in lower case. Masters generate UUIDv7. */
   job_id: string;
   token: string;
   finished_at: string;
   used?: Record<string, number> | null;
   /**
-   * Store time by which the system that a constraint protects had counted the attempt's last call. The start stays
-   * in the window of each rate of the job for a whole period from then on. If omitted, it stays for a period from
-   * its claim on, although the call may have reached that system later.
+   * Time (of the store) by which the system that a constraint protects had counted the attempt's last call. The
+   * start then counts in each rate of the job for a full period after this time. If omitted, it counts for a period
+   * after the claim, although the call may have reached that system later.
    */
   called_at_ms?: number | null;
   type: "canceled";
@@ -219,7 +222,7 @@ export interface CanceledItem {
  * The work was handed to an outside system. The worker is free, and the attempt continues when the callback comes.
  */
 export interface ChallengedItem {
-  /** UUID in lower case; masters make UUIDv7 */
+  /** UUID in lower case. Masters generate UUIDv7. */
   job_id: string;
   token: string;
   finished_at: string;
@@ -242,31 +245,34 @@ export interface ChoiceRequest {
 
 /** A claim: a job and the token to settle it. */
 export interface ClaimRef {
-  /** UUID in lower case; masters make UUIDv7 */
+  /** UUID in lower case. Masters generate UUIDv7. */
   job_id: string;
   token: string;
 }
 
 /** Poll of a worker without an address. Make one call at a time: a later call ends the previous one. */
 export interface ClaimRequest {
-  /** True: withdraw the call with this `poll_id`. Jobs that it was given go back. */
+  /** True: withdraw the call with this `poll_id`. Jobs that were returned to it wait again. */
   withdraw?: boolean;
   /** Maximum number of jobs to take now. Required unless the call withdraws another. */
   max?: number | null;
   /** Seconds to wait for the first job: at most 60, and at least 0.25. */
   wait?: number;
   /**
-   * ID chosen anew for each call. If the answer was lost, repeat the call with the same ID at any master to get the
-   * same jobs. A new ID confirms that the previous answers arrived.
+   * A new ID for each call, chosen by the worker. If the answer was lost, repeat the call with the same ID at any
+   * master to get the same jobs. A new ID confirms that the previous answers arrived.
    */
   poll_id?: string | null;
-  /** Jobs of earlier answers that the worker did not start and refuses. They go back as if never claimed. */
+  /**
+   * Jobs of earlier answers that the worker did not start and refuses. They wait again as if they had never been
+   * claimed.
+   */
   refused?: ClaimRef[];
 }
 
 /** A claim that the worker named. */
 export interface ClaimView {
-  /** UUID in lower case; masters make UUIDv7 */
+  /** UUID in lower case. Masters generate UUIDv7. */
   job_id: string;
   token: string;
 }
@@ -278,7 +284,7 @@ export interface ContractRequest {
   /**
    * JSON Schema (draft 2020-12) of the argument, without references to other documents. Null: any argument. In the
    * schema, binary is base64 text, a timestamp is ISO 8601 text, and keys of maps are texts. The formats `byte`,
-   * `date`, `date-time`, `decimal`, `duration`, `time` and `uuid` are rules; others only inform.
+   * `date`, `date-time`, `decimal`, `duration`, `time` and `uuid` are checked; other formats are only informative.
    */
   argument_schema?: Record<string, unknown> | null;
   /** Default options of jobs with this name, for people and for forms. */
@@ -291,7 +297,10 @@ export interface DebounceRequest {
   key?: string | null;
   /** Seconds to wait after the last push with the key. */
   wait_s: number;
-  /** Seconds after the first push beyond which no further push delays the job; at least wait_s. Null: no bound. */
+  /**
+   * Seconds from the first push after which further pushes no longer delay the job; at least wait_s. Null: no
+   * bound.
+   */
   max_s?: number | null;
 }
 
@@ -301,22 +310,23 @@ export interface DebounceView {
   max_s: number | null;
 }
 
-/** The handler asks to run later. This does not count as a retry. */
+/** The handler defers the job to a later time. This does not count as a retry. */
 export interface DeferredItem {
-  /** UUID in lower case; masters make UUIDv7 */
+  /** UUID in lower case. Masters generate UUIDv7. */
   job_id: string;
   token: string;
   finished_at: string;
   used?: Record<string, number> | null;
   /**
-   * Store time by which the system that a constraint protects had counted the attempt's last call. The start stays
-   * in the window of each rate of the job for a whole period from then on. If omitted, it stays for a period from
-   * its claim on, although the call may have reached that system later.
+   * Time (of the store) by which the system that a constraint protects had counted the attempt's last call. The
+   * start then counts in each rate of the job for a full period after this time. If omitted, it counts for a period
+   * after the claim, although the call may have reached that system later.
    */
   called_at_ms?: number | null;
   type: "deferred";
   /**
-   * Wait before the next attempt, in seconds. A job that keeps coming back waits up to 1 s even if this is less.
+   * Wait before the next attempt, in seconds. A job that is deferred again and again waits up to 1 s even if this
+   * value is less.
    */
   retry_after: number;
   /** Until the next attempt, also hold back all other jobs of this constraint, or of this value of its key. */
@@ -330,15 +340,15 @@ export interface DeferredItem {
  * is not retried.
  */
 export interface DiscardedItem {
-  /** UUID in lower case; masters make UUIDv7 */
+  /** UUID in lower case. Masters generate UUIDv7. */
   job_id: string;
   token: string;
   finished_at: string;
   used?: Record<string, number> | null;
   /**
-   * Store time by which the system that a constraint protects had counted the attempt's last call. The start stays
-   * in the window of each rate of the job for a whole period from then on. If omitted, it stays for a period from
-   * its claim on, although the call may have reached that system later.
+   * Time (of the store) by which the system that a constraint protects had counted the attempt's last call. The
+   * start then counts in each rate of the job for a full period after this time. If omitted, it counts for a period
+   * after the claim, although the call may have reached that system later.
    */
   called_at_ms?: number | null;
   type: "discarded";
@@ -350,7 +360,7 @@ export interface DiscardedItem {
 
 /** A job offered to a worker. */
 export interface Dispatch {
-  /** UUID in lower case; masters make UUIDv7 */
+  /** UUID in lower case. Masters generate UUIDv7. */
   job_id: string;
   /** Number of attempts so far, including this one. */
   attempt: number;
@@ -361,8 +371,8 @@ export interface Dispatch {
    */
   fence: number;
   /**
-   * Action to perform. `callback`: the attempt goes on with the callbacks of its challenge; only an attempt that
-   * reported `challenged` gets it. Future releases may add phases.
+   * Action to perform. `callback`: the attempt continues with the callbacks of its challenge; only an attempt that
+   * reported `challenged` gets this phase. Future releases may add phases.
    */
   phase: "run" | "callback";
   /** Selects the handler. */
@@ -383,7 +393,7 @@ export interface Dispatch {
   batch?: string | null;
   /** The callback, in the phase `callback`. */
   callback?: OutsideCallback | null;
-  /** All callbacks, where the challenge expected several. */
+  /** All callbacks, if the challenge expected several. */
   callbacks?: OutsideCallback[] | null;
   /** The predecessors of the job, in the order in which its push named them. Omitted if it has none. */
   inputs?: JobInput[] | null;
@@ -391,25 +401,25 @@ export interface Dispatch {
 
 /** The ID of the stored job. */
 export interface EnqueueAnswer {
-  /** UUID in lower case; masters make UUIDv7 */
+  /** UUID in lower case. Masters generate UUIDv7. */
   id: string;
-  /** True: no job was made, because the job `id` holds the uniqueness key. Missing otherwise. */
+  /** True: no job was created, because the job `id` holds the uniqueness key. Missing otherwise. */
   duplicate?: boolean;
-  /** True: no job was made; the waiting job `id` took the content of this push. Missing otherwise. */
+  /** True: no job was created. Instead, the waiting job `id` took the content of this push. Missing otherwise. */
   replaced?: boolean;
 }
 
 /** The handler failed or exceeded its timeout, or the worker could not give it the argument. */
 export interface FailureItem {
-  /** UUID in lower case; masters make UUIDv7 */
+  /** UUID in lower case. Masters generate UUIDv7. */
   job_id: string;
   token: string;
   finished_at: string;
   used?: Record<string, number> | null;
   /**
-   * Store time by which the system that a constraint protects had counted the attempt's last call. The start stays
-   * in the window of each rate of the job for a whole period from then on. If omitted, it stays for a period from
-   * its claim on, although the call may have reached that system later.
+   * Time (of the store) by which the system that a constraint protects had counted the attempt's last call. The
+   * start then counts in each rate of the job for a full period after this time. If omitted, it counts for a period
+   * after the claim, although the call may have reached that system later.
    */
   called_at_ms?: number | null;
   type: "failure";
@@ -461,15 +471,15 @@ export interface FormRequest {
 
 /** The worker stops and returns the job for another worker. This does not count as a retry. */
 export interface HandedBackItem {
-  /** UUID in lower case; masters make UUIDv7 */
+  /** UUID in lower case. Masters generate UUIDv7. */
   job_id: string;
   token: string;
   finished_at: string;
   used?: Record<string, number> | null;
   /**
-   * Store time by which the system that a constraint protects had counted the attempt's last call. The start stays
-   * in the window of each rate of the job for a whole period from then on. If omitted, it stays for a period from
-   * its claim on, although the call may have reached that system later.
+   * Time (of the store) by which the system that a constraint protects had counted the attempt's last call. The
+   * start then counts in each rate of the job for a full period after this time. If omitted, it counts for a period
+   * after the claim, although the call may have reached that system later.
    */
   called_at_ms?: number | null;
   type: "handed_back";
@@ -480,17 +490,18 @@ export interface HeartbeatAnswer {
   epoch: number;
   store_time_ms: number;
   /**
-   * Newest fence of any claim at `store_time_ms`. If `store_time_ms` is lower than it can be, the store's clock was
-   * set back: refuse offers with this fence or a lower one as `too_late`. If omitted: 0.
+   * Newest fence of any claim at `store_time_ms`. If `store_time_ms` is earlier than it can be, the store's clock
+   * was set back. In this case, refuse offers with this fence or a lower one as `too_late`. If omitted: 0.
    */
   fence?: number;
   /**
-   * New end of the leases. Equal to `store_time_ms` if none was renewed; the leases then keep their previous end.
+   * New end of the renewed leases. Equal to `store_time_ms` if no lease was renewed; the leases then keep their
+   * previous end.
    */
   lease_until_ms: number;
   /** Heartbeat interval from now on. If omitted, it is unchanged. */
   heartbeat_interval_s?: number;
-  /** Life of a lease from now on. If omitted, it is unchanged. */
+  /** Duration of leases from now on. If omitted, it is unchanged. */
   lease_s?: number;
   /**
    * Claims whose job was canceled. Stop the job and report `canceled`, which frees its slot at once. Any other
@@ -502,49 +513,50 @@ export interface HeartbeatAnswer {
   /** True: finish the running jobs. No more will come. */
   drain: boolean;
   /**
-   * True: the worker was detached. Ask with `asks_to_continue` up to `continue_questions` times, `continue_pause_s`
-   * apart. If no master permits it, stop all jobs and register again.
+   * True: the worker was detached. Send heartbeats with `asks_to_continue`, up to `continue_questions` times,
+   * `continue_pause_s` apart. If no master permits it, stop all jobs and register again.
    */
   detached: boolean;
   /**
-   * Number of jobs that the worker may run from now on, which an operator may have changed. Finish running jobs
-   * beyond it. If omitted, it is as registered.
+   * Number of jobs that the worker may run from now on. An operator may have changed it. Finish running jobs that
+   * exceed the number. If omitted, the registered number applies.
    */
   max_jobs?: number;
-  /** How often to ask with `asks_to_continue`. If omitted: 3. */
+  /** Maximum number of heartbeats with `asks_to_continue`. If omitted: 3. */
   continue_questions?: number;
-  /** Seconds between two of these questions. If omitted: 0.3. */
+  /** Seconds between two such heartbeats. If omitted: 0.3. */
   continue_pause_s?: number;
-  /**
-   * Invalid fields of the heartbeat, which were left out, and what is wrong with them. Missing if there are none.
-   */
+  /** Invalid fields of the heartbeat, which were ignored, with their faults. Missing if there are none. */
   ignored?: ProblemField[];
 }
 
 /**
- * Sign of life of a worker. It renews each lease whose token it names, whatever is wrong with other fields: these
- * are left out, and the answer names them in `ignored`.
+ * Sign of life of a worker. It renews each lease whose token it names, even if other fields are invalid. Invalid
+ * fields are ignored, and the answer names them in `ignored`.
  */
 export interface HeartbeatRequest {
   /** All claims whose result no master has confirmed yet. */
   running: ReportedClaim[];
-  /** Number of further jobs that the worker would take. Shown to people; the master counts its claims instead. */
+  /**
+   * Number of further jobs that the worker would take. It is only shown to people. Masters count the worker's
+   * claims instead.
+   */
   free: number;
   /**
-   * Store time, rounded down, at which `running` was read. An offer that had ended by then and is not in `running`
-   * was not accepted: its job goes back without counting a loss. If omitted, that takes longer: until a heartbeat
-   * arrives more than a lease after the end of the offer.
+   * Store time, rounded down, at which `running` was read. If an offer had ended by this time and is not in
+   * `running`, it was not accepted, and its job waits again without counting a loss. If this field is omitted, that
+   * happens later: when a heartbeat arrives more than a lease after the end of the offer.
    */
   as_of_ms?: number;
   /**
-   * Number of jobs that the worker runs at the same time from now on, if it differs from the number with which it
-   * registered, as for a worker that shares its slots between namespaces. An operator's number is an upper bound of
-   * it. If omitted, it is unchanged.
+   * Number of jobs that the worker runs at the same time from now on. Send it if it differs from the number with
+   * which the worker registered, for example because the worker shares its slots between namespaces. A number that
+   * an operator has set is an upper bound. If omitted, the number is unchanged.
    */
   max_jobs?: number | null;
   /**
-   * True: the previous answer was `detached`, and the worker asks to continue its jobs. An answer without
-   * `detached` permits it.
+   * True: the previous answer was `detached`, and the worker requests to continue its jobs. An answer without
+   * `detached` permits this.
    */
   asks_to_continue?: boolean;
   /**
@@ -567,8 +579,8 @@ export interface HoldRequest {
 export interface JobEvent {
   at: string;
   /**
-   * continued: the worker was detached for its silence, came back and went on with the job. Future releases may add
-   * values.
+   * continued: the worker was detached because it was silent, came back, and continued the job. Future releases may
+   * add values.
    */
   event: string;
   attempt: number;
@@ -578,11 +590,11 @@ export interface JobEvent {
 
 /** A predecessor of the job, and its result. */
 export interface JobInput {
-  /** UUID in lower case; masters make UUIDv7 */
+  /** UUID in lower case. Masters generate UUIDv7. */
   job_id: string;
   /** State of the predecessor. Null: it was deleted. */
   state: string | null;
-  /** Its result, as `GET /api/jobs/{job_id}/result` returns it. Null: `omitted` tells why. */
+  /** Its result, as `GET /api/jobs/{job_id}/result` returns it. Null: `omitted` says why. */
   result: unknown;
   /**
    * not_kept: there is no result. too_large: it does not fit in the 1 MiB that the results of all predecessors
@@ -613,22 +625,22 @@ export interface JobRequest {
   /** Labels, each with its value. Only a worker that registered with all of them gets the job. */
   requires?: Record<string, string> | null;
   /**
-   * Seconds from the enqueue, by the clock of the store, after which a job that still waits, even for a retry, is
-   * skipped. Cannot be combined with expires_at.
+   * Seconds after the push, by the clock of the store, after which the job is skipped if it still waits, even for a
+   * retry. Cannot be combined with expires_at.
    */
   expires_s?: number | null;
   /**
-   * ID chosen by the client. It makes the push safe to repeat for as long as the job is kept. Jobs of a priority
-   * run in the order of their IDs: choose a UUIDv7 if they should run oldest first.
+   * ID chosen by the client. It makes the push safe to repeat for as long as the job is kept. Jobs of equal
+   * priority run in the order of their IDs. Choose a UUIDv7 to run the oldest first.
    */
   id?: string | null;
   /**
-   * Idempotency key: at most 200 bytes of UTF-8. A push of the same name with the same key and content is answered
-   * with the ID of the first, whatever its own `id`, and makes no second job, even when the first is gone; other
-   * content is refused with 409. Each token has keys of its own.
+   * Idempotency key: at most 200 bytes of UTF-8. A second push of the same name with the same key and content
+   * creates no job. The answer is the ID of the first job, even if the second push has another `id` or the first
+   * job is gone. Other content is refused with 409. Each token has its own keys.
    */
   key?: string | null;
-  /** Seconds, from its first use, for which the key works. */
+  /** Seconds after its first use for which the key is remembered. */
   key_ttl?: number;
   /** Earliest time to run the job. */
   run_at?: string | null;
@@ -643,7 +655,7 @@ export interface JobRequest {
   /** Cannot be combined with unique, delay or run_at. */
   debounce?: DebounceRequest | null;
   /**
-   * The batch of which the job is a member. It must not be complete or canceled. Where another job holds the
+   * The batch of which the job is a member. It must not be complete or canceled. If another job holds the
    * uniqueness key, that job keeps its batch, unless it takes the content of this push.
    */
   batch?: string | null;
@@ -673,7 +685,7 @@ export type JobState =
 
 /** A job with its content and history. */
 export interface JobView {
-  /** UUID in lower case; masters make UUIDv7 */
+  /** UUID in lower case. Masters generate UUIDv7. */
   id: string;
   name: string;
   state: JobState;
@@ -704,7 +716,7 @@ export interface JobView {
   tags: string[];
   attempts: AttemptView[];
   events: JobEvent[];
-  /** Links to other systems, made of the setting `link_templates`. */
+  /** Links to other systems, built from the setting `link_templates`. */
   links?: OutsideLink[];
   headers: Record<string, string>;
   /**
@@ -763,15 +775,15 @@ export interface JobView {
    */
   revives?: RevivalView | null;
   /**
-   * The job whose end skipped this one, directly or over several steps, and its state then. Null if it was not
-   * skipped for another job.
+   * The job whose end caused this job to be skipped, directly or through other jobs, with the state in which it
+   * ended. Null if this job was not skipped because of another one.
    */
   skipped_by?: LinkedJob | null;
 }
 
 /** A predecessor or a dependent of another job. */
 export interface LinkedJob {
-  /** UUID in lower case; masters make UUIDv7 */
+  /** UUID in lower case. Masters generate UUIDv7. */
   id: string;
   /** Null: the job is gone, or the caller may not see its state. */
   state: JobState | null;
@@ -782,23 +794,26 @@ export type LogLevel = "debug" | "info" | "warning" | "error" | "critical";
 
 /** The answer to log lines. */
 export interface LogsAnswer {
-  /** Number of lines of this call that are kept, or were already. */
+  /** Number of lines of this call that are now stored, including those stored before. */
   accepted: number;
   /**
-   * Number of lines, of any job, that are gone since this call: the oldest, beyond a limit, and those that the
-   * worker left out.
+   * Number of lines, of any job, that this call lost: the oldest lines, which were removed beyond a limit, and
+   * lines that the worker left out.
    */
   dropped: number;
-  /** Jobs that the worker does not hold under these tokens. Their lines are not kept; send no more. */
+  /**
+   * Jobs that the worker does not hold under these tokens. Their lines are not stored. Send no more lines of these
+   * jobs.
+   */
   stale: string[];
   /**
-   * The faults of entries that are not valid, at most the first 50. The lines of such entries are not kept; those
-   * of the others are. Missing if there are none. If no entry is valid, the answer is 422.
+   * The faults of invalid entries, at most the first 50. The lines of invalid entries are not stored. All others
+   * are. Missing if there are none. If no entry is valid, the answer is 422.
    */
   refused?: ProblemField[];
 }
 
-/** The batches inside a batch. */
+/** Counts of the batches nested in a batch. */
 export interface NestedCounts {
   total: number;
   succeeded: number;
@@ -806,7 +821,10 @@ export interface NestedCounts {
   failed: number;
 }
 
-/** The job is deferred because its work cannot begin yet. Its waits grow from `retry_after` to `max_wait_s`. */
+/**
+ * The job is deferred because its work cannot begin yet. Each wait is longer than the previous one, from
+ * `retry_after` up to `max_wait_s`.
+ */
 export interface NotReadyRequest {
   /** Longest wait in seconds. */
   max_wait_s: number;
@@ -851,7 +869,7 @@ export interface OpenChallengeAnswer {
 
 /** A challenge to open for a job that the worker runs. */
 export interface OpenChallengeRequest {
-  /** UUID in lower case; masters make UUIDv7 */
+  /** UUID in lower case. Masters generate UUIDv7. */
   job_id: string;
   token: string;
   /** Seconds to wait for the callbacks, counted from the report `challenged`. After that, the attempt fails. */
@@ -890,7 +908,7 @@ export interface OriginView {
   due_at: string;
 }
 
-/** A callback of an outside system, as it came. */
+/** A callback of an outside system, as it was received. */
 export interface OutsideCallback {
   content_type: string;
   /** Binary. In JSON: {"$bin": base64}. */
@@ -907,7 +925,7 @@ export interface OutsideLink {
 
 /** A job for which another one waits, or waited. */
 export interface PredecessorView {
-  /** UUID in lower case; masters make UUIDv7 */
+  /** UUID in lower case. Masters generate UUIDv7. */
   id: string;
   /** Null: the job is gone, or the caller may not see its state. */
   state: JobState | null;
@@ -1136,7 +1154,7 @@ export type ProblemCode =
   | "worker_detached"
   | "wrong_password";
 
-/** One invalid field: its path, and what is wrong with it. */
+/** One invalid field: its path, and its fault. */
 export interface ProblemField {
   loc: (string | number)[];
   msg: string;
@@ -1186,7 +1204,7 @@ export interface RegisterAnswer {
   /** Store time (Unix ms), the only clock for offers and leases. */
   store_time_ms: number;
   heartbeat_interval_s: number;
-  /** Life of a lease, counted from the last heartbeat that named its token. */
+  /** Duration of a lease, counted from the last heartbeat that named its token. */
   lease_s: number;
 }
 
@@ -1204,50 +1222,50 @@ export interface RegisterRequest {
   labels?: Record<string, string>;
   version?: string;
   /**
-   * Secret chosen by the worker. Its UTF-8 bytes are the key of all signatures. A worker that pulls sends one too,
-   * although nothing is signed for it.
+   * Secret chosen by the worker. Its UTF-8 bytes are the key of all signatures. A worker that pulls must also send
+   * one, although nothing is signed for it.
    */
   secret: string;
   /**
-   * Name of this machine since its boot. Send it only from a process that holds a lock which any other process at
-   * this `url` would need. If the previous worker at the URL sent the same name, it must have ended, and its jobs
-   * are free at once. Otherwise they are free when their leases end.
+   * Name of the current boot of this machine. Send it only from a process that holds a lock which every worker at
+   * this `url` must hold. If the previous worker at the URL sent the same name, that worker must have ended, so its
+   * jobs can run again at once. Otherwise they can run again when their leases end.
    */
   place?: string;
   /**
-   * Contracts of the names, or of some of them. Masters of release 0.2 refuse a registration with this field:
-   * register without it then.
+   * Contracts of the names, or of some of them. Masters of release 0.2 refuse a registration with this field. In
+   * that case, register without it.
    */
   contracts?: Record<string, ContractRequest>;
 }
 
 /** An offer that the worker refuses. The job was not started. */
 export interface Rejected {
-  /** UUID in lower case; masters make UUIDv7 */
+  /** UUID in lower case. Masters generate UUIDv7. */
   job_id: string;
   reason: "busy" | "unknown_name" | "draining" | "stale_epoch" | "too_late" | "duplicate";
   /** Seconds until the worker wants to be offered jobs again. */
   retry_after?: number | null;
 }
 
-/** A claim whose lease is to be renewed, with what is new about its job. */
+/** A claim whose lease is to be renewed, with new information about its job. */
 export interface ReportedClaim {
-  /** UUID in lower case; masters make UUIDv7 */
+  /** UUID in lower case. Masters generate UUIDv7. */
   job_id: string;
   token: string;
   progress?: ProgressRequest | null;
   /**
-   * Binary of at most 16 KiB; in JSON `{"$bin": base64}`. Any other value is kept as the binary that is its
-   * MessagePack. The next attempt needs it to go on where this one stops, and gets the binary in the field
-   * `checkpoint` of its `Dispatch`, whichever worker runs it. Masters do not look into it; `worker_sdk` puts
-   * MessagePack there. It is saved when the heartbeat is answered, the claim is in neither `cancel` nor `lost`, and
-   * `ignored` does not name it.
+   * Binary of at most 16 KiB; in JSON `{"$bin": base64}`. Any other value is stored as its MessagePack encoding.
+   * The next attempt, on any worker, gets the binary in the field `checkpoint` of its `Dispatch`, to continue where
+   * this attempt stops. Masters do not interpret it; `worker_sdk` puts MessagePack there. The checkpoint is saved
+   * if the heartbeat is answered, the claim is in neither `cancel` nor `lost`, and `ignored` does not name the
+   * checkpoint.
    */
   checkpoint?: unknown;
   /**
    * Number of this report: higher in each later heartbeat with `progress` or `checkpoint` of the claim. A master
-   * that stood still may read a heartbeat long after the worker gave it up. Its report is then left out, because a
-   * later one is saved. If omitted, the report replaces any other one.
+   * that stood still may process a heartbeat long after the worker stopped waiting for its answer. Such a report is
+   * ignored if a later one is already saved. If `seq` is omitted, the report replaces any other one.
    */
   seq?: number | null;
 }
@@ -1266,20 +1284,20 @@ export type ResultItem =
 export type ResultView = SuccessView | FailureView;
 
 /**
- * `accepted`: the report counts, or a repeat of it did before. `stale`: the token is no longer valid, and nothing
- * changed.
+ * `accepted`: the report was accepted, now or in an earlier call. `stale`: the token is no longer valid, and
+ * nothing changed.
  */
 export interface ResultsAnswer {
   accepted: string[];
   stale: string[];
   /**
-   * Invalid results. They are in neither of the other lists, and do not affect the valid results. Missing if there
-   * are none. If no result of the call is valid, the answer is the problem of the first result instead.
+   * Invalid results. They are in neither `accepted` nor `stale`, and do not affect the valid results. Missing if
+   * there are none. If no result of the call is valid, the answer is the problem of the first result instead.
    */
   refused?: RefusedResult[];
   /**
-   * Jobs for the slots that the report freed, for a worker that sent `JQ-Jobs-After`. Judge each as a pushed one,
-   * and report `handed_back` for a job that you do not take. Missing if there are none.
+   * Jobs for the slots that the report freed, for a worker that sent `JQ-Jobs-After`. Check each as if it had been
+   * pushed, and report `handed_back` for a job that you do not take. Missing if there are none.
    */
   jobs?: Dispatch[];
   /** Epoch of the leadership that offers `jobs`. Missing without them. */
@@ -1302,15 +1320,15 @@ export interface RevivalView {
   jobs: number;
   /** Number of skipped jobs that stay skipped, because they also need other jobs. */
   held: number;
-  /** Jobs that waited and were removed. They do not run. */
+  /** Number of jobs that waited but were removed. They will not run. */
   gone: number;
-  /** False: there are more than were looked at. */
+  /** False: there are more jobs than were examined. */
   is_complete: boolean;
 }
 
 /** A claim whose result no master has confirmed yet. */
 export interface RunningClaim {
-  /** UUID in lower case; masters make UUIDv7 */
+  /** UUID in lower case. Masters generate UUIDv7. */
   job_id: string;
   token: string;
 }
@@ -1337,15 +1355,15 @@ export interface StepView {
 
 /** The handler returned. */
 export interface SuccessItem {
-  /** UUID in lower case; masters make UUIDv7 */
+  /** UUID in lower case. Masters generate UUIDv7. */
   job_id: string;
   token: string;
   finished_at: string;
   used?: Record<string, number> | null;
   /**
-   * Store time by which the system that a constraint protects had counted the attempt's last call. The start stays
-   * in the window of each rate of the job for a whole period from then on. If omitted, it stays for a period from
-   * its claim on, although the call may have reached that system later.
+   * Time (of the store) by which the system that a constraint protects had counted the attempt's last call. The
+   * start then counts in each rate of the job for a full period after this time. If omitted, it counts for a period
+   * after the claim, although the call may have reached that system later.
    */
   called_at_ms?: number | null;
   type: "success";
@@ -1362,7 +1380,7 @@ export interface SuccessView {
   result: unknown;
 }
 
-/** The job holds a key. While it holds the key, no other job of the same name can take it. */
+/** A key that the job holds. Meanwhile, no other job of the same name can take the key. */
 export interface UniqueRequest {
   /** Text of at most 200 bytes that one job of the name holds. Null: the name and the argument. */
   key?: string | null;
@@ -1371,12 +1389,12 @@ export interface UniqueRequest {
    * included. window: for ttl_s seconds after the push, and until its end if that is later.
    */
   scope?: UniqueScope;
-  /** Length of the window in seconds. Required with the scope window, refused with the others. */
+  /** Length of the window in seconds. Required with the scope window, refused with any other scope. */
   ttl_s?: number | null;
   /**
    * The answer while another job holds the key. reject: 409 not_unique, with its job_id. existing: 200 with its ID
-   * and duplicate: true. replace: 200 with its ID and replaced: true, and it takes the content of this push, unless
-   * it has started: then as existing.
+   * and duplicate: true. replace: 200 with its ID and replaced: true, and the job takes the content of this push.
+   * If the job has already started, the answer is as for existing.
    */
   on_conflict?: OnConflict;
 }
