@@ -87,7 +87,7 @@ async def test_the_first_page_takes_three_round_trips_and_few_requests(screens: 
             return all(shown) and is_live and not is_loading and len(calls) >= 7
 
         await wait_until(is_drawn, what="the page is drawn")
-        # The stream is no request of the first load only: it lasts as long as the page.
+        # The stream is not part of the first load alone: it lasts as long as the page.
         asked = [url for url in asked if "favicon" not in url and "api/stream" not in url]
         assert len(asked) <= MAX_REQUESTS, asked
 
