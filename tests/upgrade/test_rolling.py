@@ -107,6 +107,7 @@ async def _load(*urls: str) -> AsyncIterator[Load]:
             await pushing
 
 
+@pytest.mark.parametrize("former_release", ["release", *left_out("last_release")], indirect=True)
 async def test_masters_roll_up_and_back_down_under_load_and_nothing_is_lost(
     store_server: StoreServer, tmp_path: Path, former_release: Path
 ) -> None:
