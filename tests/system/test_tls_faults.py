@@ -64,7 +64,7 @@ FAULTS: dict[str, tuple[str, bool, bool, tuple[str, ...], str]] = {
     "expired": ("expired", False, True, ("certificate has expired", "renew"), REFUSED),
     "other name": ("other_name", False, True, ("mismatch", "name"), REFUSED),
     "no client certificate": (
-        "good", True, True, ("client certificate", "JQMASTER_CLIENT_CERTFILE"), "showed no certificate"
+        "good", True, True, ("client certificate", "JQMASTER_CLIENT_CERTFILE"), "presented no certificate"
     ),
     "plain to TLS": ("good", False, False, ("is it https?",), "plain HTTP"),
     "TLS to plain": ("", False, True, ("http://",), ""),
@@ -195,7 +195,7 @@ async def test_a_fault_between_a_master_and_a_worker_is_named_by_the_master(
     [
         ({"redis_cafile": "missing.pem"}, ("redis_cafile", "missing.pem", "no such file")),
         ({"redis_cafile": "empty.pem"}, ("redis_cafile", "empty.pem", "PEM")),
-        ({"redis_certfile": "good", "redis_keyfile": "expired-key"}, ("redis_certfile", "the key is not that")),
+        ({"redis_certfile": "good", "redis_keyfile": "expired-key"}, ("redis_certfile", "the key does not belong")),
         ({"tls_certfile": "missing", "tls_keyfile": "good-key"}, ("tls_certfile", "missing.pem", "no such file")),
         ({"calls_cafile": "missing.pem"}, ("calls_cafile", "missing.pem", "no such file")),
     ],

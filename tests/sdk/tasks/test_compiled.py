@@ -120,7 +120,7 @@ def test_a_task_without_parameters() -> None:
     task = task_of(nothing)
     assert task.to_job()["argument"] == {}
     assert task.codec.decode_arguments(None) == {}
-    with pytest.raises(InvalidArgument, match="at most 0 fit"):
+    with pytest.raises(InvalidArgument, match="at most 0 are accepted"):
         task.to_job(1)
 
 

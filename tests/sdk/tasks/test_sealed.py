@@ -221,7 +221,7 @@ def test_a_handle_without_the_key_says_so() -> None:
         handle = charge.enqueue("acme", card=SECRET)
         failed = charge.using(max_retry=0).enqueue("bad", card=SECRET)
         without = others["card.charge"].handle(handle.id)
-        with pytest.raises(UnreadableResult, match="sealed with the key 2026a, and only other are here"):
+        with pytest.raises(UnreadableResult, match="sealed with the key 2026a, and this Seal has only other"):
             without.get(timeout=0)
         with pytest.raises(UnreadableResult, match="sealed with the key 2026a"):
             list(without.stream())
@@ -440,9 +440,9 @@ def test_a_checkpoint_has_room_for_its_seal() -> None:
         ({"keys": {"a": "?"}}, "not base64"),
         ({"keys": {"a b": OLD}}, "not the ID of a key"),
         ({"keys": {"": OLD}}, "not the ID of a key"),
-        ({"keys": {"a": OLD}, "clear": [""]}, "not the path"),
-        ({"keys": {"a": OLD}, "clear": ["a..b"]}, "not the path"),
-        ({"keys": {"a": OLD}, "clear": ["sealed"]}, "not the path"),
+        ({"keys": {"a": OLD}, "clear": [""]}, "not a valid path"),
+        ({"keys": {"a": OLD}, "clear": ["a..b"]}, "not a valid path"),
+        ({"keys": {"a": OLD}, "clear": ["sealed"]}, "not a valid path"),
     ],
 )
 def test_keys_and_paths_that_cannot_be_are_refused(given: dict[str, Any], error: str) -> None:

@@ -103,6 +103,6 @@ async def test_a_taken_port_is_told_with_what_to_do(master: FakeMaster) -> None:
         assert worker.address is not None
         second = Worker(master.url, token=master.token, port=int(worker.address.rpartition(":")[2]))
         second.handler("note")(print)
-        with pytest.raises(OSError, match="leave out port"):
+        with pytest.raises(OSError, match="omit port"):
             async with second.lifespan():
                 pass
