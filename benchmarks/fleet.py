@@ -144,9 +144,9 @@ async def _all_are_fresh(system: System, reporting: list[asyncio.Task[int]]) -> 
 
 
 async def million_waiting() -> Figures:
-    """Measure the CPU of enqueue, and of claim to end, behind 1,000,000 waiting jobs and on an empty queue.
-    `loop_ns_ratio` is the same ratio for a fixed loop, which shows how much the speed of the machine changed
-    meanwhile."""
+    """Measure the CPU time of enqueue, and of claim to end, behind 1,000,000 waiting jobs and on an empty queue, and
+    the ratio of the two. `loop_ns_ratio` is this ratio for a fixed loop; it shows how much the machine's speed
+    changed."""
     with running_system(workers=0) as system:
         async with (
             Pusher(system.url, max_wait_s=60) as pusher,

@@ -23,8 +23,8 @@ async def noop(argument: Any) -> None:
 
 @worker.handler("latency")
 async def latency(argument: float) -> None:
-    """Note the seconds since the push, by a clock that all processes of one machine share. They go to a file:
-    fetching a result for each job would be most of the load."""
+    """Append the seconds since the push to a file. All processes of one machine share the clock. Results are not used
+    for this, because fetching one for each job would be most of the load."""
     waited_s = time.clock_gettime(time.CLOCK_MONOTONIC) - argument
     os.write(_waits(), struct.pack("d", waited_s))
 
@@ -36,13 +36,13 @@ def _waits() -> int:
 
 @worker.handler("waited")
 async def waited(argument: float) -> float:
-    """Return the seconds since the push, by the same clock."""
+    """Return the seconds since the push, by the clock that `latency` uses."""
     return time.clock_gettime(time.CLOCK_MONOTONIC) - argument
 
 
 @worker.handler("nap")
 async def nap(argument: float) -> None:
-    """Take this many seconds, and nothing else."""
+    """Sleep for this many seconds."""
     await asyncio.sleep(argument)
 
 
@@ -54,8 +54,8 @@ async def nap50(argument: Any) -> None:
 
 @worker.handler("challenge")
 async def challenge(argument: Any, ctx: Context) -> None:
-    """Open a challenge, and note its address. Then note the seconds since its callback was posted; the body of the
-    callback has that time."""
+    """First run: open a challenge and append its callback URL to a file. Second run: append the seconds since the
+    callback was posted to another file. The callback's body holds the time of posting."""
     if ctx.callback is None:
         opened = await ctx.open_challenge()
         os.write(_callback_urls(), f"{opened.callback_url}\n".encode())

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 TICK_S: Final = 0.5
 # Timers fire a little early or late. A tick that is nearer than this is skipped.
 _TICK_SLACK_S: Final = 0.02
-# How often loops that have nothing to do are asked whether they have.
+# How often loops without work are asked whether they have work.
 ASK_S: Final = 2 * TICK_S
 # Times of a `DueTime`.
 NOW_S: Final = float("-inf")
@@ -73,9 +73,9 @@ class DueTime:
 
 
 class SharedRests:
-    """Rests of loops that have nothing to do. One timer asks all of them every `ASK_S` whether they have, which costs
-    a process with many idle loops a function call for each instead of a wake-up. A loop that has a `DueTime` is not
-    asked before that time. `now_s`: returns the time by `clock`.
+    """Rests of loops that have nothing to do. One timer asks all resting loops every `ASK_S` whether they have work. So
+    an idle loop costs its process a function call instead of a wake-up. A loop with a `DueTime` is not asked before
+    that time. `now_s`: returns the time by `clock`.
     """
 
     def __init__(self, clock: Clock | None = None) -> None:

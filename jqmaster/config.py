@@ -36,7 +36,8 @@ KIB = 1024
 MIB = 1024 * KIB
 GIB = 1024 * MIB
 DAY_S = 86_400
-# A push carries its name, headers and options besides its argument, and an event its attributes besides its payload.
+# The part of a body that is reserved for everything but the argument or payload. A push also carries its name, headers
+# and options, and an event also carries its attributes.
 ENVELOPE_BYTES: Final = 64 * KIB
 _PROXY_URL = r"^(https?:/)?/[^/\\\s][^\s]*$"
 _HEADER = r"^[A-Za-z0-9-]{1,64}$"
@@ -1020,8 +1021,8 @@ class Settings(BaseSettings):
         return self
 
     def at_store(self, name: str, shard: str) -> "Settings":
-        """Return these settings as they would be if this store were the only one, and this its shard. Raise KeyError
-        if no store has this name."""
+        """Return these settings as if the store `name` were the only one, and `shard` the only shard in it. Raise
+        KeyError if no store has this name."""
         options = (
             {} if name == DEFAULT_STORE else {key: getattr(self.stores[name], key) for key in STORE_OPTIONS}
         )

@@ -40,8 +40,8 @@ class JqmasterError(Exception):
 
 
 class StaleEpochError(Exception):
-    """A write under a leadership's epoch while the store knows a newer one: nothing was written. It is not a
-    JqmasterError, because no caller of this service gets it, and a leader that gets it no longer leads."""
+    """A write under a leadership's epoch while the store knows a newer one: nothing was written. This is not a
+    JqmasterError, because no caller of this service gets it. A leader that gets this error no longer leads."""
 
 
 class UnparsableError(JqmasterError):
@@ -160,7 +160,8 @@ class StoreUnavailableError(JqmasterError):
 
 
 class StoreRefusedError(StoreUnavailableError):
-    """The store answers, and refuses this command, such as a write while it is full. It may serve others."""
+    """The store answers, and refuses this command, such as a write while it is full. The store may serve other
+    commands."""
 
 
 class NamespaceUnavailableError(JqmasterError):

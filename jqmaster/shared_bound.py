@@ -1,18 +1,18 @@
-"""Bounds of a process that its namespaces share, so that none of them takes all."""
+"""Limits of a process that its namespaces share, so that no namespace takes everything."""
 
 from typing import Final
 from weakref import WeakSet
 
 from jqmaster.live_value import LiveValue
 
-# A namespace may hold up to this many times what it leaves free. So one busy namespace gets three quarters, and two get
-# three sevenths each, however many namespaces there are. A namespace that holds little always finds room.
+# A namespace may hold up to this many times the amount that is still free. So one busy namespace gets three quarters,
+# and two get three sevenths each, however many namespaces there are. A namespace that holds little always finds room.
 FREE_FACTOR: Final = 3
 
 
 class SharedBound:
-    """A bound on something of which this process has little, such as bytes or places. `most`: how much there is;
-    `taken`: how much all namespaces hold. Each namespace takes it through a portion of its own."""
+    """A limit on a scarce resource of this process, such as bytes or places. `most`: the total; `taken`: what all
+    namespaces together hold. Each namespace takes its part through a separate `Portion`."""
 
     __slots__ = ("__weakref__", "_portions", "most", "taken")
 
@@ -29,7 +29,7 @@ class SharedBound:
 
     @property
     def is_shared(self) -> bool:
-        """Return whether several namespaces share it. A single one may take all."""
+        """Return whether several namespaces share the resource. A single namespace may take all of it."""
         return len(self._portions) > 1
 
 

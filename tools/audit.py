@@ -52,7 +52,7 @@ PROJECTS: Final = (ROOT / "pyproject.toml", ROOT / "worker_sdk" / "pyproject.tom
 RUN_EXTRAS: Final = ("tracing", "archive", "calendars", "mcp", "seal", "sqlalchemy", "django")
 DOCKERFILE: Final = ROOT / "Dockerfile"
 COMPOSE: Final = ROOT / "docker-compose.yml"
-# The renderings of the chart name every image that it can run.
+# The rendered charts in this folder list every image that the chart can run.
 CHART: Final = ROOT / "deploy" / "helm" / "golden"
 
 _FLOOR: Final = re.compile(r"([A-Za-z0-9._-]+)(?:\[[^]]*\])?>=([0-9.]+)")

@@ -36,7 +36,7 @@ class LeftOutError(Exception):
 
 
 def release(directory: Path, image: str) -> list[str]:
-    """Make everything into `directory`, and return what was left out."""
+    """Build all parts of the release in `directory`. Return the parts that could not be built, with the reasons."""
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
     epoch = os.environ.setdefault("SOURCE_DATE_EPOCH", _commit_time())

@@ -35,13 +35,13 @@ VARIABLES = {
     "task_backends": ("JqmasterBackend",),
     "outbox": ("Outbox", "SqlAlchemyOutbox", "DjangoOutbox"),
 }
-NOTE = "It does not block the event loop."
-OF_ASYNC_SESSIONS = "It is for an `AsyncSession`: enqueue with `aenqueue` and `amany`."
+NOTE = "`{}` does not block the event loop."
+OF_ASYNC_SESSIONS = "`{}` is for an `AsyncSession`: enqueue with `aenqueue` and `amany`."
 # Siblings that are explained by hand.
 APART = {"AsyncRelay.run"}
 # Siblings that differ in more than `await`.
 NOTES = {
-    "acreate_table": "It is for an `AsyncEngine`.",
+    "acreate_table": "`{}` is for an `AsyncEngine`.",
     "atransaction": OF_ASYNC_SESSIONS,
     "awriting": OF_ASYNC_SESSIONS,
 }
@@ -120,7 +120,7 @@ def twin_of(text: str, pair: Pair) -> str:
     (first, second), width = pair.nodes, WIDTH - 4 * pair.names[1].count(".") - 7
     blocks = text.split("\n\n")
     if second.name != first.name:
-        note = NOTES.get(second.name, NOTE)
+        note = NOTES.get(second.name, NOTE).format(second.name)
         blocks[0] = textwrap.fill(f"{' '.join(blocks[0].split())} {note}", width, break_on_hyphens=False)
     arguments = [*second.args.posonlyargs, *second.args.args]
     asynchronous = [

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-# A master lets no worker delay a job for longer than this.
+# Longest delay that a worker may request for a job. Masters accept no longer one.
 MAX_RETRY_AFTER_S: Final = 7 * 86_400.0
 
 

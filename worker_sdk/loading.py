@@ -26,9 +26,9 @@ OF_TASKS: Final = (
 def load(names: Sequence[str]) -> None:
     """Import modules so that a signal handler may use them at any moment.
 
-    Signal handlers run in the main thread. One that interrupts an import by that thread finds a half-made module and
-    fails with ImportError. One that needs a module which another thread is importing waits until it is complete. So a
-    second thread imports the modules.
+    Signal handlers run in the main thread. A handler that interrupts an import by the main thread finds a half-made
+    module and fails with ImportError. A handler that needs a module which another thread is importing waits until the
+    import is complete. So a second thread imports the modules.
     """
     if all(name in sys.modules for name in names):
         return

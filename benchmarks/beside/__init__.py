@@ -1,1 +1,1 @@
-"""A comparison of two trees. `__main__` starts the process `systems` in each tree, and gives their systems turns."""
+"""A comparison of two checkouts. `__main__` runs `systems.py` in each of them, and measures the two alternately."""

@@ -108,7 +108,7 @@ def argument(tenant: str, number: int) -> dict[str, Any]:
 
 
 def report(before: Book, after: Book, options: argparse.Namespace) -> int:
-    """Print the requests that the API admitted between two readings of its book, and return the exit status."""
+    """Print what the API admitted between two snapshots of its records, and return the exit status."""
     seconds = after.at_s - before.at_s
     used = {tenant: after.used.get(tenant, 0) - before.used.get(tenant, 0) for tenant in TENANTS}
     total = sum(used.values())

@@ -264,7 +264,7 @@ async def verify(
 
 
 async def succeeded_jobs(system: System) -> dict[str, Mapping[str, Any]]:
-    """Return by ID the jobs of files that have succeeded, in the form of lists."""
+    """Return the succeeded `analyse_file` jobs by ID, in the form that lists of jobs have."""
     found: dict[str, Mapping[str, Any]] = {}
     query = {"name": analyse_file.name, "state": "succeeded", "limit": "200"}
     async with observer(system) as client:

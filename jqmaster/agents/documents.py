@@ -14,7 +14,7 @@ MAX_FOUND: Final = 20
 _EXCERPT: Final = 700
 _HEADING: Final = re.compile(r"^(#{1,3}) +(.+?) *$")
 _WORD: Final = re.compile(r"[a-z0-9][a-z0-9_.-]*[a-z0-9]|[a-z0-9]")
-# Words in a heading count as much as this many in the text.
+# A word in a heading counts as much as this many words in the text.
 _HEADING_WEIGHT: Final = 6
 _K: Final = 1.4
 _B: Final = 0.6

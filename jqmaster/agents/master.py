@@ -56,7 +56,7 @@ class MasterCalls:
             answer = response.json() if response.content else None
         except ValueError:
             raise CallRefusedError(
-                response.status_code, "", "the answer is not JSON: is it a master?"
+                response.status_code, "", "the answer is not JSON; check that the address is that of a master"
             ) from None
         if response.status_code >= 400:
             raise _refusal(response, answer)

@@ -76,7 +76,7 @@ def http_app(master: MasterCalls, confirmations: Confirmations) -> ASGIApp:
 
 
 async def serve_stdio(master: MasterCalls, confirmations: Confirmations) -> None:
-    """Serve one client on standard input and output, until it closes them."""
+    """Serve one client on standard input and output, until the client closes them."""
     server = make_server(master, confirmations)
     async with stdio_server() as (read, write):
         await server.run(read, write, server.create_initialization_options())

@@ -169,7 +169,7 @@ class Problem(Answer):
     )
     stored_after: int = Field(
         ge=0,
-        description="Only with the code archive_unavailable, if the store still has a part of the log: `after` with "
-        "this number reads that part, without the archive.",
+        description="Sent only with the code archive_unavailable, if the store still holds part of the log. Pass it "
+        "as `after` to read that part without the archive.",
         json_schema_extra=SINCE,
     )

@@ -22,8 +22,8 @@ class Departure:
         self.is_begun = LiveValue(False)
 
     def around(self, components: Sequence[Component]) -> list[Component]:
-        """Return these components with the announcement and the wait around them, so that they stop after the
-        announcement and before the wait."""
+        """Return these components between the announcement and the wait. So at the end, the announcement comes first,
+        then the components stop, and then the wait follows."""
         return [_Wait(self), *components, _Announcement(self)]
 
     async def linger(self) -> None:

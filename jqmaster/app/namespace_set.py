@@ -18,8 +18,8 @@ from jqmaster.service.operations.metrics import Metrics
 
 logger = logging.getLogger(__name__)
 
-# A start waits this long for the namespaces, so that usually all are served when the process reports that it is ready.
-# Stores that are away do not hold it up longer.
+# How long a start waits for the namespaces, so that usually all are served when the process reports that it is ready.
+# Stores that are away do not delay it longer.
 WAIT_FOR_FIRST_S: Final = 2.0
 
 
@@ -35,9 +35,9 @@ class NamespaceSource(Protocol):
 
 
 class NamespaceSet:
-    """Component: serves the namespaces that are open in the registry. They open at the same time, and the failure of
-    one does not affect the others. It starts after the server; its stages stop in the same order as those of the
-    process.
+    """Component: serves the namespaces that are open in the registry. The namespaces open at the same time, and the
+    failure of one does not affect the others. This component starts after the server; its stages stop in the same order
+    as the stages of the process.
 
     `serves_default`: it serves the default namespace, too.
     """

@@ -36,7 +36,8 @@ from jqmaster.store.jobs.retention import Retention
 
 # After an election, live workers get a lease plus this long to report.
 GRACE_EXTRA_S: Final = 2.0
-# The minimum applies even if results are not kept, because partial results are for present listeners.
+# The minimum time for which partial results are kept. It applies even if results are not kept, because partial results
+# are for present listeners.
 MIN_PARTS_KEPT_MS: Final = 60_000
 
 
@@ -178,8 +179,8 @@ def failure_detector(s: Settings) -> DetectorPolicy:
 
 
 def retention(s: Settings) -> Mapping[JobState, Retention]:
-    # The last number limits jobs that are kept only because others need them. It is that of failed jobs, because people
-    # retry those.
+    # The last number limits jobs that are kept only because others need them. It is the limit of failed jobs, because
+    # people retry failed jobs.
     over = Retention(_ms(s.retention_succeeded_s), s.retention_succeeded_max, s.retention_failed_max)
     return {
         **dict.fromkeys(FINISHED, over),

@@ -43,13 +43,13 @@ class Build(Protocol):
 
 
 class ServedNamespace:
-    """Opens the namespace's shard as soon as its store answers. If the shard fails, it is closed with its reason and
-    opened again later; other namespaces and the process go on.
+    """Opens the namespace's shard as soon as its store answers. If the shard fails, the namespace is closed with the
+    reason, and opened again later; other namespaces and the process go on.
 
-    If the store's data have another mark than those served before, the namespace stays closed until somebody closes and
-    opens it or restarts the master. `may_begin`: returns whether data without a mark, such as an empty store, may be
-    served, because the registry confirms that the namespace's data belong there. `on_opened`: called when it is open
-    for the first time.
+    If the mark of the store's data is not that of the data served before, the namespace stays closed until somebody
+    closes and opens it or restarts the master. `may_begin`: returns whether data without a mark, such as an empty
+    store, may be served, because the registry confirms that the namespace's data belong there. `on_opened`: called when
+    the namespace is open for the first time.
     """
 
     def __init__(

@@ -49,11 +49,12 @@ class ServedStore:
         self.renewals = Renewals(reserve, clock)
         self.looks = SharedLooks(client, clock)
         self.embedded = embedded
-        # Failures of the components, which count for every shard on this store. The default store has none here: the
+        # Failures of the components. They are faults of every shard on this store. The default store has none here: the
         # process starts its components together with the default shard.
         self.loops = LoopFailures(clock)
         self.health = StoreHealth(client, clock, settings, report, quorum_of=(client, reserve))
-        # A shard is opened in its turn, so that a thousand of them do not wait for the connections until they give up.
+        # Only a few shards are opened at a time. If a thousand were opened at once, they would wait for the connections
+        # until they give up.
         self.openings = asyncio.Semaphore(MAX_OPENINGS)
         self._followers: list[Callable[[], None]] = []
         # The levels that were admitted when the followers were called last.

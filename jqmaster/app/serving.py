@@ -24,7 +24,8 @@ from jqmaster.store.namespaces.disk_copy import RegistryCopy
 
 logger = logging.getLogger(__name__)
 
-# After this many closed namespaces, the next garbage collection covers all objects, and frees theirs.
+# After this many namespaces were closed, the next garbage collection covers all objects, so that it frees the objects
+# of the closed namespaces.
 FREED_AT: Final = 50
 
 

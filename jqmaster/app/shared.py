@@ -23,10 +23,11 @@ from worker_sdk.transport.tls import LiveContext, client_context
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """Objects that a process has once. `settings`: the configured ones.
+    """Objects that a process has once. `settings`: the configured settings.
 
-    Four values are different for each namespace: `prefix` begins its paths, `live` has the settings in force there,
-    `policies` has the values that components read from them, and `portions` are its portions of `bounds`.
+    Four values are different for each namespace: `prefix` begins the paths of the namespace, `live` has the settings in
+    force there, `policies` has the values that components read from these settings, and `portions` are the portions of
+    `bounds` that the namespace may use.
 
     `rests`: where idle loops wait.
 

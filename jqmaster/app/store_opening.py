@@ -19,7 +19,7 @@ from jqmaster.store.link.access import StoreAccess, naming_the_store
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.shard import Shard
 
-# Connections to renew the locks, and to release some at the same time.
+# Number of connections that are reserved to renew the locks and to release some of them at the same time.
 RESERVED_CONNECTIONS: Final = 4
 # One connection for the listener, and another one while it replaces the first.
 LISTENER_CONNECTIONS: Final = 2
@@ -73,8 +73,8 @@ async def open_shard(
     store: ServedStore, tag: str, *, expected_mark: str | None = None, may_begin: bool = True
 ) -> Shard:
     """Return the shard with this hash tag, with the mark of its data. `expected_mark`: the mark that these data must
-    have; None: any. `may_begin`: data without a mark get one; otherwise they are not served, because it is not known
-    whether the namespace is still in this store.
+    have; None: any. `may_begin`: data without a mark get a new mark; otherwise such data are not served, because it is
+    not known whether the namespace is still in this store.
 
     Raises StoreUnfitError if a restore into the shard was not finished or the data were replaced,
     StoreUnavailableError if there are no data that may be served, and what `StoreClient.run` raises.

@@ -10,7 +10,7 @@ from jqmaster.conformance.worker_under_test import SLEEP, WorkerUnderTest
 TOPIC: Final[Questions[WorkerUnderTest]] = Questions("end")
 # The longest grace for which the kit waits.
 _GRACE_S: Final = 45.0
-# A worker may repeat an announcement that it takes for unanswered, but not with each heartbeat.
+# A worker may repeat an announcement that it believes went unanswered, but not with every heartbeat.
 _MAX_ANNOUNCEMENTS: Final = 3
 
 
@@ -30,8 +30,8 @@ async def _(worker: WorkerUnderTest) -> None:
     short = worker.job(SLEEP, 0.5)
     await worker.give(short)
     long = await worker.running(120.0)
-    # A worker can end only once, so each mode tests one kind of master: pull workers meet one that knows the call,
-    # others meet one that does not.
+    # A worker can end only once, so each mode tests one kind of master: workers that pull meet a master that knows the
+    # call, and other workers meet a master that does not.
     master.knows_leaving = worker.mode is WorkerMode.PULL
     worker.terminate()
     seen = len(master.beats)

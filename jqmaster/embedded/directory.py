@@ -15,7 +15,7 @@ from urllib.parse import quote
 from jqmaster.embedded.files import private
 from jqmaster.errors import DataDirInUseError, StoreUnfitError
 
-# sun_path of Linux is 108 bytes with the closing zero.
+# Maximum length of a socket's path. In Linux, sun_path has 108 bytes, with the closing zero.
 MAX_SOCKET_PATH_BYTES = 107
 # Files that may be there before the first start: the master's first token, and what a new file system contains.
 _HARMLESS = frozenset({"first_token", "lost+found"})
@@ -259,7 +259,8 @@ def make_directory(path: Path) -> None:
         ) from None
     except OSError as error:
         raise StoreUnfitError(
-            f"cannot make the data directory {path}: {error.strerror}; name one that can be made with --data-dir"
+            f"cannot make the data directory {path}: {error.strerror}; "
+            "use --data-dir to name a directory that can be created"
         ) from error
 
 

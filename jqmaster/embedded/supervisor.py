@@ -160,7 +160,8 @@ class EmbeddedValkey:
         while time.monotonic() < deadline:
             with contextlib.suppress(RedisError, OSError):
                 return int((await self._redis().info("server"))["process_id"])
-            # A master that was killed may have started a server a moment ago, or a server may be ending by itself.
+            # Without an answer, a server may still be starting, because its master was killed a moment ago, or may be
+            # ending. Only a free lock shows that no server runs.
             lock = self._directory.try_server_lock()
             if lock is not None:
                 os.close(lock)

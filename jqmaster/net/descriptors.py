@@ -5,7 +5,8 @@ import resource
 import sys
 from typing import Final
 
-# More than a master with thousands of clients and workers needs. If the limit is infinite, do not ask for more.
+# The number of file descriptors to ask for at most: more than a master with thousands of clients and workers needs. It
+# is used if the limit is infinite.
 _ENOUGH: Final = 65_536
 
 

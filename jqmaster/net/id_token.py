@@ -15,7 +15,7 @@ ALGORITHMS: Final = (
 )  # fmt: skip
 # The maximum difference to the provider's clock.
 CLOCK_SKEW_S: Final = 60
-# A token is made for the login at hand. An older one is a copy.
+# Maximum age of an ID token. A token is made for the login at hand, so an older one is a copy.
 MAX_AGE_S: Final = 600
 
 

@@ -1,6 +1,6 @@
 """Client of an OpenID Connect provider: discovery, keys, and the exchange of a code for an ID token.
 
-It calls only the issuer and the endpoints that its discovery document names. It follows no redirects.
+The client calls only the issuer and the endpoints that the issuer's discovery document names. It follows no redirects.
 """
 
 import asyncio
@@ -24,7 +24,8 @@ logger = logging.getLogger(__name__)
 
 TIMEOUT_S: Final = 5.0
 MAX_ANSWER_BYTES: Final = 256 * 1024
-# Discovery and keys are read again after this time. If that fails, the known ones stay in use.
+# The discovery document and the keys are read again after this time. If that fails, the known document and keys stay in
+# use.
 FRESH_S: Final = 3600.0
 # For this long after a failure, callers get the same error at once instead of waiting for another failure.
 AGAIN_AFTER_S: Final = 2.0

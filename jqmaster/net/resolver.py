@@ -6,7 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
-# Slow lookups may occupy all of these threads. Then only other lookups wait for them.
+# Number of threads for lookups. Slow lookups may occupy all of them. Then only other lookups wait.
 MAX_LOOKUPS: Final = 16
 
 _Found = list[tuple[socket.AddressFamily, socket.SocketKind, int, str, tuple[object, ...]]]

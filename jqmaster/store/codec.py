@@ -582,8 +582,8 @@ def _gates_end(record: bytes, name_end: int) -> int:
 
 
 def _encode_extras(spec: JobSpec, added: dict[str, Any], has_own_retry: bool) -> bytes:
-    """Encode the extras in the older form if that can hold them, otherwise in the newer one; empty if all have their
-    defaults."""
+    """Encode the extras in the older form if possible, otherwise in the newer form. Return empty bytes if all extras
+    have their defaults."""
     headers, retry = dict(sorted(spec.headers.items())), spec.retry
     if added:
         former = {"tags": spec.tags, "headers": headers, "retry": asdict(retry) if has_own_retry else None}

@@ -52,7 +52,7 @@ def test_a_data_directory_that_cannot_be_one_is_named(tmp_path: Path, host: str)
     assert f"{tmp_path}/file: it is a file; name a directory with --data-dir" in ended.err
     ended = jqmaster(*at, "/proc/nothing")
     assert "cannot make the data directory /proc/nothing" in ended.err
-    assert "name one that can be made" in ended.err
+    assert "name a directory that can be created" in ended.err
     assert "token" not in ended.out
 
 

@@ -46,7 +46,7 @@ class Request:
     * `args`, `kwargs`: the arguments as the caller gave them.
     * `task`: name of the task.
     * `headers`: the headers of the job.
-    * `called_directly`: the function was called like any other.
+    * `called_directly`: whether the function was called as a plain function, not as a job.
     """
 
     def __init__(

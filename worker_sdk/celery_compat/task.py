@@ -30,7 +30,7 @@ from worker_sdk.tasks.collection import Tasks
 from worker_sdk.tasks.task import Task as TypedTask
 from worker_sdk.worker.names import ATTRIBUTE
 
-# None as `max_retries` means forever.
+# The number of retries that `max_retries=None` stands for, which means forever.
 _FOREVER: Final = 10_000
 # Celery has no default limit; this is the longest that a master allows.
 _NO_LIMIT: Final = timedelta(days=7)

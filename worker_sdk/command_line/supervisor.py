@@ -20,7 +20,8 @@ FIRST_BACKOFF_S: Final = 0.1
 LAST_BACKOFF_S: Final = 5.0
 # After a process has worked for this long, the backoff starts again with a short pause.
 STEADY_AFTER_S: Final = 30.0
-# Longer than an orderly end takes: a master ends its requests and duties, a worker its jobs in its default grace.
+# How long to wait for the end of a process, by default. An orderly end takes less time: a master ends its requests and
+# duties, and a worker ends its jobs within its default grace.
 END_WITHIN_S: Final = 60.0
 KILLED_WITHIN_S: Final = 5.0
 

@@ -17,7 +17,8 @@ from worker_sdk.command_line.secrets_in_files import read_token
 from worker_sdk.environment import masters_or_default, set_up_logs, shares_of
 from worker_sdk.worker import first_process
 
-# A worker may be given any grace for its running jobs. A second signal ends it sooner.
+# How long to wait for the end of a worker, which may be given any grace for its running jobs. A second signal ends it
+# sooner.
 END_WITHIN_S: Final = 24 * 3600.0
 # Options that do not simply set the worker's attribute of the same name.
 _APART: Final = frozenset({"packages", "commands", "labels", "log_level"})

@@ -64,7 +64,8 @@ def Depends(function: Callable[..., Any], *, scope: Scope = "job") -> Any:  # no
     * `function`: makes the value. It may be `def`, `async def`, or a generator of either kind that yields the value
       once and cleans up afterwards. Its parameters may have `Depends` themselves, and one may be annotated with
       `Context`.
-    * `scope`: `job` makes a value for each attempt, `worker` one when the worker starts, before it registers.
+    * `scope`: `job` makes a value for each attempt. `worker` makes one value when the worker starts, before it
+      registers.
 
     A function that several parameters depend on is called once for each attempt, or once for the worker. An exception
     fails the attempt, or the start of the worker. If the handler raises or the job is canceled, the exception is raised

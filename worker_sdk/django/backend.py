@@ -272,8 +272,8 @@ class JqmasterBackend(BaseTaskBackend):
         return found
 
     async def aget_result(self, result_id: str) -> Any:
-        """Return the result object of a job. Raise TaskResultDoesNotExist if no job of a task has this ID. It does not
-        block the event loop.
+        """Return the result object of a job. Raise TaskResultDoesNotExist if no job of a task has this ID.
+        `aget_result` does not block the event loop.
 
         * `result_id`: ID of the job.
 

@@ -13,7 +13,7 @@ import httpx
 from worker_sdk.django.ui_settings import ui_settings
 
 CONNECT_TIMEOUT_S: Final = 5.0
-# Longer than the pauses of long polls and event streams.
+# Timeout of reading an answer: longer than the pauses of long polls and event streams.
 READ_TIMEOUT_S: Final = 90.0
 # How long the answer of a master that it knows the site stays valid.
 KNOWN_S: Final = 60.0

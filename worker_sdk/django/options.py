@@ -97,8 +97,8 @@ class JqmasterTask(Task):
         return found
 
     async def aenqueue_many(self, calls: Iterable[Sequence[Any] | Mapping[str, Any]]) -> list[Any]:
-        """Enqueue a job for each call, with many jobs in one request, and return their result objects. It does not
-        block the event loop.
+        """Enqueue a job for each call, with many jobs in one request, and return their result objects. `aenqueue_many`
+        does not block the event loop.
 
         * `calls`: for each call its positional arguments as a list or tuple, or its keyword arguments as a map. An
           iterable is read while its jobs are being sent.

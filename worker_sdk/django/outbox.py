@@ -109,7 +109,7 @@ class DjangoOutbox(Outbox):
         return Writer(self, insert=self.insert).write(jobs)
 
     async def aadd(self, *jobs: JobLike) -> list[str]:
-        """Add jobs to the open transaction, and return their IDs. It does not block the event loop.
+        """Add jobs to the open transaction, and return their IDs. `aadd` does not block the event loop.
 
         * `jobs`: what `make_job` or `Task.to_job` returned, or pairs `(name, argument)`.
 

@@ -29,8 +29,8 @@ class DjangoRows:
         self._using = using
         self._sql = _CLOCKS[vendor]
         # InnoDB locks every row that a locking read looks at. Such a read sees the newest version of a row, but its
-        # subquery sees an older one, the one in the snapshot. So a plain read finds the first rows, and a second
-        # statement locks them by their keys.
+        # subquery sees the older version in the snapshot. So a plain read finds the first rows, and a second statement
+        # locks them by their keys.
         self._locks_what_it_scans = vendor == "mysql"
         self._skips_locked = connections[using].features.has_select_for_update_skip_locked
 

@@ -66,7 +66,7 @@ class StoreAffinity:
                 )  # fmt: skip
                 self.store = store
                 self.foreign.clear()
-            # The call named the former store, so even a master of the new one has refused it.
+            # The call named the former store, so even a master of the new store has refused the call.
             return False
 
     def _warn(self, address: str, store: str, now_s: float) -> None:

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("worker_sdk.outbox")
 
 _PUT_OFF_MS: Final = 5_000
-# A push right after a commit delays the caller. So after a failed push, new rows are left to the relay for a while.
+# How long a push right after a commit may delay the caller. After a failed push, new rows are left to the relay for a
+# while.
 _MAX_WAIT_S: Final = 2.0
 _REST_S: Final = 5.0
 _A_DAY: Final = timedelta(days=1)
@@ -82,21 +83,21 @@ class Outbox:
     # --- implemented for each kind of database
 
     def in_transaction(self, work: Callable[[Rows], Any]) -> Any:
-        """Run `work` in a separate transaction, and return its result."""
+        """Run `work` in a new transaction and return the result."""
         raise NotImplementedError
 
     is_async = False
 
     async def ain_transaction(self, work: Callable[[Rows], Any]) -> Any:
-        """Run `work` in a separate transaction, and return its result. It does not block the event loop."""
+        """Run `work` in a new transaction and return the result. `ain_transaction` does not block the event loop."""
         raise NotImplementedError
 
     def read(self, work: Callable[[Rows], Any]) -> Any:
-        """Run `work`, which only reads, and return its result."""
+        """Run `work`, which only reads, and return the result."""
         return self.in_transaction(work)
 
     async def aread(self, work: Callable[[Rows], Any]) -> Any:
-        """Run `work`, which only reads, and return its result. It does not block the event loop."""
+        """Run `work`, which only reads, and return the result. `aread` does not block the event loop."""
         return await self.ain_transaction(work)
 
     def in_own_transaction(self, work: Callable[[Rows], Any]) -> Any:
@@ -131,8 +132,8 @@ class Outbox:
         return found
 
     async def astats(self) -> OutboxStats:
-        """Return the number of jobs that wait or are stuck, and the age of the oldest. It does not block the event
-        loop.
+        """Return the number of jobs that wait or are stuck, and the age of the oldest. `astats` does not block the
+        event loop.
 
         For example:
 
@@ -178,7 +179,7 @@ class Outbox:
         self._own = None
 
     async def aclose(self) -> None:
-        """Close the connections to masters. It does not block the event loop.
+        """Close the connections to masters. `aclose` does not block the event loop.
 
         For example:
 

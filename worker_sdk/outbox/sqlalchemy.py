@@ -110,8 +110,8 @@ class SqlAlchemyOutbox(Outbox):
             self.table.create(connection, checkfirst=True)
 
     async def acreate_table(self) -> None:
-        """Create the table if it is missing. An application with migrations creates it in a migration instead. It is
-        for an `AsyncEngine`.
+        """Create the table if it is missing. An application with migrations creates it in a migration instead.
+        `acreate_table` is for an `AsyncEngine`.
 
         Raise the errors of the database, and TypeError for an engine of the other kind:
 
@@ -194,7 +194,7 @@ class SqlAlchemyOutbox(Outbox):
     @async_with_only("for a Session, write `with outbox.transaction(session)`")
     async def atransaction(self, session: "AsyncSession") -> "AsyncIterator[AsyncSession]":
         """Run the block in a transaction of a session. Tasks that the block enqueues become jobs only if the
-        transaction commits. It is for an `AsyncSession`: enqueue with `aenqueue` and `amany`.
+        transaction commits. `atransaction` is for an `AsyncSession`: enqueue with `aenqueue` and `amany`.
 
         * `session`: the session. If it is in a transaction already, the block is a savepoint in it, and the jobs are
           pushed after the outer commit.
@@ -218,8 +218,8 @@ class SqlAlchemyOutbox(Outbox):
 
     @either_with
     def awriting(self, session: "AsyncSession") -> "Iterator[AsyncSession]":
-        """Write tasks that the block enqueues in the transactions of a session. The block does not commit. It is for an
-        `AsyncSession`: enqueue with `aenqueue` and `amany`.
+        """Write tasks that the block enqueues in the transactions of a session. The block does not commit. `awriting`
+        is for an `AsyncSession`: enqueue with `aenqueue` and `amany`.
 
         * `session`: the session. You commit it, in the block or after it.
 
@@ -233,7 +233,7 @@ class SqlAlchemyOutbox(Outbox):
             yield session
 
     async def aadd(self, session: "AsyncSession", *jobs: JobLike) -> list[str]:
-        """Add jobs to the transaction of a session, and return their IDs. It does not block the event loop.
+        """Add jobs to the transaction of a session, and return their IDs. `aadd` does not block the event loop.
 
         * `session`: the session.
         * `jobs`: what `make_job` or `Task.to_job` returned.
@@ -248,8 +248,8 @@ class SqlAlchemyOutbox(Outbox):
     async def aadd_many(
         self, session: "AsyncSession", jobs: Iterable[JobLike] | AsyncIterable[JobLike]
     ) -> list[str]:
-        """Add any number of jobs to the transaction of a session, and return their IDs. It does not block the event
-        loop.
+        """Add any number of jobs to the transaction of a session, and return their IDs. `aadd_many` does not block the
+        event loop.
 
         * `session`: the session.
         * `jobs`: an iterable, or an async one, of what `make_job` or `Task.to_job` returned. It is read while its
@@ -284,7 +284,7 @@ class SqlAlchemyOutbox(Outbox):
         engine: AsyncEngine = self.engine
         if not self.is_async:
             raise TypeError(
-                "this outbox has an Engine: use the methods whose names begin without the extra a, such as add"
+                "this outbox has a synchronous Engine: use methods without the prefix a, such as add instead of aadd"
             )
         return engine
 
@@ -311,8 +311,8 @@ class SqlAlchemyOutbox(Outbox):
             self.note_error(transaction)
 
     async def apush_own(self, transaction: str, began_s: float) -> None:
-        """Push a transaction right after its commit. If this fails, the relay pushes it. It does not block the event
-        loop."""
+        """Push a transaction right after its commit. If this fails, the relay pushes it. `apush_own` does not block the
+        event loop."""
         try:
             self.note(await adrive(self.own_steps(transaction, began_s), AsyncOf(self)))
         except Exception:

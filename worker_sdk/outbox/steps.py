@@ -20,10 +20,11 @@ T = TypeVar("T")
 # Statuses of refusals that the jobs of a call cause, and not the caller or the master.
 _OF_THE_JOBS: Final = frozenset({400, 409, 413, 422})
 _BACKLOG_FULL: Final = "backlog_full"
-# Renewals are few: to find the first rows of transactions outside the current page, all their rows must be read.
+# How often a lease is renewed within its time. Renewals are few: to find the first rows of transactions outside the
+# current page, all their rows must be read.
 _RENEWALS_PER_LEASE: Final = 4
-# Each failure may take as long as a call waits. After this many failures, the remaining rows wait for the next round,
-# which begins with other destinations.
+# After this many failures, the remaining rows wait for the next round, which begins with other destinations. Each
+# failure may take as long as a call waits.
 _MAX_FAILURES: Final = 2
 
 

@@ -62,7 +62,7 @@ class Writer:
         return ids
 
     async def awrite(self, jobs: Iterable[JobLike] | AsyncIterable[JobLike]) -> list[str]:
-        """Write the rows of jobs, and return their IDs in order. It does not block the event loop."""
+        """Write the rows of jobs, and return their IDs in order. `awrite` does not block the event loop."""
         ids: list[str] = []
         chain = chain_of_this_moment()
         page: list[JobMap] = []
@@ -96,7 +96,7 @@ class Writer:
         return str(sent["id"])
 
     async def awrite_one(self, job: JobMap) -> str:
-        """Write the row of a job, and return its ID. It does not block the event loop."""
+        """Write the row of a job, and return its ID. `awrite_one` does not block the event loop."""
         with around_one(chain_of_this_moment(), job) as sent:
             await self._put(*self._rows([sent]))
         return str(sent["id"])

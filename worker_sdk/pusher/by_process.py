@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from worker_sdk.pusher.client import Pusher
     from worker_sdk.pusher.sync_client import SyncPusher
 
-# A handler waits longer than a web request may: an attempt should not fail because a master is being restarted.
+# How long a call of a handler waits for a master. It is longer than a web request may wait: an attempt should not fail
+# because a master is being restarted.
 MAX_WAIT_IN_JOBS_S: Final = 60.0
 
 

@@ -16,7 +16,7 @@ MAX_CHUNK_JOBS: Final = 1_000
 MAX_CHUNK_BYTES: Final = 4 * 1024 * 1024
 # Maximum number of jobs in a call that is not divided. The master limits the bytes of its body.
 MAX_WHOLE_JOBS: Final = 10_000
-# These fields are name, argument and ID.
+# The number of fields of a plain job: name, argument and ID.
 _PLAIN_FIELDS: Final = 3
 
 

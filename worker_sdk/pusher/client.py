@@ -119,8 +119,8 @@ class Pusher(AsyncWithOnly):
         raise cannot_be_sent(self)
 
     async def aclose(self) -> None:
-        """Close all connections, as the end of the block does. No call may be in progress. It does not block the event
-        loop.
+        """Close all connections, as the end of the block does. No call may be in progress. `aclose` does not block the
+        event loop.
 
         A later call opens new connections:
 

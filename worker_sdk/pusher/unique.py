@@ -72,8 +72,8 @@ class Debounce:
 
 
 class EnqueuedId(str):
-    """The ID that a call returns if it made no new job, because another job holds the key. It is the ID of the other
-    job.
+    """The ID that a call returns if it made no new job, because another job holds the key. It is the ID of the job that
+    holds the key.
 
     * `is_duplicate`: the other job is unchanged.
     * `is_replaced`: the other job has the argument and the options of this call now.

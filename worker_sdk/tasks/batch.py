@@ -123,7 +123,7 @@ class Batch:
     async def acreate(self) -> None:
         """Make the batch, and leave it open for jobs. Calling this again changes nothing while the master keeps the
         batch: until 7 days (`batch_retention_s`) after it is complete. After that, another call makes a new batch.
-        It does not block the event loop.
+        `acreate` does not block the event loop.
 
         Raise RefusedError if the master refuses the batch, and UnavailableError if no master answers:
 
@@ -145,7 +145,7 @@ class Batch:
         return self._pushers().sync_pusher().enqueue_many(self._members(jobs))
 
     async def aadd(self, jobs: Iterable[JobLike] | AsyncIterable[JobLike]) -> list[str]:
-        """Enqueue jobs as members of the batch, and return their IDs in order. It does not block the event loop.
+        """Enqueue jobs as members of the batch, and return their IDs in order. `aadd` does not block the event loop.
 
         * `jobs`: as for `Pusher.enqueue_many`.
 
@@ -171,7 +171,7 @@ class Batch:
 
     async def aseal(self) -> None:
         """Seal the batch: from now on, only its own members may add jobs. The batch is complete when all members are
-        over. It does not block the event loop.
+        over. `aseal` does not block the event loop.
 
         Raise RefusedError if there is no such batch, and UnavailableError if no master answers:
 
@@ -190,7 +190,7 @@ class Batch:
 
     async def acancel(self) -> None:
         """Cancel the batch: it accepts no more jobs, and its unfinished jobs are canceled. `on_success` does not start.
-        It does not block the event loop.
+        `acancel` does not block the event loop.
 
         Raise RefusedError if there is no such batch, and UnavailableError if no master answers:
 
@@ -211,7 +211,7 @@ class Batch:
 
     async def astatus(self) -> Mapping[str, Any]:
         """Return the batch as the master shows it: a map with `state`, `counts`, `callbacks` and so on (BatchView in
-        the OpenAPI document). It does not block the event loop.
+        the OpenAPI document). `astatus` does not block the event loop.
 
         Raise RefusedError if there is no such batch, and UnavailableError if no master answers:
 
@@ -230,8 +230,8 @@ class Batch:
         self._pushers().sync_pusher().retry_batch(self.id)
 
     async def aretry(self) -> None:
-        """Retry the members that have failed. `on_success` starts if all members have then succeeded. It does not block
-        the event loop.
+        """Retry the members that have failed. `on_success` starts if all members have then succeeded. `aretry` does not
+        block the event loop.
 
         Raise RefusedError if there is no such batch, and UnavailableError if no master answers:
 

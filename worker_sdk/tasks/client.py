@@ -20,7 +20,7 @@ class ProcessPushers:
         self._pushers: LazyPushers | None = None
 
     def get(self) -> "LazyPushers":
-        """Return the clients. Make new ones after a change of the configuration or of the environment."""
+        """Return the clients. Make new clients after a change of the configuration or of the environment."""
         masters, token = masters_or_default(None), token_or_default(None)
         key = (masters, token, configuration())
         # If two threads get here at once, one pair of clients is dropped, which has no connection yet.

@@ -1,5 +1,5 @@
-"""Functions that are generated for the parameters of one task, as `dataclasses` generates `__init__`. They run in every
-call, where loops over the parameters would take most of the time that a task adds to its job."""
+"""Functions that are generated for the parameters of one task, as `dataclasses` generates `__init__`. These functions
+run in every call. Loops over the parameters would take most of the time that a task adds to its job."""
 
 import datetime
 import types

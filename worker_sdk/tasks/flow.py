@@ -154,7 +154,7 @@ class Flow(Generic[ResultT_co]):
 
     async def aenqueue(self) -> "FlowHandles[ResultT_co]":
         """Check the flow, enqueue all of its jobs in one call, and return their handles. Calling this again changes
-        nothing. It does not block the event loop.
+        nothing. `aenqueue` does not block the event loop.
 
         Raise InvalidFlow if the flow cannot run, RefusedError if the master refuses it, and UnavailableError if no
         master answers:

@@ -156,7 +156,7 @@ class JobHandle(Generic[ResultT_co]):
         return self._end()
 
     async def aget(self, timeout: float | None = None) -> ResultT_co:
-        """Wait for the job to end, and return its result, as the type that the task is annotated with. It does not
+        """Wait for the job to end, and return its result, as the type that the task is annotated with. `aget` does not
         block the event loop.
 
         * `timeout`: seconds to wait; 0 to check once. Default: wait without a limit.
@@ -213,8 +213,8 @@ class JobHandle(Generic[ResultT_co]):
         return self
 
     async def arefresh(self) -> "JobHandle[ResultT_co]":
-        """Fetch the job from a master, update `status` and `job` of this handle, and return the handle. It does not
-        block the event loop.
+        """Fetch the job from a master, update `status` and `job` of this handle, and return the handle. `arefresh` does
+        not block the event loop.
 
         Raise ResultGone if the job is unknown, and UnavailableError if no master answers:
 
@@ -244,8 +244,8 @@ class JobHandle(Generic[ResultT_co]):
 
     async def aprogress(self) -> "JobProgress | None":
         """Fetch the job from a master, and return the last progress that its worker reported, even after the end of the
-        job; None if no attempt has reported any. This also updates `status` and `job` of the handle. It does not
-        block the event loop.
+        job; None if no attempt has reported any. This also updates `status` and `job` of the handle. `aprogress`
+        does not block the event loop.
 
         A worker reports about once a second, so calling this more often is useless. Raise ResultGone if the job is
         unknown, and UnavailableError if no master answers:
@@ -339,7 +339,8 @@ class JobHandle(Generic[ResultT_co]):
         self._note_view(self._pushers.sync_pusher().cancel(self.id))
 
     async def acancel(self) -> None:
-        """Cancel the job. A running job is canceled once its worker has stopped it. It does not block the event loop.
+        """Cancel the job. A running job is canceled once its worker has stopped it. `acancel` does not block the event
+        loop.
 
         Raise RefusedError if the job is over, and UnavailableError if no master answers:
 
@@ -358,7 +359,7 @@ class JobHandle(Generic[ResultT_co]):
     def _raise_unknown(self, exc: RefusedError) -> NoReturn:
         if exc.status != 404:
             raise exc
-        raise ResultGone(self.id, f"there is no job {self.id}, or no longer") from None
+        raise ResultGone(self.id, f"job {self.id} does not exist, or is no longer kept") from None
 
     def _note_view(self, view: Mapping[str, Any]) -> None:
         self.job = view
@@ -408,7 +409,7 @@ class JobHandle(Generic[ResultT_co]):
         if exc.status != 404:
             raise exc
         self._is_known = True
-        self._exception = ResultGone(self.id, f"there is no job {self.id}, or no longer")
+        self._exception = ResultGone(self.id, f"job {self.id} does not exist, or is no longer kept")
 
 
 def _as_it_is(value: Any) -> Any:

@@ -155,9 +155,9 @@ class Calls(Generic[P, ResultT_co]):
         self._maker: _Maker | None = None
 
     def using(self, **options: "Unpack[TaskOptions]") -> "Calls[P, ResultT_co]":
-        """Return the same task with options for the jobs that are enqueued through it. They take precedence over those
-        of the task. Raise TypeError for an unknown option, and for a value of a wrong type. The call that
-        enqueues raises ValueError for an invalid namespace.
+        """Return the same task with options for the jobs that are enqueued through it. These options take precedence
+        over the options of the task. Raise TypeError for an unknown option, and for a value of a wrong type. The call
+        that enqueues raises ValueError for an invalid namespace.
 
         * `options`: see `TaskOptions`.
 
@@ -229,8 +229,8 @@ class Calls(Generic[P, ResultT_co]):
         return self._task.handle_of(job, pushers.sync_pusher().enqueue_job(job), pushers)
 
     async def aenqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> "JobHandle[ResultT_co]":
-        """Enqueue a call of the function as a job, and return its handle once a master has stored it. It does not block
-        the event loop.
+        """Enqueue a call of the function as a job, and return its handle once a master has stored it. `aenqueue` does
+        not block the event loop.
 
         The arguments are those of the function, without the context. Raise InvalidArgument, a TypeError, if they do
         not fit its parameters, RefusedError if the master refuses the job, and UnavailableError if no master
@@ -263,7 +263,7 @@ class Calls(Generic[P, ResultT_co]):
         self,
         calls: "Iterable[TaskJob[Any] | Mapping[str, Any]] | AsyncIterable[TaskJob[Any] | Mapping[str, Any]]",
     ) -> "list[JobHandle[ResultT_co]]":
-        """Enqueue any number of calls, and return their handles in order. It does not block the event loop.
+        """Enqueue any number of calls, and return their handles in order. `amany` does not block the event loop.
 
         * `calls`: an iterable, or an async one, of jobs from `to_job` of this task, or of maps of arguments by name.
 

@@ -79,7 +79,7 @@ async def await_all(
 async def await_all(
     handles: Iterable[JobHandle[Any]], timeout: float | None = None, *, return_exceptions: bool = False
 ) -> list[Any]:
-    """Wait for several jobs, and return their results in order. It does not block the event loop.
+    """Wait for several jobs, and return their results in order. `await_all` does not block the event loop.
 
     * `handles`: handles of jobs.
     * `timeout`: seconds to wait for all of them together. Default: wait without a limit.

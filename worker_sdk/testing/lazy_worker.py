@@ -84,7 +84,7 @@ class LazyWorker:
             self._portal.run(self._assembly.start())
 
     async def astart(self) -> None:
-        """Start the worker, and make its values that do not exist yet. It does not block the event loop."""
+        """Start the worker, and make its values that do not exist yet. `astart` does not block the event loop."""
         if not self._assembly.needs_start:
             return
         if self._loop is None:

@@ -15,7 +15,7 @@ from uvicorn.server import ServerState
 
 from worker_sdk.transport.asgi_types import App
 
-# Login providers send codes of up to some thousand bytes in the address.
+# Maximum length of the target in a request line. Login providers send codes of up to some thousand bytes in it.
 MAX_TARGET_BYTES: Final = 8192
 # Time for the client to read a refusal. If the socket is closed with unread input, the kernel sends a reset, and the
 # client loses the answer.

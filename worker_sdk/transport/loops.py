@@ -14,8 +14,8 @@ class PerLoop(dict[asyncio.AbstractEventLoop, T]):
     which raises RuntimeError if the loop was inherited through a fork. `make` returns the state for a new loop. The
     state of a closed loop is dropped at the next look-up of a new loop.
 
-    In a forked process, `abandon` is called with each state of the parent. It must not call the event loop, because
-    parent and child share its selector.
+    In a forked process, `abandon` is called with each state of the parent. `abandon` must not call the event loop,
+    because parent and child share the selector of the loop.
     """
 
     def __init__(self, make: Callable[[], T], *, abandon: Callable[[T], object] = lambda state: None) -> None:

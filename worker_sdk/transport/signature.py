@@ -1,7 +1,7 @@
 """The signature of a master's call to a worker: made by the master, checked by the worker.
 
-It proves that the call comes from a master that knows the worker's secret, and that it is not a repeated call. The
-master sends no credential that could be used elsewhere.
+The signature proves that the call comes from a master that knows the worker's secret, and that the call is not
+repeated. The master sends no credential that could be used elsewhere.
 """
 
 import hashlib
@@ -95,8 +95,8 @@ class SignatureCheck:
         self._warned_at_s = float("-inf")
 
     def secret_to_register(self) -> str:
-        """Return the secret for the next registration. Unless secrets were given, it is new each time. So if a master
-        delays an earlier registration, the proof of its address fails, and it cannot replace a later registration."""
+        """Return the secret for the next registration. Unless secrets were given, each registration gets a new one. A
+        delayed older registration then fails the master's address check, so it cannot replace a newer one."""
         if self._secrets:
             return self._secrets[0]
         secret = secrets.token_hex(32)

@@ -1,4 +1,4 @@
-"""Check environment variables named `JQMASTER_…`: find the unknown and the misspelt ones."""
+"""Check environment variables named `JQMASTER_…`: find unknown and misspelt names."""
 
 import functools
 import logging

@@ -54,7 +54,7 @@ class AnsweredJobs:
             return
         tokens = {job["job_id"]: job["token"] for job in jobs}
         for one in rejected:
-            # Do not hand back a duplicate, because it might return at once. It waits until its lease ends.
+            # Do not hand back a duplicate, because it might return at once. The duplicate waits until its lease ends.
             if one["reason"] != "duplicate":
                 # Namespaces that share slots are offered more jobs than there are slots.
                 is_usual = one["reason"] == "busy" and self.admission.share is not None

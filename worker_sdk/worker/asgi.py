@@ -169,8 +169,8 @@ class WorkerEndpoint:
             self._identity.note_epoch(epoch)
         if route != "/detach":
             self._identity.is_drain_ordered = route == "/drain"
-        # Only the answer to a heartbeat counts, and the answer to one that was sent before this command may contradict
-        # it. So send another one at once.
+        # The worker obeys only answers to heartbeats. An answer to a heartbeat that was sent before this command may
+        # contradict the command, so send a new heartbeat at once.
         self._beat_now()
         return 200, {}
 

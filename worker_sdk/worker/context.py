@@ -359,8 +359,8 @@ class Context(CheckpointCalls):
         return Iteration(self, source, every_s=every_s, total=total, saves=True)
 
     def track(self, source: "Source[T]", *, every_s: float = 1.0, total: int | None = None) -> "Iteration[T]":
-        """Iterate over items with `for` or `async for`, and report progress every `every_s` seconds, without a
-        checkpoint.
+        """Return an iteration over items, for `for` or `async for`. It reports progress every `every_s` seconds,
+        without a checkpoint.
 
         * `source`, `every_s`, `total`: as for `iterate`. Every attempt goes through all items.
 

@@ -31,8 +31,8 @@ class IsolatedProcess:
     """A process for one attempt, which the constructor starts. Call `kill` from any thread, and the other methods from
     the one thread that waits.
 
-    It does not depend on the event loop, so that a handler which blocks the loop cannot prevent another one from being
-    killed.
+    This class does not depend on the event loop, so that a handler which blocks the loop cannot prevent another handler
+    from being killed.
     """
 
     def __init__(
@@ -79,8 +79,8 @@ class IsolatedProcess:
         forked.renew_in_child(self)
 
     def renew(self) -> None:
-        # Close the copies in a process that another handler forked. They would keep the child alive when the worker
-        # dies.
+        # This is a process that another handler forked. Close its copy of this handler's socket, which would keep this
+        # handler's child alive after the worker dies.
         self._socket.close()
         self._let_go()
 

@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-# Quartz is accurate to 50 ppm; a virtual machine with CPU steal may be ten times worse.
+# The largest drift of a clock that is expected, as a share of the elapsed time. Quartz is accurate to 50 ppm; a virtual
+# machine with CPU steal may be ten times worse.
 DRIFT: Final = 0.0005
 MAX_MARGIN_S: Final = 2.0
 
@@ -19,7 +20,8 @@ now_s: Callable[[], float] = (
 
 
 class StoreClock:
-    """Bounds of the store's time, computed from answers that contain it. One thread writes it; any thread may read it.
+    """Bounds of the store's time, computed from answers that contain it. One thread writes the bounds; any thread may
+    read them.
 
     `stale_fence`: offers with this fence or a lower one were made before the store's clock was set back, and look newer
     than they are. 0: there are none.

@@ -67,7 +67,7 @@ class LeftRuns:
                 self._follower.kill()
                 self._follower.wait()
         except Exception:
-            # The other process still sends the reports that this one has not sent.
+            # The other process still sends the reports that this process has not sent.
             logger.exception("the ends of handlers that did not stop are not reported")
         finally:
             self._client.close()

@@ -291,7 +291,7 @@ class LogSender:
             return
         logger.warning("a master refused log lines of jobs: %s", answer)
         if answer.status in (404, 405):
-            # This master's release has no logs. The oldest lines are dropped meanwhile.
+            # This master is too old to store job logs. Drop the oldest lines until another one answers.
             self._is_failing = True
             self._answer_all()
             try:

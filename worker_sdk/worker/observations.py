@@ -16,11 +16,12 @@ from worker_sdk.worker.no_value import NO_VALUE
 
 logger = logging.getLogger(__name__)
 
-# An observation is useless for handlers that run later than this.
+# How long to retry sending an observation. It is useless for handlers that run later than this.
 _PATIENCE_S: Final = 10.0
 _PAUSE_S: Final = 0.2
 MAX_TOLD: Final = 100
-# An API states its limit in every answer. Sending it this often is enough, and does not load the masters.
+# Minimum pause between two observations of a gate. An API states its limit in every answer, and sending it more often
+# would load the masters.
 _GAP_S: Final = 0.1
 _GateKey = tuple[str, str]
 MAX_UNITS: Final = 1_000_000_000

@@ -16,11 +16,12 @@ if TYPE_CHECKING:
 
 MAX_CHECKPOINT_BYTES: Final = 16 * 1024
 MAX_MESSAGE_CHARS: Final = 200
-# Progress is only informational, so it alone causes no heartbeat sooner than this after the previous one.
+# Minimum time after a heartbeat before progress alone causes the next one, because progress is only informational.
 PROGRESS_EVERY_S: Final = 1.0
 # The last progress of a job that ends is sent at once, but not more often than this.
 LAST_EVERY_S: Final = 0.05
-# The remaining reports go with the next heartbeat, which follows at once.
+# Size at which a heartbeat takes no more reports. The remaining reports go with the next heartbeat, which follows at
+# once.
 MAX_BYTES_PER_BEAT: Final = 1024 * 1024
 
 # Some services count a call when it arrives, such as models, which answer much later. Others answer at once. So a call

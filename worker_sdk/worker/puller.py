@@ -70,8 +70,8 @@ class Puller:
         self._member_id = ""
         self._refused: list[tuple[str, str]] = []
         self._tries = 0
-        # Whether this namespace may have jobs that need its share of the slots: it could not poll, or its last poll
-        # returned jobs.
+        # Whether this namespace may have jobs that need its share of the slots: the namespace could not poll, or its
+        # last poll returned jobs.
         self._may_have_jobs = False
         self._is_stopping = False
         self._task: asyncio.Task[None] | None = None

@@ -27,8 +27,8 @@ _JOIN_PAUSE_S: Final = 0.05
 class WorkerRegistration:
     """The registration of a worker.
 
-    * `may_join`: returns whether a registration is safe. A registration at the same address ends the leases of the
-      former one at once, so no job of that one may still run here.
+    * `may_join`: returns whether a registration is safe. A registration ends the leases of the former registration at
+      the same address at once, so no job of the former one may still run here.
     * `fields`: the fields of the registration, except the secret (`secret()` returns a new one for each try), the place
       and the contracts.
     * `place()`: returns the place (see Place); called before each registration.

@@ -69,7 +69,7 @@ class RefusedResultItem(SingleItem):
 class ReportQueue:
     """Sends reports from the event loop. `on_answered(tokens)` is called once for each item that a master has
     confirmed, and `on_unknown_worker(worker_id)` if a master does not know this worker. `next_jobs`: takes the jobs
-    that come with answers; None: answers may carry no jobs.
+    that come with answers; None: answers must not carry jobs.
     """
 
     def __init__(self, client: MasterClient, identity: WorkerIdentity, clock: StoreClock) -> None:

@@ -23,7 +23,7 @@ class Stop(Enum):
     LOST = "lost"  # the right to settle is gone, or may be
 
 
-# The number of fields that every job of a push has. A larger map also has some of the optional ones.
+# The number of fields that every job of a push has. A larger map also has some of the optional fields.
 _PLAIN_FIELDS: Final = 11
 
 
@@ -31,7 +31,8 @@ class JobRun:
     """One run of a job. The heartbeat thread sets `lease_end_s` and `is_named`, and the event loop everything else.
     `is_named`: a heartbeat that named the run was answered. Instants are by the clock `lease.now_s`."""
 
-    # These defaults are class attributes: setting all of them for each run would take most of the time of making one.
+    # These defaults are class attributes: setting all of them for each run would take most of the time that creating a
+    # run takes.
     checkpoint: bytes | None = None
     batch: str | None = None
     inputs: "Sequence[JobInput]" = ()
@@ -75,8 +76,8 @@ class JobRun:
 
     @property
     def log(self) -> RunLog | None:
-        """Return the log of this run; None if the worker keeps no logs. It is opened at its first use, because most
-        runs write nothing."""
+        """Return the log of this run; None if the worker keeps no logs. The log is opened at its first use, because
+        most runs write nothing."""
         if self._log is None and self.open_log is not None:
             # Threads of the handler may write their first lines at the same moment, so only the first log is kept.
             self.__dict__.setdefault("_log", self.open_log(self.job_id, self.token))
@@ -89,8 +90,8 @@ class JobRun:
 
     @property
     def due_s(self) -> float:
-        """Return when the run must be checked next: at its timeout, at the end of its lease, of its time to stop, or of
-        its wait for an earlier run."""
+        """Return when the run must be checked next: at its timeout, at the end of its lease, at the end of its time to
+        stop, or when its wait for an earlier run ends."""
         if self.is_settled:
             return float("inf")
         if self.stopping is not None:

@@ -16,7 +16,8 @@ from worker_sdk import forked
 
 logger = logging.getLogger(__name__)
 
-# A server that is reloaded starts the new process before the old one ends.
+# How long a new process waits for the old one to end. A server that is reloaded starts the new process before the old
+# one ends.
 HANDOVER_S: Final = 5.0
 _PAUSE_S: Final = 0.05
 
@@ -81,12 +82,12 @@ class Siblings:
         return self._present.take()
 
     def drain(self) -> None:
-        """Let the next process take over. It registers when this one has left."""
+        """Let the next process take over. The next process registers when this process has left."""
         self._serving.free()
 
     def leave(self, *, is_idle: bool) -> None:
-        """Release the locks when the worker is stopped. While one of its handlers still runs, the next process waits
-        for the end of this one."""
+        """Release the locks when the worker is stopped. While a handler of this process still runs, the next process
+        waits for the end of this process."""
         self._serving.free()
         if is_idle:
             self._present.free()

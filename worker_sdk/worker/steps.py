@@ -70,8 +70,8 @@ class JobSteps:
         return result
 
     async def arun(self, name: str, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """Run a step, and block until its result is saved. If the step has already ended, return the saved result. It
-        does not block the event loop."""
+        """Run a step, and block until its result is saved. If the step has already ended, return the saved result.
+        `arun` does not block the event loop."""
         import asyncio
 
         if inspect.isfunction(function) and not inspect.iscoroutinefunction(inspect.unwrap(function)):

@@ -19,8 +19,8 @@ from jqmaster.service.constraints.documents import describe_limits, limits_of
 from jqmaster.service.constraints.editor import Precondition
 from jqmaster.service.constraints.reader import AskedValue
 
-# The limit is low because every master keeps all constraints in memory, and reads all of them again after each
-# change.
+# Maximum size of the body of a constraint. It is low because every master keeps all constraints in memory, and reads
+# all of them again after each change.
 MAX_CONSTRAINT_BYTES: Final = 256 * 1024
 _NIL: Final = b"\xc0"
 _ENTITY_TAG: Final = re.compile(rb'(?:W/)?"[\x21\x23-\x7e\x80-\xff]*"')

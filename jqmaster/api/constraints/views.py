@@ -100,7 +100,7 @@ def _key_usage_view(one: KeyUsage, key: Path | None, access: ContentAccess) -> d
 
 
 def preview_view(preview: Preview, access: ContentAccess, overrides: int = 0) -> dict[str, Any]:
-    """Return a `PreviewAnswer`. `overrides`: the number of requested ones."""
+    """Return a `PreviewAnswer`. `overrides`: the number of requested overrides."""
     counts = [preview.overrides.get(i) for i in range(overrides)]
     return {
         "count": preview.count,

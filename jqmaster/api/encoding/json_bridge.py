@@ -11,7 +11,8 @@ import msgpack
 
 from jqmaster.errors import InvalidError, TooLargeError, UnparsableError
 
-# A decoded JSON value costs about 80 bytes. JSON is for people and browsers, which send fewer values than this.
+# Maximum number of values in a JSON body. A decoded value costs about 80 bytes. JSON is for people and browsers, which
+# send fewer values than this.
 MAX_JSON_NODES: Final = 250_000
 _JSON_STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 

@@ -19,12 +19,12 @@ class ScanLimits:
     max_nodes: int
 
 
-# MessagePack decoders themselves fail beyond this depth, so such a body counts as unparsable, not as invalid.
+# The nesting beyond which MessagePack decoders themselves fail. A deeper body counts as unparsable, not as invalid.
 _DECODER_NESTING: Final = 1000
 
 # Size of a value by its first byte; 0 if that byte alone does not determine the size.
 FIXED_SIZE: Final = [0] * 256
-# The same for short strings. They have their own table because their bytes must be UTF-8.
+# The same for short strings. A separate table is needed because the bytes of strings must be UTF-8.
 SHORT_STR_SIZE: Final = [0] * 256
 for _tag in (*range(0x80), *range(0xE0, 0x100), 0xC0, 0xC2, 0xC3):
     FIXED_SIZE[_tag] = 1
@@ -42,7 +42,8 @@ _EXT_WIDTH: Final = {0xC7: 1, 0xC8: 2, 0xC9: 4}
 _FIXEXT_SIZE: Final = {0xD4: 1, 0xD5: 2, 0xD6: 4, 0xD7: 8, 0xD8: 16}
 
 _TIMESTAMP_EXT: Final = 0xFF
-# MessagePack reserves the negative codes. It defines only the timestamp among them, and decoders refuse the others.
+# The first extension code, as an unsigned byte, of the negative codes, which MessagePack reserves. It defines only the
+# timestamp among them, and decoders refuse the others.
 _FIRST_RESERVED_EXT: Final = 0x80
 _NS_PER_S: Final = 1_000_000_000
 _YEAR_1_S: Final = -62_135_596_800

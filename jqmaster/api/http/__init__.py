@@ -1,2 +1,2 @@
-"""HTTP itself: the server, the endpoint that checks and calls a handler, authentication, problems, static files, event
-streams."""
+"""HTTP itself: the server, the endpoint wrapper, which checks each request and calls its handler, authentication,
+problems, static files, event streams."""

@@ -30,8 +30,8 @@ KEEP_ALIVE_S: Final = 75.0
 MAX_PIPELINE: Final = 100
 # Paths that an unproven connection may still request when all other connections are taken.
 _RESERVED: Final = re.compile(rb"(/ns/[a-z0-9-]+)?(/api/workers|/api/settings|/healthz|/readyz)")
-# Up to this many refused connections stay open for a moment, so that their callers can read the reason. Further ones
-# are closed at once.
+# Up to this many refused connections stay open for a moment, so that their callers can read the reason. Further refused
+# connections are closed at once.
 _MAX_LINGERING: Final = 256
 
 

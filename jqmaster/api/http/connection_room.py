@@ -8,13 +8,14 @@ from typing import Final, Protocol
 from jqmaster.domain.identity.caller import TrustedProxies, caller_of
 from jqmaster.live_value import LiveValue
 
-# One extra connection for workers per this many connections, so that workers can connect however many pushers there
-# are.
+# For each group of this many connections, one extra connection is reserved for workers, so that workers can connect
+# however many pushers there are.
 WORKERS_RESERVE: Final = 32
 # Key in the scope of a request on an unproven connection. Its value is a function. Call it with `is_worker` once the
 # credential was found valid. It raises OverloadedError if there is no room for more callers.
 PROVE: Final = "jqmaster.prove"
-# A single browser opens half a dozen connections before it has proved anything.
+# The number of unproven connections that is allowed in any case. A single browser opens half a dozen connections before
+# it has proved anything.
 _MIN_UNPROVEN: Final = 8
 
 

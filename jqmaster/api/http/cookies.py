@@ -17,8 +17,8 @@ _SECRET: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 class SessionCookie:
     """The cookie's name and attributes.
 
-    Scripts cannot read the cookie, other sites cannot make the browser send it, and with TLS the browser does not
-    send it over plain HTTP. Its path keeps it from other applications on the same host.
+    Scripts cannot read the cookie, other sites cannot make the browser send it, and with TLS the browser does not send
+    it over plain HTTP. The path keeps the cookie from other applications on the same host.
 
     `namespace`: the namespace whose own token opened the session. The browser sends this cookie only to that
     namespace, in addition to the cookie of the installation.

@@ -59,7 +59,7 @@ from jqmaster.service.jobs.intake import PushInProgress
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 MAX_QUERY_BYTES: Final = 4096
-# A namespace with fewer calls than this in progress is never refused one.
+# A namespace with fewer calls in progress than this is never refused a further call.
 FEW_CALLS: Final = 32
 CALLS_RETRY_AFTER_S: Final = 1
 _WITHOUT_BODY: Final = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})

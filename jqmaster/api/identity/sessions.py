@@ -13,7 +13,7 @@ from jqmaster.service.identity.identity import OwnLogins
 from jqmaster.service.identity.sessions import Session, csrf_token_of, session_id_of
 from jqmaster.store.identity.sessions import ListedSession
 
-# The limit is low because the caller of a login is not known yet.
+# Maximum size of the body of a login. It is low because the caller of a login is not known yet.
 MAX_LOGIN_BYTES: Final = 4096
 
 

@@ -1,5 +1,5 @@
-"""Routes of actions on many jobs. They must precede the routes of single jobs, because those would also match these
-paths."""
+"""Routes of actions on many jobs. They must precede the routes of single jobs, whose patterns match these paths,
+too."""
 
 from typing import Final
 

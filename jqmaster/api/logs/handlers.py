@@ -31,7 +31,7 @@ MAX_LINES: Final = 10_000
 MAX_BYTES: Final = 4 * 1024 * 1024
 MAX_PAGE: Final = 5_000
 DEFAULT_PAGE: Final = 1_000
-# The store counts in doubles, and the numbers continue over all attempts.
+# The highest sequence number of a line. The store counts in doubles, and the numbers continue over all attempts.
 MAX_SEQ: Final = 2**47
 MAX_TAIL: Final = 1_000_000
 # Maximum number of invalid fields that an answer names.
@@ -79,8 +79,8 @@ class _Claim(msgspec.Struct, gc=False):
     token: Annotated[str, msgspec.Meta(pattern=TOKEN_PATTERN)] | None = None
 
 
-# Every line of every job takes this path, so it is one typed decode in C instead of a model. If any entry is unusual,
-# such as a text that is binary, they are decoded one by one.
+# Every line of every job takes this path, so it is one typed decode in C instead of a model. If a call has an unusual
+# entry, such as a text that is binary, all its entries are decoded one by one.
 _USUAL: Final = msgspec.msgpack.Decoder(_LogBody)
 _OTHER: Final = msgspec.msgpack.Decoder(_AnyBody)
 _LOOSE: Final = msgspec.msgpack.Decoder(_LooseEntry)
@@ -104,8 +104,8 @@ async def save(call: Call) -> Reply:
 
 
 def _entries(data: bytes) -> tuple[Sequence[_Entry[str | bytes]], list[FieldError]]:
-    """Return the entries, and the faults of invalid ones. An invalid entry gets the number 0, and keeps its claim if
-    it names one."""
+    """Return the entries, and the faults of the invalid entries. An invalid entry gets the number 0, and keeps its
+    claim if it names one."""
     refused: list[FieldError] = []
     try:
         entries: Sequence[_Entry[Any]] = _decoded(data, refused)

@@ -35,10 +35,10 @@ SILENT_S: Final = 5.0
 ADMIT_EVERY_S: Final = 3.0
 RETRY_MS: Final = 2_000
 RETRY_AFTER_S: Final = 5.0
-# One caller may hold one in this many places, but always at least `MIN_SHARE`.
+# One caller may hold one of every `SHARES` places, and at least `MIN_SHARE` places in any case.
 SHARES: Final = 4
 MIN_SHARE: Final = 10
-# Maximum number of running actions on many jobs, and of ended ones, in an event.
+# Maximum number of running actions on many jobs in an event, and of ended actions.
 _MAX_ACTIONS: Final = 64
 _NOTHING: Final[Mapping[str, Any]] = {}
 
@@ -143,7 +143,8 @@ class LiveFeed:
         with self._waiting.take() as has_place, self._counted(who):
             if self._streams.taken >= self._quota.current:
                 raise RateLimitedError(
-                    f"{self._streams.taken} live streams of the namespace are open, which is its quota; close one",
+                    f"{self._streams.taken} live streams of the namespace are open, "
+                    "as many as its quota allows; close one",
                     code="namespace_full",
                     retry_after_s=RETRY_AFTER_S,
                 )

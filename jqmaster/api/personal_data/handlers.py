@@ -64,7 +64,7 @@ def _path(text: str) -> Path:
     root = text.partition(".")[0].partition("[")[0]
     if root in WHOLE_ROOTS:
         if text != root:
-            raise MatcherError((), f"{root} is erased as a whole")
+            raise MatcherError((), f"{root} can only be erased as a whole; give it without a path")
         return Path(root)
     if root not in PATH_ROOTS:
         raise MatcherError((), f"must begin with one of {', '.join(ROOTS)}")

@@ -129,7 +129,7 @@ class SlotsRequest(Request):
 
 
 class SlotRuleView(Answer):
-    """A number of slots that is kept for workers that register from one node with these labels."""
+    """A stored number of slots. It applies to every worker that registers from this node with these labels."""
 
     id: str
     node_id: str
@@ -140,7 +140,7 @@ class SlotRuleView(Answer):
 
 
 class SlotRuleList(Answer):
-    """All slots that are kept, by node and labels."""
+    """All stored numbers of slots, by node and labels."""
 
     slot_rules: list[SlotRuleView]
 

@@ -31,7 +31,7 @@ from jqmaster.service.workers.worker_sets import SetCommand, jobs_of
 JOBS_AFTER: Final = b"jq-jobs-after"
 RAW_RESULT: Final = frozenset({"result", "error"})
 MAX_RESULTS: Final = 500
-# Fences are below 2**53.
+# Maximum number of digits of a fence, because fences are below 2**53.
 MAX_DIGITS: Final = 16
 # A report up to this size is decoded as a whole.
 SHORT_REPORT_BYTES: Final = 64 * 1024

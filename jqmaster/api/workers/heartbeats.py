@@ -26,8 +26,8 @@ def read_heartbeat(fields: dict[str, Any]) -> tuple[HeartbeatRequest, list[Field
 
 
 def outdated_reports(running: list[Any], outdated: Collection[tuple[str, str]]) -> list[FieldError]:
-    """Return an error for each report that is older than one already saved for its claim. `running`: the entries as
-    they were sent."""
+    """Return an error for each report that is older than the saved report of the claim. `running`: the entries as they
+    were sent."""
     return [
         FieldError(
             ("running", index, field),

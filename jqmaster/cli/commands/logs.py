@@ -15,7 +15,7 @@ from jqmaster.cli.console.http import MasterSession, job_path
 from jqmaster.domain.logs.lines import LogLevel
 
 _PAGE: Final = 5_000
-# Must be shorter than the timeout of a call.
+# How long the master waits for new lines in one call. Must be shorter than the timeout of a call.
 _WAIT_S: Final = 5
 _COLOUR: Final = re.compile(r"(\x1b\[[0-9;:]{0,64}m)")
 _PLAIN: Final = "\x1b[0m"

@@ -10,7 +10,8 @@ from jqmaster.cli.console.groups import CommandGroup
 from jqmaster.cli.console.http import MasterSession, path_of
 
 _POLL_S = 0.1
-# A leader that misses the request notices it when it renews its lock, and an election may follow.
+# How long to wait until another master leads. A leader that misses the request notices it when it renews its lock, and
+# an election may follow.
 _LED_WITHIN_S = 15.0
 
 app = CommandGroup()

@@ -15,7 +15,7 @@ app = CommandGroup(has_namespace=False)
 namespaces = NamedObjects("namespace", "/api/namespaces")
 
 _LOOK_EVERY_S = 0.5
-# The checks before a move read the names of all keys of both stores.
+# Timeout of the call that starts a move. The checks before a move read the names of all keys of both stores.
 _MAX_CHECK_S = 600.0
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the namespace.")]

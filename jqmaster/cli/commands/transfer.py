@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Further reasons are only in the JSON output.
+# Maximum number of reasons that are shown. Further reasons are only in the JSON output.
 _MAX_SHOWN: Final = 20
 _GO_ON: Final = "The import was interrupted. Run the command again: it continues, and imports nothing twice."
 

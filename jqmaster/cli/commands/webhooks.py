@@ -15,7 +15,7 @@ app = CommandGroup(no_args_is_help=True, help="Webhooks: calls when jobs are ove
 JobArgument = Annotated[
     str, typer.Argument(metavar="JOB_ID", help="ID of the job to which the webhook belongs.")
 ]
-# Standard Webhooks allows 24 to 64 bytes.
+# Length of a new secret. Standard Webhooks allows 24 to 64 bytes.
 SECRET_BYTES = 32
 
 

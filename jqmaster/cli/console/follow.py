@@ -13,12 +13,12 @@ from jqmaster.cli.console import exits, output
 from jqmaster.cli.console.http import MasterSession, job_path
 from jqmaster.domain.jobs.job import FINISHED, JobState
 
-# Workers report progress about once a second.
+# Pause between two reads of the job. Workers report progress about once a second.
 EVERY_S: Final = 0.5
-# Replacing a master takes a few seconds.
+# How long to retry while the master does not answer. Replacing a master takes a few seconds.
 PATIENCE_S: Final = 60.0
 _RETRY_S: Final = 1.0
-# Must be shorter than the timeout of a call.
+# How long the master waits for new partial results in one call. Must be shorter than the timeout of a call.
 _PARTS_WAIT_S: Final = 5
 
 _GOOD: Final = frozenset({JobState.SUCCEEDED, JobState.DISCARDED})

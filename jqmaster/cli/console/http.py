@@ -285,7 +285,8 @@ def _decoded(response: "httpx.Response") -> Any:
     except ValueError:
         exits.fail(
             exits.REFUSED,
-            f"{response.url.host} answered {response.status_code}, and not in JSON: is it a master?",
+            f"{response.url.host} answered {response.status_code}, but not in JSON; "
+            "check that this is the address of a master",
         )
 
 

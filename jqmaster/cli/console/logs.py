@@ -35,7 +35,7 @@ _HIDDEN: Final = (
     (re.compile(r"(?i)\b(password|passwd|passphrase|secret(?:_key)?|signing_key|api_key|csrf_token|token)"
                 r"(['\"]?\s*[:=]\s*b?['\"]?)[^\s'\",;)}\]]+"), rf"\1\2{REDACTED}"),
 )  # fmt: skip
-# Every text that matches one of the patterns contains one of these in lower case.
+# Every text that matches a pattern contains one of these words in lower case.
 _HINTS: Final = (
     "auth",
     "cookie",

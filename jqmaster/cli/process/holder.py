@@ -21,7 +21,7 @@ from jqmaster.cli.console.http import MasterSession, path_of
 from jqmaster.cli.console.taken import TakenJob
 
 _LOOK_S: Final = 0.5
-# Much longer than any lease.
+# How long to keep trying while no master answers: much longer than any lease.
 _UNANSWERED_S: Final = 600.0
 
 

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Final
 
 BEAT_S: Final = 1.0
-# A busy process, which the signal ends, has the same exit code for supervisors.
+# The exit code that supervisors see after SIGPROF has ended a process with a busy loop. A process whose loop waits ends
+# itself with this code, too.
 EXIT_CODE: Final = 128 + signal.SIGPROF
 
 
@@ -73,7 +74,8 @@ class LoopWatchdog:
 
     def _watch(self) -> None:
         while not self._over.wait(self.step_s):
-            # A longer pause counts as one step only, because this thread did not run either.
+            # Count one step even if this thread woke late: then the whole process was probably stopped, not just
+            # the loop.
             if self._sleeps():
                 self._silent_s += self.step_s
             if self._silent_s >= self._limit_s:

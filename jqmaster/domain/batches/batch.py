@@ -11,7 +11,7 @@ from jqmaster.domain.ids import uuid8
 from jqmaster.domain.jobs.job import OUTCOMES, CallbackOf, JobSpec, JobState
 
 MAX_DESCRIPTION: Final = 1000
-# Batches nest. Each level costs one more step in the script that ends the last job.
+# How deep batches may be nested. Each level costs one more step in the script that ends the last job.
 MAX_DEPTH: Final = 10
 
 

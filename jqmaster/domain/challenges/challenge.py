@@ -17,12 +17,12 @@ from jqmaster.domain.histogram import Histogram
 # The length of the secret part of a request ID. Views show 48 of its 192 bits, and never the other 144.
 SECRET_BYTES: Final = 24
 SHOWN_CHARS: Final = 8
-# Half a digest is enough to tell two IDs apart, and saves space for each open challenge.
+# The length of a stored digest. Half a digest is enough to tell two IDs apart, and saves space for each open challenge.
 DIGEST_BYTES: Final = 16
 _JOB_CHARS: Final = 22
 _SECRET_CHARS: Final = 32
 
-# A worker's nonce is base64 and has as many random bits as the secret part of a request ID.
+# The minimum length of a worker's nonce. It is base64 and has as many random bits as the secret part of a request ID.
 MIN_NONCE_CHARS: Final = 32
 MAX_NONCE_CHARS: Final = 64
 MAX_EXPECT: Final = 1_000

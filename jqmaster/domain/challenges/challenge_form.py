@@ -21,7 +21,7 @@ MAX_TEXT: Final = 4_000
 MAX_COMMENT: Final = 2_000
 MAX_FORM_BYTES: Final = 16 * 1024
 CHOICE_PATTERN: Final = r"^[A-Za-z0-9_.-]{1,64}$"
-# Larger numbers lose digits in other languages.
+# The largest number that a form accepts. Larger numbers lose digits in other languages.
 MAX_NUMBER: Final = 2**53 - 1
 
 _FIELD_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")

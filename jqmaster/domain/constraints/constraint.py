@@ -30,12 +30,13 @@ from jqmaster.domain.matching.paths import Path, Reader
 
 NAME_PATTERN: Final = r"^[A-Za-z0-9_.:\-]{1,100}$"
 MAX_OVERRIDES: Final = 1000
-# Each job to which the constraint applies is tested against its conditions, until it meets one.
+# Maximum number of overrides with a condition. Each job to which the constraint applies is tested against these
+# conditions, until it meets one.
 MAX_CONDITIONS: Final = 20
 MAX_REASON: Final = 500
 # The names of pauses begin with this.
 PAUSE_PREFIX: Final = "pause-"
-# A limit on the canonical bytes of a list or map: every master keeps all overrides in memory.
+# Maximum canonical length of a list or map in an override, because every master keeps all overrides in memory.
 MAX_COMPOSITE_BYTES: Final = 4096
 NO_KEY: Final = "0" * 16
 

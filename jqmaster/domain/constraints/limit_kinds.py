@@ -36,10 +36,11 @@ MAX_CONCURRENCY: Final = 1_000_000
 MAX_RATE: Final = 100_000
 MAX_PERIOD_MS: Final = 31 * 86_400_000
 MAX_BACKLOG: Final = 100_000_000
-# Each further reservation doubles the number of gates that a job without one must pass.
+# Maximum number of reservations of a constraint. Each further one doubles the number of gates that a job without a
+# reservation must pass.
 MAX_RESERVATIONS: Final = 3
 MAX_NAMED_HOLDERS: Final = 3
-# An absurdly long period is cut to this, so that it stays finite in milliseconds and is then refused.
+# A longer period is cut to this length, so that it stays finite in milliseconds and is then refused.
 _ABSURD_S: Final = 1e12
 
 

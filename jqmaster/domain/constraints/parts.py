@@ -1,9 +1,9 @@
 """Parts of a constraint: itself, and the limits by which it keeps reserved slots free.
 
 A reservation is a limit for all other jobs. If 10 of 50 slots are reserved for jobs of plan `pro`, jobs of other plans
-may use 40. With several reservations, there is one such part for each set of them. It selects the jobs for which no
-reservation of the set is meant, and limits them to the slots that the set leaves free. A job then passes the gates of
-all parts that apply to it, as it passes those of several constraints.
+may use 40. With several reservations, there is one such part for each set of them. This part selects the jobs for which
+no reservation of the set is meant, and limits these jobs to the slots that the set leaves free. A job then passes the
+gates of all parts that apply to it, as it passes those of several constraints.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,8 @@ from jqmaster.domain.constraints.limit_kinds import Reservation
 from jqmaster.domain.matching.fields import JobFields
 from jqmaster.domain.matching.matcher import Matcher, Matches
 
-# A part has the first digits of the constraint's ID, which tell scripts what kind of constraint it is.
+# The number of first digits that the ID of a part has in common with the ID of its constraint. From these digits,
+# scripts learn the kind of the constraint.
 _KEPT: Final = 2
 
 
@@ -65,8 +66,8 @@ def _without(constraint: Constraint, chosen: tuple[Reservation, ...]) -> Constra
             if (limits := _less(one.limits, reserved)) is not None
         ),
         conditions=tuple(
-            # New conditional overrides leave slots for other jobs. One from an earlier release may leave none. It then
-            # pauses its values for other jobs, and overrides of these values cannot undo that.
+            # New conditional overrides leave slots for other jobs. A conditional override from an earlier release may
+            # leave none. Then other jobs with its values are paused, and overrides of these values cannot undo that.
             ConditionalOverride(one.matcher, _less(one.limits, reserved) or GateLimits())
             for one in constraint.conditions
         ),

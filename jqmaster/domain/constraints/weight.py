@@ -8,7 +8,7 @@ from typing import Final
 from jqmaster.domain.matching.fields import MISSING
 from jqmaster.domain.matching.paths import Path
 
-# The limits and weights of a constraint that counts units, in units.
+# The maximum, in units, of the limits and weights of a constraint that counts units.
 MAX_UNITS: Final = 1_000_000_000
 THOUSAND: Final = 1000
 UNIT_PATTERN: Final = r"^[A-Za-z][A-Za-z0-9_.\-]{0,31}$"
@@ -49,15 +49,15 @@ def exact_thousandths(value: object) -> int | None:
 
 
 def units(number: int) -> int | float:
-    """Return thousandths as a number of units."""
+    """Return how many units these thousandths of a unit are."""
     return number / THOUSAND if number % THOUSAND else number // THOUSAND
 
 
 def units_text(number: int) -> str:
-    """Return thousandths as a number for people, such as 41,200 or 0.5."""
+    """Format a number of thousandths of a unit as units for display, such as 41,200 or 0.5."""
     return f"{units(number):,}"
 
 
 def weight_of(value: object) -> int | None:
-    """Return the weight of a job whose path has this value; None: it weighs the default."""
+    """Return the weight of a job, in thousandths, from the value at its weight path; None: the default applies."""
     return None if value is MISSING else thousandths(value)

@@ -130,8 +130,8 @@ class ContentAccess:
         return not self.redactor.meets("error", ("type",))
 
     def filter(self, document: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the document of a job filter, with content covered. A text to search errors for counts as
-        error text, and the ID of a failure group is a digest of one.
+        """Return the document of a job filter, with content covered. A text that errors are searched for counts as
+        error text. So does the ID of a failure group, which is a digest of such a text.
         """
         shown = dict(document)
         if shown.get("text") and (cover := self.error_text_cover):

@@ -14,7 +14,7 @@ from jqmaster.domain.jobs.reserved_names import RESERVED_PREFIX
 
 # Outcomes whose message a worker wrote. The master writes the message of all others.
 _OF_WORKERS: Final = frozenset({"failure", "timeout", "discarded"})
-# A shorter value may occur in a text by chance.
+# The minimum length of a value that is searched for in texts. A shorter value may occur in a text by chance.
 _MIN_QUOTED: Final = 4
 _UNDECODABLE: Final = object()
 

@@ -61,8 +61,8 @@ def _moves(trigger: TimeTrigger) -> bool:
 def _window(
     before: tuple[TimeTrigger, DayPlan], after: tuple[TimeTrigger, DayPlan], from_ms: int, to_ms: int
 ) -> tuple[int, int]:
-    """Return the first and the last instant that may be due before an edit under one plan, and after it under the
-    other. The edit takes place between `from_ms`, which allows for jitter, and `to_ms`."""
+    """Return the first and the last instant that the two plans may place on different sides of an edit. The edit takes
+    place between `from_ms`, which allows for jitter, and `to_ms`."""
     firsts, lasts = [from_ms], [to_ms]
     for trigger, plan in (before, after):
         if _moves(trigger) and plan.calendar is not None:

@@ -18,7 +18,7 @@ MAX_MOVE_DAYS: Final = 92
 MAX_MOVED_A_DAY: Final = 24
 NO_WORKDAY: Final = f"no workday within {MAX_MOVE_DAYS} days"
 WORKDAY: Final = "workday"
-# Schedules are tried out from this instant on.
+# The instant from which on the due instants of a schedule are counted on trial.
 _TRIAL_MS: Final = 1_704_067_199_999
 DAY_MS: Final = 86_400_000
 _DAY: Final = timedelta(days=1)

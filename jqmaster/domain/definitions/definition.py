@@ -113,7 +113,7 @@ class TimeTrigger:
             )
 
     def instants(self, after_ms: int) -> Iterator[Occurrence]:
-        """Yield the instants of the schedule after this one, between `starts_at_ms` and `ends_at_ms`."""
+        """Yield the instants of the schedule after `after_ms`, between `starts_at_ms` and `ends_at_ms`."""
         if self.starts_at_ms is not None:
             after_ms = max(after_ms, self.starts_at_ms - 1)
         for occurrence in self.schedule.occurrences(after_ms, self.zone):
@@ -122,8 +122,8 @@ class TimeTrigger:
             yield occurrence
 
     def planned(self, after_ms: int, plan: DayPlan) -> Iterator[Occurrence]:
-        """Yield the instants after this one at the times to which the calendar of `plan` moves them, without those
-        that are done."""
+        """Yield the instants after `after_ms` at the times to which the calendar of `plan` moves them. Leave out
+        instants that are done."""
         days, calendar = self.days, plan.calendar
         if days is None or not days.is_moving:
             left = (one for one in self.instants(after_ms) if not plan.is_done(one.at_ms))
@@ -199,8 +199,8 @@ class Definition:
         return int.from_bytes(digest, "big") % self.trigger.jitter_ms
 
     def due_after(self, after_ms: int, plan: DayPlan = NO_PLAN) -> Iterator[Occurrence]:
-        """Yield the instants after this one at which it is due, with their jitter. Yield none for a definition that
-        events start. `plan`: needed for a definition with `days`."""
+        """Yield the instants after `after_ms` at which the definition is due, with their jitter. Yield none if events
+        start the definition. `plan`: needed for a definition with `days`."""
         if not isinstance(self.trigger, TimeTrigger):
             return
         trigger, delay_ms = self.trigger, self.delay_ms
@@ -213,14 +213,14 @@ class Definition:
             yield _delayed(occurrence, delay_ms)
 
     def next_due_ms(self, after_ms: int, plan: DayPlan = NO_PLAN) -> int | None:
-        """Return the first instant after this one at which it is due, whether or not a calendar lets it start a job.
+        """Return the first instant after `after_ms` at which the definition is due, even if a calendar skips it.
         None: there is none."""
         occurrence = next(self.due_after(after_ms, plan), None)
         return occurrence.at_ms if occurrence else None
 
     def next_firing_ms(self, after_ms: int, plan: DayPlan = NO_PLAN) -> int | None:
-        """Return the first instant after this one that starts a job as far as the calendar is concerned. None: there is
-        none, or none within MAX_DAYS_AHEAD days."""
+        """Return the first instant after `after_ms` that starts a job as far as the calendar is concerned. None: there
+        is none, or none within MAX_DAYS_AHEAD days."""
         if not isinstance(self.trigger, TimeTrigger) or self.trigger.days is None:
             return self.next_due_ms(after_ms, plan)
         first_ms = self.next_due_ms(after_ms, plan)

@@ -1,4 +1,4 @@
-"""The events that start the job of a definition, one by one or gathered."""
+"""The events that start the job of a definition, one by one or combined."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -86,8 +86,8 @@ class EventTrigger:
         return self.debounce or self.collect
 
     def slot(self, did: str, fields: EventFields) -> str:
-        """Return the name of the group in which an event waits, for a definition that gathers events. `did` names the
-        incarnation of the definition."""
+        """Return the name of the group in which an event waits, for a definition that collects or debounces events.
+        `did` names the incarnation of the definition."""
         key = self.gathering.key if self.gathering else None
         # If an edit changes the kind of gathering, groups that are open then still end in the old way.
         slot = f"{did}:{_DEBOUNCED if self.debounce else _COLLECTED}"

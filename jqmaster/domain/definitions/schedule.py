@@ -62,7 +62,7 @@ class Schedule(Protocol):
     def document(self) -> Mapping[str, Any]: ...
 
     def occurrences(self, after_ms: int, zone: ZoneInfo) -> Iterator[Occurrence]:
-        """Yield the instants after this one, each once, in order. Stop if none follows within 50 years."""
+        """Yield the instants after `after_ms`, each once, in order. Stop if none follows within 50 years."""
         ...
 
 
@@ -109,7 +109,7 @@ class LocalTimes:
 
 
 def _occurrences(cron: str, after: datetime, zone: ZoneInfo) -> Iterator[Occurrence]:
-    """Yield the local times after this one, with instants that never decrease."""
+    """Yield the local times after `after`, with instants that never decrease."""
     yield from (first := _first_of(cron, after, zone))
     if len(first) == SHARED:
         assert first[-1].local is not None
@@ -118,7 +118,7 @@ def _occurrences(cron: str, after: datetime, zone: ZoneInfo) -> Iterator[Occurre
 
 @lru_cache(maxsize=1024)
 def _first_of(cron: str, after: datetime, zone: ZoneInfo) -> Sequence[Occurrence]:
-    """Return the first `SHARED` local times after this one, or fewer if no more come."""
+    """Return the first `SHARED` local times after `after`, or fewer if no more come."""
     found: list[Occurrence] = []
     # At the end of the calendar, the list keeps the times found so far.
     with contextlib.suppress(OverflowError, ValueError):

@@ -11,7 +11,8 @@ PERMANENT_FAILURE: Final = "permanent-failure"
 # The request was not answered at all.
 INTERNAL_FAILURE: Final = "internal-failure"
 _KNOWN: Final = frozenset({SUCCESS, FAILURE, PERMANENT_FAILURE})
-# Longer messages are cut where they enter, because figures and failed attempts keep them. An answer may have 16 MB.
+# Maximum length of a message. Longer messages are cut on arrival, because figures and failed attempts keep messages,
+# and an answer may have 16 MB.
 MAX_MESSAGE: Final = 1_000
 
 

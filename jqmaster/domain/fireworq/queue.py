@@ -11,11 +11,11 @@ DEFAULT_POLLING_INTERVAL_MS: Final = 200
 # Fireworq polls a queue that limits its dispatches at this interval, whatever interval was requested.
 THROTTLED_POLLING_INTERVAL_MS: Final = 100
 MAX_WORKERS: Final = 100_000
-# Each queue is also a target; the maximum number of targets is a little higher.
+# Maximum number of queues. Each queue is also a target; the maximum number of targets is a little higher.
 MAX_QUEUES: Final = 400
 MAX_ROUTINGS: Final = 10_000
 MAX_CATEGORY: Final = 200
-# Bounds of the rate of a constraint.
+# Bounds of the rate of a constraint: the most starts, the shortest period and the longest period.
 _MAX_STARTS: Final = 100_000
 _MIN_PERIOD_S: Final = 0.001
 _MAX_PERIOD_S: Final = 31 * 86_400

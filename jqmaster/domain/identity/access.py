@@ -44,7 +44,7 @@ ROLE_SCOPES: Final[Mapping[Role, frozenset[Scope]]] = {
 
 _TOKEN: Final = re.compile(r"[\x21-\x7e]{1,512}")
 _DIGEST: Final = re.compile(r"sha256=([0-9a-fA-F]{64})")
-# 192 bits cannot be guessed, so storing a fast digest is safe.
+# The length of a token's secret: 192 bits cannot be guessed, so storing a fast digest is safe.
 _SECRET_BYTES: Final = 24
 _OWN_TOKEN: Final = re.compile(r"jqm_[a-z-]{4,40}_([0-9a-f]{12})_[0-9a-f]{48}([0-9a-f]{8})")
 
@@ -157,10 +157,10 @@ class ConfiguredTokens:
     """The tokens of the settings, as digests."""
 
     def __init__(self, tokens: Iterable[str] = (), own_tokens: Iterable[str] = ()) -> None:
-        """Parse tokens of the form `scope+scope:token` or `scope+scope:sha256=HEX`. Raise ValueError that names a
-        faulty one by its number.
+        """Parse tokens of the form `scope+scope:token` or `scope+scope:sha256=HEX`. Raise ValueError for a faulty
+        token, which the error names by its number.
 
-        `own_tokens` belong to this process. If there are no other tokens, callers need none.
+        `own_tokens` belong to this process. If there are no other tokens, callers need no token.
         """
         self._principals = [_parse_token(number, text) for number, text in enumerate(tokens, 1)]
         self.is_empty = not self._principals

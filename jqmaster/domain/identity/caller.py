@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import Final
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-# A host with one IPv6 address usually has its whole subnet.
+# The length of the prefix by which IPv6 callers are distinguished. A host with one IPv6 address usually has its whole
+# subnet.
 _IPV6_SUBNET_BITS: Final = 64
 
 
@@ -47,8 +48,8 @@ class TrustedProxies(Networks):
     """The proxies that are trusted to say where a request came from."""
 
     def have_forwarded(self, peer: str, forwarded_for: bytes | None, between: "TrustedProxies") -> bool:
-        """Return whether a request came through one of these proxies, and after it only through `between`. The other
-        arguments are those of `origin`."""
+        """Return whether a request came through one of these proxies, and from there only through proxies in `between`.
+        The other arguments are those of `origin`."""
         hop: str | None = peer
         rest = [] if forwarded_for is None else forwarded_for.decode("latin-1").split(",")
         while hop is not None and hop not in self:

@@ -20,7 +20,7 @@ _ENTRY: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class PersonRoles:
-    """The roles of a person: `role` in all namespaces, and further ones in single namespaces."""
+    """The roles of a person: `role` in all namespaces, and further roles in single namespaces."""
 
     role: Role
     by_namespace: Mapping[str, Role] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Refusal of weak passwords: short ones, and those that guessing programs try first."""
+"""Refusal of weak passwords: short passwords, and passwords that guessing programs try first."""
 
 import re
 from typing import Final

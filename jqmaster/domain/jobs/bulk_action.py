@@ -20,12 +20,12 @@ class ActionState(StrEnum):
     FAILED = "failed"
 
 
-# The states in which each action may touch a job. They are in the order in which jobs pass through them, so
-# that the action meets a job again after it has moved on.
+# The states in which each action may touch a job, in the order in which jobs pass through them. So an action finds a
+# job that has moved to a later state meanwhile.
 ADMITTED: Final[Mapping[ActionKind, tuple[JobState, ...]]] = {kind: states_for(kind) for kind in ActionKind}
 
-# Jobs move while an action goes through them. An idempotent action goes through them repeatedly until it
-# finds nothing more to do, but at most this many times.
+# Maximum number of passes of an idempotent action. Jobs move during a pass, so the action repeats the pass until it
+# finds nothing more to do.
 MAX_PASSES: Final = 3
 _REPEATED: Final = frozenset({ActionKind.CANCEL, ActionKind.DELETE, ActionKind.SET_PRIORITY})
 
@@ -63,9 +63,9 @@ class BulkAction:
         return MAX_PASSES if self.filter is not None and self.kind in _REPEATED else 1
 
     def touches(self, job: Job) -> bool:
-        """Return whether the action may touch a job that it selects. A job that it has touched and that has
-        come back since is not touched again: if a retried job fails once more, its start and its end are
-        later than the beginning of the action.
+        """Return whether the action may touch a job that it selects. A job that the action has touched and that has
+        come back since is not touched again: the new start and the new end of the job are later than the beginning of
+        the action.
         """
         if job.created_at_ms > self.created_at_ms or job.state not in ADMITTED[self.kind]:
             return False

@@ -7,7 +7,7 @@ import re
 from functools import lru_cache
 from typing import Final
 
-# Longer messages are cut here, because their ends hardly help to distinguish failures.
+# How many characters of a message are examined. The ends of longer messages hardly help to distinguish failures.
 MAX_LOOKED_AT: Final = 1_000
 MAX_MESSAGE: Final = 200
 _CUT: Final = "…"

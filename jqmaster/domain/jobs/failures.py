@@ -14,16 +14,16 @@ TREND_HOURS: Final = 24
 NEW_MS: Final = HOUR_MS
 # A group is regressed if it fails again after this long without failures. The mark stays for the same time.
 QUIET_MS: Final = 24 * HOUR_MS
-# A group remembers this many versions of workers, those seen last.
+# How many versions of workers a group remembers, the most recently seen first.
 MAX_VERSIONS: Final = 5
-# A group is no longer ignored if one hour has this many times the failures of its busiest hour before, and
-# also at least this many more.
+# A group is no longer ignored if it has had, within an hour, more than `MORE_FACTOR` times as many failures as in its
+# busiest hour before, and at least `MIN_MORE` more than then.
 MORE_FACTOR: Final = 2
 MIN_MORE: Final = 10
 
 GroupMark = Literal["new", "regressed"]
-# The reason why a group is no longer ignored: its time is over, workers of a new version have it, it recurred after a
-# day without failures, or it has far more failures per hour.
+# The reason why a group is no longer ignored: the time is over, the failure occurred in workers of a new version, it
+# recurred after a day without failures, or it occurs far more often per hour.
 Changed = Literal["time", "version", "regressed", "more"]
 
 
@@ -48,7 +48,7 @@ class Ignore:
 class GroupedFailures:
     """Final failures of one kind. `message` is normalised. `hours`: failures by hour (counted from 1970), at least
     those of the last day. `versions`: the most recently seen first. `regressed_ms`: when it last came back after a day
-    without failures; 0: never. `merged`: the groups that people merged into this one, which count in it.
+    without failures; 0: never. `merged`: the groups that people merged into this group; their failures count in it.
     """
 
     id: str

@@ -162,7 +162,7 @@ HOLDS_SLOTS: Final = frozenset(state for state, facts in STATES.items() if facts
 LISTED: Final = tuple(sorted(JobState, key=lambda state: STATES[state].position))
 # The ways in which a job can end, in the order of charts and metrics.
 OUTCOMES: Final = tuple(state for state in JobState if state in FINISHED)
-# The states that have their own index, and those of them whose jobs wait for an instant.
+# The states that have their own index, and the indexed states whose jobs wait for an instant.
 INDEXED: Final = tuple(state for state in JobState if STATES[state].index is not None)
 TIMED: Final = tuple(state for state in INDEXED if STATES[state].is_timed)
 
@@ -256,7 +256,7 @@ CONTINUED: Final = "continued"
 
 
 class Cause(IntEnum):
-    """The cause of a job's end. It is stored as one byte and shown as its name in lower case."""
+    """The cause of a job's end. The store holds a cause as one byte, and clients see the name in lower case."""
 
     NONE = 0
     ERROR = 1

@@ -29,8 +29,8 @@ class LabelFacts:
 
 
 def labels(jobs: Sequence[LabelFacts]) -> dict[str, str]:
-    """Return a label for each job by its ID, such as `width=160`, that distinguishes it from the others of its name. A
-    job has no label if it is the only one of its name, or if nothing that is known distinguishes it."""
+    """Return labels by job ID, such as `width=160`. A label distinguishes its job from the other jobs of the same name.
+    A job has no label if no other job has its name, or if nothing that is known distinguishes the job."""
     by_name: dict[str, list[LabelFacts]] = {}
     for job in jobs:
         by_name.setdefault(job.name, []).append(job)

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 MAX_MESSAGE_CHARS: Final = 200
-# Heartbeats carry the checkpoint, and the store keeps it in memory, so it must be a position, not a result.
+# Maximum size of a checkpoint. Heartbeats carry it, and the store keeps it in memory, so it must be a position, not a
+# result.
 MAX_CHECKPOINT_BYTES: Final = 16 * 1024
 
 

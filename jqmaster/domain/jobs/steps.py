@@ -7,7 +7,7 @@ import msgpack
 
 # The MessagePack extension of a checkpoint that holds steps; `worker_sdk` knows this number, too.
 EXTENSION: Final = 83
-# The instants that dates can show.
+# The last instant that dates can show.
 _MAX_AT_MS: Final = 253_402_300_799_999
 
 

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from jqmaster.domain.jobs.job import FINISHED, JobState
 
-# Workers send the last lines of an attempt separately from its result, so they may come a little later.
+# How long after the end of an attempt its last lines may arrive, because workers send them separately from its result.
 LATE_MS: Final = 1_500
 
 

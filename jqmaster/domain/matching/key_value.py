@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 MAX_KEY_TEXT: Final = 128
-# Larger numbers are shown in a short form.
+# Numbers of at least this size are shown in a short form.
 _LONG_INT: Final = 2**64
 # Matches the text forms of numbers, true, false, null and binary.
 _LIKE_ANOTHER: Final = re.compile(

@@ -19,8 +19,8 @@ DELIVERY_LIFE_MS: Final = 24 * 3600 * 1000
 DELIVERY_TIMEOUT_MS: Final = 60_000
 _RETRY_BASE_S: Final = 5.0
 _RETRY_MAX_S: Final = 3600.0
-# The waits are 5, 10, 20 s and so on, and one hour from the eleventh on. All together exceed a day, so the expiry of
-# the job ends the retries.
+# Maximum number of retries of a delivery. The waits are 5, 10, 20 s and so on, and one hour from the eleventh on. All
+# together exceed a day, so the expiry of the job ends the retries.
 _MAX_RETRY: Final = 40
 
 

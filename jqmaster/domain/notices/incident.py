@@ -25,7 +25,7 @@ class MessageKind(StrEnum):
     FIRST = "first"
     # Further findings since the last message.
     MORE = "more"
-    # A condition that lasted is over.
+    # A lasting condition has ended.
     OVER = "over"
     # An operator asked for a test message.
     TEST = "test"

@@ -142,8 +142,8 @@ def parse_destinations(
 
 
 def _destination(loc: Loc, document: Mapping[str, Any], left: list[Destination]) -> Destination:
-    """Return one destination. If its URL is the shown form of one in `left`, take that one out of `left`, so that two
-    destinations with the same shown form are both kept."""
+    """Return one destination. If its URL is the shown form of a destination in `left`, remove that destination from
+    `left`. So two destinations with the same shown form are both kept."""
     given = [channel for channel in Channel if document.get(channel) is not None]
     if len(given) != 1:
         raise NoticeError(loc, f"must have one of {', '.join(Channel)}")

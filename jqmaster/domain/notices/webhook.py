@@ -20,7 +20,8 @@ from jqmaster.domain.jobs.job import OUTCOMES, STATES, Job, JobSpec, JobState, N
 from jqmaster.domain.notices.delivery import WEBHOOK_NAME, reserved_job, stable_id
 
 MAX_URL_CHARS: Final = 2048
-# Larger results, and those that cannot be read, are left out of the body; receivers may fetch them.
+# Maximum size of a result in the body. Larger results, and results that cannot be read, are left out; receivers may
+# fetch them.
 MAX_RESULT_BYTES: Final = 64 * 1024
 
 _URL_CHARACTERS: Final = re.compile(r"[\x21-\x5b\x5d-\x7e]+")

@@ -57,7 +57,7 @@ class LongWait:
 
 @dataclass(frozen=True, slots=True)
 class FullLimit:
-    """A constraint that holds jobs back. `held`: how many. The other fields describe the gate of it that holds the most
+    """A constraint that holds jobs back. `held`: how many jobs. The other fields describe its gate that holds the most
     jobs: `value` of the key (None: it has no key), `waiting`, and the limits that close it. `unit`: what the limits
     count; empty: jobs. `used`: the units that started within the period of the rate."""
 

@@ -92,11 +92,11 @@ def sub_leader(
     demoted_id: str | None = None,
     order: Sequence[str] = (),
 ) -> str | None:
-    """Return the ID of the master that takes over next: the one that has run longest, preferably on another node than
-    the leader. A recently demoted master is not chosen. None if there is no leader, or no other master.
+    """Return the ID of the master that takes over next: the master that has run longest, preferably on another node
+    than the leader. A recently demoted master is not chosen. None if there is no leader, or no other master.
 
-    `order`: the IDs of masters in the order in which they should lead. The first of them is chosen even on the leader's
-    node, and the others in this order instead of the longest running one.
+    `order`: the IDs of masters in the order in which they should lead. The first of them is chosen even if it is on
+    the leader's node. The remaining masters are chosen in this order, not by how long they have run.
     """
     leader = next((m.record for m in masters if m.record.id == leader_id), None)
     others = [
@@ -106,7 +106,7 @@ def sub_leader(
     ]
     if leader_id is None or not others:
         return None
-    # If the leader is not registered, its node is unknown, so the node of the others does not matter.
+    # If the leader is not registered, its node is unknown, so the nodes of other masters do not matter.
     node_id = leader.node_id if leader else None
     ranks = {master_id: rank for rank, master_id in enumerate(order)}
 

@@ -231,7 +231,7 @@ class Tally:
         return bool(self._workers)
 
     def take(self) -> TakenCounts:
-        """Return the counts since the last call, and start new ones."""
+        """Return the counts since the last call, and start new counts."""
         batch = TakenCounts(self._pending, self._failures)
         self._pending, self._failures = {}, {}
         for name, counts in batch.names.items():

@@ -9,7 +9,7 @@ import msgpack
 from jqmaster.domain.matching.paths import Path
 
 MAX_IDENTIFIERS: Final = 10
-# A shorter text occurs everywhere by chance.
+# Minimum length of an identifier. A shorter text occurs everywhere by chance.
 MIN_LENGTH: Final = 3
 MAX_LENGTH: Final = 200
 # A path with more parts would not name the value: see `MAX_PATH_SEGMENTS`.

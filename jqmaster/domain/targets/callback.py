@@ -4,8 +4,8 @@ from typing import Final
 
 import msgpack
 
-# Each request to an endpoint contains an address for a callback. No store access is needed for it, because the request
-# ID is derived from the secret claim token and this text. The challenge is opened only when a callback must be awaited.
+# Combined with the secret claim token, this text yields the request ID of a callback. So the callback URL in each
+# request to an endpoint needs no store access. A challenge is opened only when a callback must be awaited.
 TARGET_NONCE: Final = "target"
 # How long a challenge stays open if a callback opened it before the endpoint's answer came.
 EARLY_WAIT_MS: Final = 3_600_000

@@ -9,7 +9,7 @@ from jqmaster.domain.histogram import Histogram
 from jqmaster.domain.targets.answer import DeliveryResult
 
 KEPT_ANSWERS: Final = 20
-# Rates are of the last minute.
+# The span, up to now, over which rates are computed.
 RATE_S: Final = 60
 MAX_EXCERPT_CHARS: Final = 500
 

@@ -21,7 +21,7 @@ Status = int | str
 NAME_PATTERN: Final = r"^[A-Za-z0-9_.:-]{1,100}$"
 # These names have a special meaning in a URL path.
 RESERVED_NAMES: Final = frozenset({".", ".."})
-# Each master registers a worker for each target.
+# Maximum number of targets, because each master registers a worker for each target.
 MAX_TARGETS: Final = 500
 MAX_NAMES: Final = 100
 # Maximum number of names that a target serves at one time by its patterns. A claim looks at each of them.
@@ -41,7 +41,7 @@ DEFAULT_OK: Final[tuple[Status, ...]] = ("2xx",)
 DEFAULT_FINAL: Final[tuple[Status, ...]] = (400, 404, 410, 422)
 METHODS: Final = ("POST", "PUT", "PATCH", "GET", "DELETE")
 _WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
-# How long requests are also signed with the secret before the present one.
+# How long requests are also signed with the previous secret after a rotation.
 ROTATION_MS: Final = 24 * 3600 * 1000
 # The text that stands for the value of a header, which may be a credential.
 HIDDEN: Final = "…"
@@ -90,7 +90,7 @@ class BodyForm(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SigningSecret:
-    """The secrets that sign requests: the present one and, until an instant, the one before it. Empty: none."""
+    """The secrets that sign requests: the present secret and, until an instant, the previous secret. Empty: none."""
 
     present: str = field(default="", repr=False)
     previous: str = field(default="", repr=False)

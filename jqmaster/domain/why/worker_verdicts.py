@@ -74,7 +74,7 @@ class NoMatchingWorker:
 @dataclass(frozen=True, slots=True)
 class WorkersUnavailable:
     """None of the live workers for the name takes a job now; each counts once. `broken`, `paused` and `refusing` are
-    `None` if this master does not lead. `broken_why`: the reasons of the last failed pushes to the broken ones.
+    `None` if this master does not lead. `broken_why`: the reasons of the last failed pushes to the broken workers.
     """
 
     code: ClassVar = "workers_unavailable"

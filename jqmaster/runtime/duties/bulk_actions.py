@@ -239,7 +239,8 @@ class BulkActions(LeaderLoop):
         return sum(work.action.touches(job) for job in jobs.values())
 
     async def _act(self, action: BulkAction, jobs: Sequence[Job]) -> list[str]:
-        """Apply the action, and return the IDs of the changed jobs. The others had changed since they were read."""
+        """Apply the action, and return the IDs of the changed jobs. Skip jobs that have changed since they were
+        read."""
         if not jobs:
             return []
         ids = [job.id for job in jobs]

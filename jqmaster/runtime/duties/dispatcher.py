@@ -400,7 +400,8 @@ class Dispatcher:
             member.end_claim()
 
     def _take_claims(self, pending: _PendingClaims, claims: Sequence[Claim | NotClaimed | Exception]) -> None:
-        """Offer each claim to its worker. If the store refused one of several, raise once the others are under way."""
+        """Offer each claim to its worker. If the store refused a claim, raise its error after the other claims are
+        offered."""
         # Any answer counts, because it shows that the store was reached.
         self.claimed_at_s = self._clock.monotonic_s()
         failed: Exception | None = None

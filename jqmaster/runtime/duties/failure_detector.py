@@ -19,7 +19,7 @@ from jqmaster.store.workers.workers import WorkerStore
 logger = logging.getLogger(__name__)
 
 POLL_S: Final = 1.0
-# If none of 500 workers answers, a round takes a few seconds.
+# Maximum number of pings under way. Even if none of 500 workers answers, a round then takes only a few seconds.
 MAX_PINGS_AT_ONCE: Final = 64
 
 

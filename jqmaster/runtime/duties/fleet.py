@@ -1,4 +1,5 @@
-"""The leader's copy of the registered workers, at most a second old. It decides which of them may take jobs now."""
+"""The leader's copy of the registered workers, at most a second old. This copy decides which workers may take jobs
+now."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -15,7 +16,8 @@ from jqmaster.live_value import LiveValue
 # The shortest pause after a refusal, whatever the worker asks for: offering again at once would only keep the store
 # busy.
 SHORTEST_PAUSE_S: Final = 0.2
-# The pause doubles with each refusal in a row up to this, unless the worker asks for a longer one.
+# The longest pause after refusals, unless the worker requests a longer pause. The pause doubles with each refusal in a
+# row.
 LONGEST_OWN_PAUSE_S: Final = 2.0
 # Most pushes under way to one worker. With more, each would only be smaller.
 MAX_PUSHES: Final = 2
@@ -45,7 +47,7 @@ class Member:
     # The end of the current poll of a worker that pulls.
     polls_until_s: float = 0.0
     unknown_names: frozenset[str] = frozenset()
-    # Queues of jobs that require labels, which the worker has; a worker that delivers to a target gets none.
+    # Queues of the jobs whose required labels this worker has; empty for a worker that delivers to a target.
     queues: tuple[str, ...] = ()
     # Names and queues that this worker leaves to other workers at present, because these have room.
     left_to_others: frozenset[str] = frozenset()

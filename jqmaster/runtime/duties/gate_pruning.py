@@ -10,8 +10,8 @@ MANY: Final = GATES_PER_PRUNING // 2
 
 
 class GatePruning:
-    """Prunes one page of each constraint in turn. A constraint with much to remove stays first. One with nothing to
-    remove gets only one page per turn, however many gates it has."""
+    """Prunes one page of each constraint in turn. A constraint with much to remove stays first. A constraint with
+    nothing to remove gets only one page per turn, however many gates it has."""
 
     def __init__(self, store: GateStore, epoch: str) -> None:
         self._store = store

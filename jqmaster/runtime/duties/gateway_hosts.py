@@ -8,7 +8,7 @@ from jqmaster.clock import Clock
 from jqmaster.runtime.periodic_loop import LeaderLoop
 from jqmaster.service.fireworq.queues import FireworqQueues
 
-# A master with former settings may change a queue while masters restart one after the other.
+# Interval of the rounds. While masters restart one after the other, a master with former settings may change a queue.
 ROUND_S: Final = 30.0
 
 

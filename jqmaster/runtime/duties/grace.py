@@ -56,10 +56,11 @@ class Grace:
         self._began_ms: int | None = None
         self._until_s = now_s + policy.current.grace_s
         self._short_s: float | None = None
-        # The last answer: the times of its request and its arrival, and the store's time in it.
+        # The last answer of the store: when it was requested, when it arrived, and the store's time in it.
         self._heard_s = (now_s, now_s)
         self._heard_ms: int | None = None
-        # Since the last answer: seconds in requests, seconds of planned sleep, and the part of both that was an outage.
+        # Since the last answer: seconds in requests, seconds of planned sleep, and how many seconds of these two were
+        # an outage.
         self._asked_s = self._meant_s = self._away_s = 0.0
         self._is_away = False
         # Whether the store answered meanwhile, and refused the request.
@@ -135,7 +136,7 @@ class Grace:
         return self._heard_s[1]
 
     def look(self, workers: Iterable[Worker], now_ms: int) -> None:
-        """Check whether many workers fell silent at once. `workers`: all registered ones."""
+        """Check whether many workers fell silent at once. `workers`: all registered workers."""
         if self._began_ms is None:
             self._began_ms = now_ms - round((self._clock.monotonic_s() - self._began_s) * 1000)
         seen_ms = crowd_last_seen_ms(

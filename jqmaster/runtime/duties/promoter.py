@@ -48,7 +48,7 @@ class Promoter(WokenLoop):
         return max(0.0, math.ceil(wait_ms - passed_s * 1000) / 1000)
 
     async def _promote(self) -> int:
-        """Promote due jobs. Return the milliseconds, counted from the call, until the next ones are due."""
+        """Promote due jobs. Return the milliseconds, counted from the call, until the next jobs are due."""
         while True:
             self._asked_at_s = self._clock.monotonic_s()
             poll_ms = POLL_MS

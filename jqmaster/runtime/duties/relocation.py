@@ -1,4 +1,4 @@
-"""Move waiting jobs from the lanes of older constraints to those of the present ones, in small steps."""
+"""Move waiting jobs from the lanes of older constraints to the lanes of the present constraints, in small steps."""
 
 import logging
 from collections import deque
@@ -11,9 +11,10 @@ from jqmaster.store.link.pages import MAX_PER_CALL
 
 logger = logging.getLogger(__name__)
 
-# Enough jobs to match some while the store moves others.
+# Number of jobs in a step: enough to match some jobs while the store moves others.
 JOBS_PER_STEP: Final = 16 * MAX_PER_CALL
-# A job that becomes ready between the two halves of a pass is missed by both. The next pass finds it.
+# After this many passes in a row that moved no job, the relocation ends. Both halves of a pass miss a job that becomes
+# ready between them, and the next pass finds the job.
 MAX_IDLE_PASSES: Final = 3
 
 

@@ -18,10 +18,10 @@ from jqmaster.store.health.repair import Repair, RepairPage
 
 logger = logging.getLogger(__name__)
 
-# Dispatching comes first: a takeover must not wait for a check of all jobs.
+# Delay of the first round after an election. Dispatching comes first: a takeover must not wait for a check of all jobs.
 BEGINS_AFTER_S: Final = 1.0
 AGAIN_AFTER_S: Final = 5.0
-# From the beginning of one round to the beginning of the next, unless a round takes longer.
+# Time from the beginning of one round to the beginning of the next, unless a round takes longer.
 ROUND_S: Final = 3600.0
 # How often a round also looks for keys that nothing names (see `Checker`).
 STRAYS_EVERY_S: Final = 86_400.0

@@ -24,8 +24,8 @@ from jqmaster.store.operations.looks import Look, LookStore
 BUSY_S: Final = 0.5
 USUAL_S: Final = 1.0
 QUIET_S: Final = 5.0
-# How long shared looks may replace this shard's own looks. An own look is needed from time to time, because settings,
-# too, determine what is due.
+# How long shared looks may replace this shard's own looks. From time to time the shard must look by itself, because
+# settings, too, determine which entries are due.
 LONGEST_OVERHEARD_S: Final = 60.0
 # If a look gets no answer for this long, the duties poll by themselves.
 BLIND_AFTER_S: Final = 1.0
@@ -163,7 +163,7 @@ class ShardLook(LeaderLoop):
         is_alone = has_work or pause_s < QUIET_S or next_s <= QUIET_S or not self._store.is_shared
         self._overhears_s = 0.0 if is_alone else next_s
         self._overhears_until_ms = look.now_ms + round(1000 * next_s)
-        # Spread the looks at many shards that began together.
+        # Add jitter, so that shards that were opened at the same time are not polled at the same time.
         return pause_s * (self._random() if is_first else 1 - _JITTER * self._random())
 
     def _due(self, look: Look) -> list[tuple[FollowedDuty, int, bool]]:

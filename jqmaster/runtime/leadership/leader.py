@@ -19,7 +19,8 @@ from jqmaster.store.link.wake import LeaderResigned, MasterDemoted
 
 logger = logging.getLogger(__name__)
 
-# Longer than an offer, so that pushes that are under way when the duties stop can finish.
+# How long to wait for the end of the duties. It is longer than an offer, so that pushes that are under way when the
+# duties stop can finish.
 STOP_WITHIN_S: Final = 15.0
 
 

@@ -14,7 +14,8 @@ from worker_sdk.transport.tls import LiveContext, client_context
 
 logger = logging.getLogger(__name__)
 
-# A live master answers in milliseconds; one that takes longer than this is too busy to lead well.
+# Timeout of a call to another master. A live master answers in milliseconds; one that takes longer than this is too
+# busy to lead well.
 ANSWER_WITHIN_S: Final = 0.5
 _REMEDIES: Final = Remedies("does the master run?", "calls_cafile", "calls_certfile")
 MAX_ANSWER_BYTES: Final = 1024
@@ -52,8 +53,8 @@ class PeerClient:
         await self._http.close()
 
     async def answers(self, master: MasterRecord) -> bool:
-        """Return whether exactly this master, and not a successor at its address, answers in time. An answer counts for
-        all who ask within `ANSWER_WITHIN_S`: hundreds of shards may have lost their leader at once."""
+        """Return whether exactly this master, and not a successor at its address, answers in time. All callers within
+        `ANSWER_WITHIN_S` share one answer, because hundreds of shards may have lost their leader at once."""
         key = master.id, master.url
         asked = self._asked.get(key)
         if asked is None:

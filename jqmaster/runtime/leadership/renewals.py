@@ -160,7 +160,7 @@ class Renewals:
         self._trusted(locks)
 
     def _trusted(self, locks: Sequence[HeldLock]) -> list[HeldLock]:
-        """Return those of the locks that can still be trusted. The others are lost."""
+        """Return the locks that can still be trusted. Give up the other locks as lost."""
         now_s, trusted = self._clock.monotonic_s(), []
         for lock in locks:
             if lock not in self._locks:

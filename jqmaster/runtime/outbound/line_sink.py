@@ -24,8 +24,8 @@ class LineSink:
         self._path = None if target == STDOUT else target
         self._descriptor: int | None = None
         self._is_ended = False
-        # A write whose caller has been cancelled goes on in its thread. It must not find its file closed, or another
-        # file under its descriptor.
+        # A write whose caller has been cancelled goes on in its thread. The write must not find its file closed, or
+        # another file under the same descriptor.
         self._lock = threading.Lock()
 
     def write(self, lines: bytes) -> None:
@@ -74,7 +74,9 @@ class LineSink:
         left = memoryview(lines)
         while left:
             if self._is_ended:
-                raise SinkClosedError("closed while the reader of the standard output was busy")
+                raise SinkClosedError(
+                    "the log sink was closed while the reader of standard output was not keeping up"
+                )
             if select.select([], [descriptor], [], _LOOK_S)[1]:
                 left = left[os.write(descriptor, left[:_CHUNK]) :]
 

@@ -29,13 +29,14 @@ from worker_sdk.transport.http_client import (
 )
 
 CONNECT_TIMEOUT_S: Final = 5.0
-# Larger answers are cut off. It is the largest value of `max_result_bytes`.
+# Maximum size of an answer, which is the largest value of `max_result_bytes`. A larger answer is cut off.
 MAX_ANSWER_BYTES: Final = 16 * 1024 * 1024
 # A result may take this many times its size as JSON.
 _JSON_FACTOR: Final = 4
 # Maximum number of bytes of answers that are held while they arrive, beyond the first 16 KiB of each.
 MAX_BODIES_BYTES: Final = 64 * 1024 * 1024
-# Many servers close a connection that has been idle for 5 s, and a request must not be sent just then.
+# How long an idle connection is reused. Many servers close a connection that has been idle for 5 s, and a request must
+# not be sent just then.
 MAX_IDLE_S: Final = 4.0
 _KEPT: Final = frozenset({b"retry-after", b"content-type", AWAIT_FIELD.encode()})
 _JSON: Final = "application/json"

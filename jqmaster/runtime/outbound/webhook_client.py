@@ -17,7 +17,7 @@ from worker_sdk.transport.http_client import HttpClient, NoAnswerError, NotSentE
 
 CALL_TIMEOUT_S: Final = 15.0
 CONNECT_TIMEOUT_S: Final = 5.0
-# The bodies of answers are not read; a longer one counts as no answer.
+# Maximum size of an answer's body, which is not read. A longer one counts as no answer.
 MAX_ANSWER_BYTES: Final = 1024 * 1024
 MAX_RETRY_AFTER_S: Final = 24 * 3600.0
 _GONE: Final = 410

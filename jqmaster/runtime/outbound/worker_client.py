@@ -32,10 +32,11 @@ from worker_sdk.transport.tls import LiveContext
 logger = logging.getLogger(__name__)
 
 CONTENT_TYPE: Final = "application/msgpack"
-# Workers' answers are small; a larger one is invalid and is not read.
+# Maximum size of a worker's answer. Workers' answers are small; a larger one is invalid and is not read.
 MAX_ANSWER_BYTES: Final = 256 * 1024
 CONNECT_TIMEOUT_S: Final = 1.0
-# Commands time out soon, because people wait for them, and the answer to the next heartbeat repeats them.
+# Timeout of a command. It is short, because people wait for commands, and the answer to the next heartbeat repeats
+# them.
 COMMAND_TIMEOUT_S: Final = 1.5
 MAX_RETRY_AFTER_S: Final = 60.0
 

@@ -138,8 +138,8 @@ def outcome_of(target: HttpTarget, job: ClaimedJob, answer: TargetAnswer, now_ms
 
 
 def busy_outcome(job: ClaimedJob, now_ms: int) -> Outcome:
-    """Return the report on a job that was not sent because its host has as many requests as it may have. It uses no
-    retry, and the job never fails because of it."""
+    """Return the report on a job that was not sent because its host has as many requests as it may have. Such a report
+    counts no retry, and never makes the job fail."""
     return Outcome(
         job.job_id,
         job.token,

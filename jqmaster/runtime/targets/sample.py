@@ -15,7 +15,7 @@ from jqmaster.service.targets.samples import Exchange, Sample
 from jqmaster.store.codec import ClaimedRecord
 from jqmaster.store.jobs.claims import ClaimedJob
 
-# People wait for the answer.
+# Timeout of a test call. It is short, because people wait for the answer.
 TIMEOUT_S: Final = 15.0
 _NO_TOKEN: Final = "0" * 32
 

@@ -335,7 +335,7 @@ class TargetWorker:
         await self._hangs_up.wait()
 
     def _room(self, tenure: _Registration) -> int:
-        """Return how many jobs to ask for. A target that cannot be reached gets one at a time, to try it."""
+        """Return how many jobs to request. A target that cannot be reached gets one job at a time, as a trial."""
         room = self._slots - len(tenure.calls)
         breaker, now_s = self._own_breaker(), self._services.clock.monotonic_s()
         if breaker is None:
@@ -413,15 +413,15 @@ class TargetWorker:
                 break
             await asyncio.sleep(RETRY_S)
         if len(batch) > 1:
-            # One of the reports is at fault, and the others count.
+            # One of the reports is at fault. Send each report alone, so that the valid ones are accepted.
             for outcome in batch:
                 await self._report(tenure, [outcome])
         else:
             tenure.cut.add((batch[0].job_id, batch[0].token))
 
     async def _leave(self, tenure: _Registration) -> None:
-        """Report what has ended, and unregister. If requests had to be cut off, let the worker fall silent instead:
-        their endpoints may have done the jobs, so each of them counts as a loss when its lease ends."""
+        """Report what has ended, and unregister. If requests had to be cut off, let the worker fall silent instead.
+        Their endpoints may have done the jobs, so each of these jobs counts as a loss when its lease ends."""
         workers = self._services.workers
         await self._cut(tenure)
         try:

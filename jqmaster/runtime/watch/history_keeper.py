@@ -19,7 +19,8 @@ from jqmaster.store.operations.history import MAX_PER_CALL, CountedFailures, His
 logger = logging.getLogger(__name__)
 
 FLUSH_S: Final = 1.0
-# Figures of workers are kept by the minute, so they are written less often.
+# Interval at which figures of workers are written. The interval is longer than that of other figures, because figures
+# of workers are kept by the minute.
 WORKERS_FLUSH_S: Final = 5.0
 # The time for the last write. Counts that cannot be written by then are lost.
 LEAVE_WITHIN_S: Final = 1.0

@@ -9,7 +9,8 @@ from jqmaster.runtime.duties.fleet import Fleet
 from jqmaster.store.health.inspect import Inspector
 from jqmaster.store.workers.workers import WorkerStore
 
-# A dispatcher with work claims every second, so a shorter time would cause false alarms.
+# For how long after a claim a dispatcher with work counts as making progress. It claims every second, so a shorter time
+# would cause false alarms.
 QUIET_S: Final = 3.0
 # An idle dispatcher without a round for longer than this is examined.
 CALM_S: Final = 9.0

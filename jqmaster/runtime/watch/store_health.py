@@ -91,7 +91,7 @@ class StoreHealth(PeriodicLoop):
         if self.is_away:
             self.outages.append((self._answered_s, now_s))
         self._answered_s, self.is_away = now_s, False
-        # While the store loads its data, it refuses everything by itself, and its report does not show the later state.
+        # While the store loads its data, it refuses all commands, and its report does not show the state after loading.
         if not report.is_loading:
             self._take(report)
         return POLL_S

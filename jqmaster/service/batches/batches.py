@@ -90,7 +90,7 @@ class BatchService:
     async def create(self, spec: BatchSpec, *, caller: Principal | None = None) -> bool:
         """Create a batch, and return whether it is new. Raise ConflictError if its ID was used for another request, or
         its parent is over; InvalidError if the parent does not exist for the caller, ForbiddenError if the caller may
-        not push one of its callbacks."""
+        not push one of the callbacks of the batch."""
         await self._check_reach(spec, caller)
         is_new = await self._put(spec)
         self._figures.made += is_new

@@ -17,7 +17,7 @@ from jqmaster.store.link.pages import MAX_PER_CALL, RECORDS_PER_READ, pages
 
 # Maximum number of pages of members in one call, so that other follow-ups are not delayed.
 PAGES_AT_ONCE: Final = 20
-# Each job is canceled by a separate call.
+# Maximum number of jobs to cancel in one step. Each job is canceled by a separate call.
 CANCELS_PER_CALL: Final = 100
 
 Act = Callable[[str, Sequence[str]], Awaitable[None]]

@@ -11,7 +11,7 @@ from jqmaster.service.jobs.reader import existing_job
 from jqmaster.store.jobs.challenges import ChallengeStore
 from jqmaster.store.jobs.records import RecordStore
 
-# Maximum number of jobs that one page of a filtered list reads, and how many are read at once.
+# Maximum number of jobs that a page of a filtered list reads, and how many are read at once.
 MAX_LOOKED_AT: Final = 2_000
 PER_READ: Final = 100
 

@@ -9,7 +9,7 @@ from jqmaster.errors import StoreUnavailableError
 from jqmaster.store.constraints.constraints import ConstraintSnapshot, ConstraintStore
 from jqmaster.store.jobs.placement import StaleConstraints
 
-# Maximum number of attempts. Each further attempt is needed only if somebody has changed the constraints meanwhile,
+# Maximum number of tries. Each further try is needed only if somebody has changed the constraints meanwhile,
 # and people do not change them this often.
 MAX_REPEATS: Final = 10
 

@@ -130,8 +130,8 @@ class ConstraintEditor:
         *,
         demands: Precondition = ANYHOW,
     ) -> StoredConstraint:
-        """Set the override for one value of its key, or remove it if it neither limits nor pauses. `addressed`: the
-        value; its ID; or, for a caller who may not see the value, the ID of a job that has it.
+        """Set the override for one value of the constraint's key. Remove the override if it neither limits nor pauses.
+        `addressed`: the value; its ID; or, for a caller who may not see the value, the ID of a job that has it.
 
         Raises NotFoundError, ForbiddenError for a value that the caller may not see, and what `put` raises.
         """

@@ -25,7 +25,8 @@ from jqmaster.store.jobs.placement import fields_of
 # A preview reads at most this many jobs, for at most this long.
 PREVIEW_MAX_JOBS: Final = 100_000
 PREVIEW_MAX_S: Final = 2.0
-# Every caller that may read constraints may request previews, so previews must not overload the store.
+# Maximum number of previews at a time. Every caller that may read constraints may request previews, so they must not
+# overload the store.
 MAX_PREVIEWS: Final = 2
 MAX_EXAMPLES: Final = 20
 # Maximum number of key values that are shown.

@@ -35,10 +35,10 @@ from jqmaster.store.definitions.documents import (
 )
 from jqmaster.store.identity.audit import AuditStore, encode_entry
 
-# Maximum number of attempts. Each further attempt is needed only if the definition has fired meanwhile, or somebody
+# Maximum number of tries. Each further try is needed only if the definition has fired meanwhile, or somebody
 # else has changed it.
 MAX_REPEATS: Final = 20
-# Maximum number of jobs that one call starts. For more, callers split the range.
+# Maximum number of jobs that a call starts. For more, callers split the range.
 MAX_BACKFILL: Final = 1_000
 BACKLOG_RETRY_AFTER_S: Final = 5.0
 
@@ -291,8 +291,8 @@ def _advanced(present: KnownDefinition, definition: Definition, now_ms: int) -> 
 def _on_calendar(
     present: KnownDefinition | None, new: KnownDefinition, calendar: StoredCalendar | None
 ) -> KnownDefinition:
-    """Return the new definition with its calendar. Its clock records the instants that the change moves from one side
-    of the handled time to the other."""
+    """Return the new definition with its calendar. The clock of the definition records the instants that the change
+    moves across the handled time, in either direction."""
     etag = calendar.etag if calendar else ""
     memory = CalendarMemory(etag)
     if present is not None:

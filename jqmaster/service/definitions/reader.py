@@ -19,8 +19,8 @@ from jqmaster.store.definitions.definitions import DefinitionStore, KnownDefinit
 # Maximum number of definitions that a filtered page reads, so that rare matches do not make requests slow.
 MAX_LOOKED_AT: Final = 2_000
 _STEP: Final = 200
-# A due instant without a record is suspicious after this time. A leader fires within milliseconds, and after an
-# election within seconds.
+# A due instant without a record is suspicious after this time. A leader fires within milliseconds of the due instant,
+# and within seconds after an election.
 LATE_MS: Final = 15_000
 # Maximum number of skips that an explanation shows, and of fired runs that are searched for the unfinished job.
 MAX_SKIPS: Final = 10
@@ -58,7 +58,7 @@ class ShownDefinition:
 
 @dataclass(frozen=True, slots=True)
 class DefinitionSkips:
-    """Why a definition starts no jobs. `skips`: the last ones in a row that nobody chose, newest first, at most
+    """Why a definition starts no jobs. `skips`: the last skips in a row that nobody chose, newest first, at most
     MAX_SKIPS. `unfinished`: the newest fired run whose job is not finished, if the definition waits for that."""
 
     shown: ShownDefinition

@@ -39,12 +39,12 @@ from jqmaster.store.events.events import (
 )
 from jqmaster.store.link.pages import MAX_PER_CALL, pages
 
-# Maximum number of definitions that one event may start, because a step of the store handles no more.
+# Maximum number of definitions that an event may start, because a step of the store handles no more.
 MAX_MATCHES: Final = MAX_PER_CALL
 # Maximum number of bytes of events, and of the arguments made from them, in one step.
 MAX_BYTES: Final = 8 * 1024 * 1024
 MAX_WAITING: Final = 5_000
-# Maximum number of attempts. Each further attempt is needed only if somebody has changed a definition meanwhile, and
+# Maximum number of tries. Each further try is needed only if somebody has changed a definition meanwhile, and
 # people do not change them this often.
 MAX_REPEATS: Final = 10
 
@@ -122,8 +122,8 @@ class EventIntake:
         return received
 
     async def many(self, events: Sequence[Event], *, caller: Principal | None = None) -> list[ReceivedEvent]:
-        """Accept events, each independently of the others. Return the answers in their order. Raise what `one`
-        raises, and OutcomeUnknownError if some of them may have been stored."""
+        """Accept events, each independently of the others. Return the answers in their order. Raise what `one` raises,
+        and OutcomeUnknownError if some of the events may have been stored."""
         if caller is not None and caller.allows_name is not None:
             events = [_sent_by(caller, event) for event in events]
         self._admit(None)

@@ -8,7 +8,7 @@ from jqmaster.store.definitions.definitions import MAX_INSTANT_MS
 from jqmaster.store.events.documents import StoredEvent
 from jqmaster.store.events.events import EventPage, EventPosition, EventStore
 
-# Maximum number of events that one page of a filtered list reads, and how many are read at once.
+# Maximum number of events that a page of a filtered list reads, and how many are read at once.
 MAX_LOOKED_AT: Final = 2_000
 PER_READ: Final = 100
 # A page ends once it has read payloads of this size. One read takes at most PER_READ payloads more.

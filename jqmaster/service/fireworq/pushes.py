@@ -16,7 +16,7 @@ from jqmaster.domain.jobs.job_terms import TIMEOUT_S
 from jqmaster.errors import ConflictError
 from jqmaster.service.jobs.enqueue import EnqueueService
 
-# Two masters may choose the same number in the same millisecond.
+# Maximum tries to find a free number, because two masters may choose the same one in the same millisecond.
 _CHOICES: Final = 5
 _MAX_TAG: Final = 64
 

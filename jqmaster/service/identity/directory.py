@@ -24,7 +24,7 @@ from jqmaster.store.identity.logins import LoginStore
 POLL_S: Final = 2.0
 # A copy of this age is read again at the next tick.
 OLD_S: Final = POLL_S - TICK_S
-# An older copy may lack a revocation, so it is not used.
+# The age up to which a copy of the tokens is used. An older copy may lack a revocation.
 TRUSTED_S: Final = 5.0
 NOTE_USES_S: Final = 60.0
 _PUSHERS: Final = frozenset({Scope.PUSH, Scope.WORK})

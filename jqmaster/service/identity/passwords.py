@@ -15,8 +15,8 @@ from argon2.exceptions import Argon2Error, InvalidHashError
 
 from jqmaster.errors import RateLimitedError
 
-# Each check takes 64 MiB and a core for about 50 ms. Further checks at the same time would take memory and cores from
-# the jobs.
+# Maximum number of checks at the same time. Each check takes 64 MiB and a core for about 50 ms, and more checks would
+# take memory and cores from the jobs.
 MAX_AT_ONCE: Final = 2
 MAX_WAITING: Final = 20
 MAX_WAITING_OF_CALLER: Final = 5

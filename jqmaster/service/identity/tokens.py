@@ -100,9 +100,9 @@ class TokenService:
         return text, token
 
     async def rotate(self, token_id: str, *, overlap_ms: int, caller: Principal) -> tuple[str, StoredToken]:
-        """Replace a token by a new one with the same rights; return its text and its entry. The old token stays valid
-        for `overlap_ms`. The new token has the lifetime that the old token had when it was created. Raise
-        NotFoundError, ConflictError."""
+        """Replace a token by a new one with the same rights; return the text and the entry of the new token. The old
+        token stays valid for `overlap_ms`. The new token has the lifetime that the old token had when it was created.
+        Raise NotFoundError, ConflictError."""
         await self._directory.reload()
         old, who = self._get(token_id, caller), caller.name
         now_ms = self._directory.read_at_ms

@@ -76,7 +76,7 @@ class BacklogWhy:
 
     async def _causes(self, groups: Sequence[Sequence[Job]], access: ContentAccess) -> list[WaitCause]:
         """Return for each group why it waits. A group is left out if the jobs that were tried have started meanwhile.
-        The last jobs of a group are tried, because the first ones start first."""
+        The last jobs of a group are tried, because its first jobs start first."""
         found: dict[int, WaitCause] = {}
         for turn in range(1, MAX_ASKED + 1):
             asked = {

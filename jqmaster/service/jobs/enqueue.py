@@ -35,8 +35,8 @@ from jqmaster.store.jobs.placement import StaleConstraints
 from jqmaster.store.link.pages import MAX_PER_CALL
 from jqmaster.tracing import Tracing
 
-# This many waiting pushes allow many thousands of pushes a second. With more of them, the store would be the
-# bottleneck, and waits would only grow.
+# Maximum number of pushes that wait for the store, which allows many thousands of pushes a second. With more, the store
+# would be the bottleneck, and waits would only grow.
 MAX_WAITING_ENQUEUES: Final = 5_000
 # These attributes are read for each job of a bulk. With `map`, the reads need no Python frame per job.
 _KEY, _AFTER = map(attrgetter, ("key", "after"))
@@ -371,6 +371,7 @@ def _bulk_answer(ids: list[str], held: Mapping[int, NotUnique]) -> EnqueuedBulk:
 
 
 def _with_ids(spec: JobSpec, ids: Mapping[str, str]) -> JobSpec:
-    """Return a job in which IDs that belong to idempotency keys replace its own ID and those of its predecessors."""
+    """Return the job with its own ID and the IDs of its predecessors replaced by those that belong to idempotency
+    keys."""
     after = spec.after and replace(spec.after, jobs=tuple(ids.get(one, one) for one in spec.after.jobs))
     return replace(spec, id=ids.get(spec.id, spec.id), after=after)

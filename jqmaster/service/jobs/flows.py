@@ -18,7 +18,8 @@ MAX_JOBS: Final = 1_000
 MAX_LINKS: Final = 10_000
 # Maximum number of members of a batch that are checked for links to other jobs.
 MAX_MEMBERS: Final = 2_000
-# A flow takes up to a few dozen reads. Many flows at once would keep other callers of the store waiting.
+# Number of flows that are read at a time. A flow takes up to a few dozen reads, and many flows at once would keep other
+# callers of the store waiting.
 FLOWS_AT_A_TIME: Final = 2
 
 

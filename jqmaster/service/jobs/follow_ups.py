@@ -10,9 +10,9 @@ from jqmaster.store.jobs.follow_ups import PER_READ, FollowUp, FollowUpStore
 
 logger = logging.getLogger(__name__)
 
-# A function that carries out entries of one kind, given by their subjects, as the leader of an epoch. It
-# returns the subjects that must be carried out again because there is more to do, or because it failed. It
-# may be called again for finished subjects.
+# A function that carries out entries of one kind, given by their subjects, as the leader of an epoch. The function
+# returns the subjects that must be carried out again, because there is more to do or because they failed. It may be
+# called again for finished subjects.
 CarryOut = Callable[[Sequence[str], str], Awaitable[Sequence[str]]]
 
 

@@ -12,8 +12,8 @@ from jqmaster.store.jobs.enqueue_outcomes import NotUnique
 from jqmaster.store.jobs.idempotency import Bound, IdempotencyStore, KeyedSpec, KeysTaken
 
 HEADER_LIFE_MS: Final = 24 * 3600 * 1000
-# Each push with an idempotency key makes separate calls to the store. Limit them, so that connections remain for
-# heartbeats and results.
+# Maximum number of pushes with an idempotency key at a time. Each makes separate calls to the store, and connections
+# must remain for heartbeats and results.
 KEYED_AT_A_TIME: Final = 8
 _REUSED: Final = "it was used for another request"
 

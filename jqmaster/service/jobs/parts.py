@@ -14,7 +14,8 @@ from jqmaster.service.jobs.reader import LOOK_AGAIN_S, unknown_job
 from jqmaster.service.jobs.waiters import FinishWaiters
 from jqmaster.store.jobs.parts import PartStore
 
-# If a job's partial results come one by one, each listener is woken only once for several of them.
+# Minimum pause between two answers to a listener. If partial results come one by one, the listener is woken only once
+# for several of them.
 MIN_PAUSE_S: Final = 0.02
 
 

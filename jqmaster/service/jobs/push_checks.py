@@ -11,7 +11,7 @@ from jqmaster.service.jobs.refusals import error_of
 from jqmaster.store.jobs.enqueue_checks import EnqueueChecks
 from jqmaster.store.jobs.enqueue_outcomes import IdTaken, PushRefusal
 
-# Maximum number of jobs of a cycle that one error names.
+# Maximum number of jobs of a cycle that an error names.
 MAX_NAMED: Final = 50
 # These attributes are read for each job of a bulk. With `map`, the reads need no Python frame per job.
 _ID, _AFTER, _UNIQUE = map(attrgetter, ("id", "after", "unique"))

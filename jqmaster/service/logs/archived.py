@@ -14,7 +14,7 @@ from jqmaster.store.logs.archive import LogArchive
 # If the archive has no log of a job, it is not queried again within this time.
 UNKNOWN_S: Final = 30.0
 MAX_UNKNOWN: Final = 10_000
-# Maximum number of pieces that one page reads.
+# Maximum number of pieces that a page reads.
 MAX_READS: Final = 4
 # Maximum number of characters of the archive's own message in an answer.
 _MAX_REASON: Final = 180

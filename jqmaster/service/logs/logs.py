@@ -18,7 +18,8 @@ from jqmaster.service.logs.archived import ArchivedLogs, filtered
 from jqmaster.service.logs.gone import GoneLogs
 from jqmaster.store.logs.logs import ClaimLines, LogStore, SavedLines
 
-# If a job writes line by line, each follower is woken once for several lines.
+# Minimum pause before a follower reads again. If a job writes line by line, the follower is woken only once for several
+# lines.
 MIN_PAUSE_S: Final = 0.1
 # Maximum number of lines that are read for one page, even if the filter selects few of them. The next call continues
 # from there.

@@ -113,8 +113,8 @@ class NamespaceEditor:
     async def delete(
         self, name: str, *, who: str, is_forced: bool = False, demands: Precondition = ANYHOW
     ) -> None:
-        """Remove a closed namespace from the registry. Its data stay in their store, and a namespace with the same tag
-        takes them over.
+        """Remove a closed namespace from the registry. The data stay in their store, and a new namespace with the same
+        tag takes them over.
 
         `is_forced`: remove it even if it has unfinished jobs, its store does not answer, or its entry cannot be read.
         Raise NotFoundError, PreconditionFailedError, ConflictError, DamagedError.

@@ -216,7 +216,7 @@ class Mover:
             raise _StoppedError(f"store {self._terms.target} cannot take jobs: {faults}")
 
     async def _finish(self) -> None:
-        """Make the registry name the target."""
+        """Record the target store as the namespace's store in the registry."""
         left = LeftCopy(self._terms.source, (await self._entry()).tag, self._id, self._number)
         opened = {"store": self._terms.target, "state": self._terms.state, "stop_ms": 0}
         word = await self._surely(lambda: self._end(opened, "done", left))

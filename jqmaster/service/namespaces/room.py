@@ -60,7 +60,7 @@ class NamespaceRoom:
         """Raise RateLimitedError while as many jobs or bytes wait as the quotas allow."""
         if self._fullness:
             raise RateLimitedError(
-                f"{self._fullness} of namespace {self._name} wait, which is its quota; nothing was accepted",
+                f"{self._fullness} of namespace {self._name} wait, as many as its quota allows; nothing was accepted",
                 code="namespace_full",
                 retry_after_s=RETRY_AFTER_S,
             )

@@ -22,7 +22,7 @@ from jqmaster.store.identity.audit import AuditStore, encode_entry
 from jqmaster.store.notices.documents import StoredNotice, StoredState, new_etag
 from jqmaster.store.notices.notices import NoticeStore
 
-# Maximum number of attempts. Each further attempt is needed only if somebody else has changed the notice meanwhile,
+# Maximum number of tries. Each further try is needed only if somebody else has changed the notice meanwhile,
 # or the leader has changed its state.
 MAX_REPEATS: Final = 20
 # Maximum number of tests that wait to be sent.

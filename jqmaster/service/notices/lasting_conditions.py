@@ -15,7 +15,7 @@ from jqmaster.service.notices.findings import MatchableFinding, of_name
 from jqmaster.store.calendars.calendars import CalendarStore
 from jqmaster.store.operations.history import HistoryStore
 
-# Checking all constraints is expensive, because each needs several reads.
+# Interval at which all constraints are checked. This is expensive, because each constraint needs several reads.
 CONSTRAINTS_EVERY_S: Final = 10.0
 CALENDARS_EVERY_S: Final = 60.0
 

@@ -26,9 +26,9 @@ from jqmaster.store.notices.waiting_challenges import WaitingChallenge, WaitingC
 from jqmaster.store.operations.history import HistoryStore
 from jqmaster.store.workers.workers import WorkerStore
 
-# Maximum number of jobs that one round counts; the next round continues at once.
+# Maximum number of jobs that a round counts; the next round continues at once.
 MAX_PER_ROUND: Final = 10_000
-# Maximum number of records of each definition that one check reads.
+# Maximum number of records of each definition that a check reads.
 _RUNS_PER_LOOK: Final = 20
 _MAX_LOST: Final = 2_000
 

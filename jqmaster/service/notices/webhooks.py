@@ -124,8 +124,8 @@ class DeliveryReader:
         ]
 
     async def resend(self, job_id: str, delivery_id: str) -> WebhookDelivery:
-        """Repeat a delivery, or start its next attempt now if it waits for one. Raise NotFoundError, and
-        ConflictError if an attempt is in progress."""
+        """Repeat a delivery. If the delivery waits for its next attempt, start this attempt now. Raise NotFoundError,
+        and ConflictError if an attempt is in progress."""
         known = next((one for one in await self.of_job(job_id) if one.job.id == delivery_id), None)
         if not is_id(delivery_id) or known is None:
             raise NotFoundError("the job has no such delivery", code="unknown_delivery")

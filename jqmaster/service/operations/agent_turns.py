@@ -6,7 +6,8 @@ from jqmaster.clock import Clock
 from jqmaster.domain.identity.quota import Quota
 from jqmaster.errors import RateLimitedError
 
-# Answering a person's questions takes a dozen calls. An agent that is stuck in a loop makes hundreds.
+# Maximum number of calls of one caller per minute. Answering a person's questions takes a dozen calls. An agent that is
+# stuck in a loop makes hundreds.
 MAX_PER_MINUTE: Final = 120
 
 

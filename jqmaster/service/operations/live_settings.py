@@ -68,7 +68,7 @@ class LiveSetting:
 
 class LiveSettings:
     """Component. Follows changes of settings. `current` is replaced as a whole, together with everything derived from
-    it, so read it at each use, and do not keep any part of it.
+    it. So read `current` at each use, and keep no part of it.
 
     `beneath`: the settings that the changes in the store override: the configured settings, or for a namespace those
     of the installation. A namespace also follows the changes of the installation, and overrides only some settings.

@@ -42,7 +42,7 @@ from jqmaster.service.operations.process_metrics import OwnFacts, StoreMeter
 CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
 # The store is read only once within this time, however many scrapers there are.
 KEEP_S: Final = 1.0
-# Do not wait longer for the store: the counters of this process must be readable even if the store is unreachable.
+# How long to wait for the store. The counters of this process must be readable even if the store is unreachable.
 ASK_WITHIN_S: Final = 3.0
 # Maximum number of names with separate gauges. The names with the largest values come first.
 MAX_NAMES: Final = 500

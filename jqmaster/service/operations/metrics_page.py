@@ -115,8 +115,8 @@ class MetricsPage:
 
 
 class NamePool:
-    """Gives job names separate labels, up to `most` in the whole process. If many new names come at once, the most
-    used ones get labels first. A name keeps its label, because counters must not decrease."""
+    """Gives job names separate labels, up to `most` in the whole process. If many new names come at once, the most used
+    names get labels first. A name keeps its label, because counters must not decrease."""
 
     def __init__(self, most: int = MAX_NAMES) -> None:
         self._most = most

@@ -8,7 +8,7 @@ from typing import Final
 
 from jqmaster.errors import OverloadedError
 
-# More than one page of the web UI sends at once.
+# Maximum number of searches of one caller at a time: more than one page of the web UI sends at once.
 MAX_AT_ONCE: Final = 4
 MAX_WAITING: Final = 100
 RETRY_AFTER_S: Final = 1.0

@@ -1,4 +1,4 @@
-"""Values of settings: the faults of single ones, and changes of several."""
+"""Values of settings: the faults of single settings, and changes of several settings."""
 
 import math
 from collections.abc import Collection, Mapping

@@ -255,7 +255,8 @@ def _without_author(mark: Mark) -> Mark:
 
 
 def _without_demoter(incident: TimelineIncident) -> TimelineIncident:
-    """Return the incident for callers who may not read the audit log. It still names the people who take care of it."""
+    """Return the incident for callers who may not read the audit log. The incident that is returned still names the
+    people who take care of it."""
     return replace(incident, entries=tuple(replace(entry, by="") for entry in incident.entries))
 
 

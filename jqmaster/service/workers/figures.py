@@ -13,7 +13,7 @@ from jqmaster.store.workers.workers import WorkerStore
 
 # Number of whole minutes before the current one.
 MINUTES: Final = 5
-# Masters flush their counts every few seconds.
+# Time for which figures are reused. Masters flush their counts only every few seconds.
 LIVES_S: Final = 2.0
 
 

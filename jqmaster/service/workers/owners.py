@@ -63,8 +63,8 @@ class WorkerOwners:
     ) -> None:
         """Check the owner like `check`, but a proof of the worker's secret makes the caller the owner.
 
-        A worker has no owner if a master of an earlier release registered it, or if it registered before
-        there were tokens. Its first heartbeat gives it one.
+        A worker has no owner if a master of an earlier release registered it, or if it registered before there were
+        tokens. The first heartbeat of such a worker gives it an owner.
         """
         if self._remembers(worker_id, caller) or not is_id(worker_id):
             return

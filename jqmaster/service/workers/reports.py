@@ -28,7 +28,8 @@ from jqmaster.store.workers.workers import WorkerStore
 
 logger = logging.getLogger(__name__)
 
-# Longer messages are shortened, because they are for people, and every failed attempt stores one.
+# Maximum length of a message. Longer messages are cut, because messages are for people, and every failed attempt stores
+# one.
 MAX_MESSAGE: Final = 1_000
 # Maximum number of waiting reports. There are more only if the store does not answer.
 MAX_WAITING_REPORTS: Final = 10_000

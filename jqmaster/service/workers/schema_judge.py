@@ -114,7 +114,7 @@ class SchemaJudge:
                 self._let_rest(tasks[pending[0]])
             finally:
                 # End the process. Otherwise, its answers to these tasks would be mistaken for answers to the next
-                # ones.
+                # tasks.
                 if not is_whole:
                     await asyncio.shield(self._end(is_over=is_over))
 

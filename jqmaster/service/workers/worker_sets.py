@@ -15,7 +15,8 @@ logger = logging.getLogger(__name__)
 
 SetCommand = Literal["drain", "resume"]
 
-# Number of workers that are told at the same time, so that a worker that does not answer hardly delays the others.
+# Number of workers that get the command at the same time, so that a worker that does not answer hardly delays the
+# others.
 AT_ONCE: Final = 20
 
 

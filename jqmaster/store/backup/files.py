@@ -266,7 +266,7 @@ class BackupReader:
                     text = stream.read(length)
                     digest.update(text)
                     size += _LENGTH.size + length
-                    # The digest of the file is complete only at its end, so its last frame is checked before it is
+                    # The digest is complete only at the end of the file, so the last frame is checked before it is
                     # used.
                     if size == file.bytes and digest.hexdigest() != file.sha256:
                         raise DamagedError(f"{path} does not have the SHA-256 that the manifest says")

@@ -1,8 +1,8 @@
 """A connection that is notified of every change of the shard's keys, in order with the answers to its own commands.
 
 The server sends the name of each changed key (CLIENT TRACKING in broadcast mode, since Redis 6 and in all versions of
-Valkey). It sends the changes of one turn of its loop before it answers commands of the next turn. So an answer to PING
-proves that the notices of all earlier changes have arrived.
+Valkey). The server sends the changes of one turn of its event loop before it answers the commands of the next turn. So
+an answer to PING proves that the notices of all earlier changes have arrived.
 """
 
 import asyncio

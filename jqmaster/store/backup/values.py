@@ -13,7 +13,7 @@ SIZES: Final = ("STRLEN", "LLEN", "HLEN", "SCARD", "ZCARD", "XLEN")
 
 # Longer collections are read in several parts.
 ELEMENTS_PER_PART: Final = 1_000
-# Entries of streams may be large.
+# Entries of a stream that are read in one part. They may be large.
 ENTRIES_PER_PART: Final = 100
 
 

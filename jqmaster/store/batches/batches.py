@@ -36,8 +36,9 @@ _UNFINISHED: Final = [state for state in JobState if state not in FINISHED]
 
 
 class BatchRefused(Exception):  # noqa: N818 - a value for the service, not an error of the store
-    """A batch cannot be created: its ID is `taken`, its `expires_at_ms` is past (`expired`), or its parent is
-    `unknown`, `over` or nested too deeply (`too_deep`). `now_ms`: the store's time if the word is `expired`."""
+    """A batch cannot be created. The reason is that its ID is `taken`, that its `expires_at_ms` is past (`expired`), or
+    that its parent is `unknown`, `over` or nested too deeply (`too_deep`). `now_ms`: the store's time if the word is
+    `expired`."""
 
     def __init__(self, word: str, now_ms: int = 0) -> None:
         super().__init__(word)

@@ -18,7 +18,7 @@ class GateStore:
         self._keys = shard.keys
 
     async def counted(self) -> list[str]:
-        """Return the constraints that may have data in the store, including deleted ones."""
+        """Return the constraints that may have data in the store, including deleted constraints."""
         return sorted(raw.decode() for raw in await self._client.command("SMEMBERS", self._keys.counted))
 
     async def prune(self, epoch: str, cid: str, cursor: str) -> tuple[int, str]:

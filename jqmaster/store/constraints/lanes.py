@@ -20,7 +20,8 @@ from jqmaster.store.link.shard import Shard
 
 
 class OldLane(NamedTuple):
-    """A lane of an older edition. `queue`: the queue of its jobs; empty: only their records name it."""
+    """A lane of an older edition. `queue`: the queue of its jobs; empty: only the records of the jobs name the
+    queue."""
 
     id: str
     queue: str
@@ -270,7 +271,8 @@ class LaneStore:
         for some in pages(unread, MAX_PER_CALL if is_short else RECORDS_PER_READ):
             async with contextlib.nullcontext() if is_short else self._large:
                 records = await (self._records_of(some) if with_argument else self._heads(some))
-                # Let the store receive its next pages first, so that it works while these are matched.
+                # First let the next pages be sent to the store, so that it works on them while these records are
+                # matched.
                 await asyncio.sleep(0)
                 for found, record in zip(some, records, strict=True):
                     moves.place(constraint_set, found, record)

@@ -19,7 +19,7 @@ from jqmaster.store.link.shard import Shard
 MAX_GATES: Final = 1_000
 NAMES_PER_READ: Final = 500
 # How often to check for lanes of older editions. Once all lanes have the present edition, only damage brings back a
-# lane of an older one, so not every caller has to check.
+# lane of an older edition, so not every caller has to check.
 LOOK_AGAIN_S: Final = 5.0
 
 

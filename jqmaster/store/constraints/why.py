@@ -20,7 +20,7 @@ MAX_HOLDERS: Final = 10
 MAX_LANES: Final = 500
 MAX_NAMES: Final = 100
 MAX_AWAITED: Final = 20
-# The number of jobs that one round trip examines. Each may cost thousands of reads.
+# The number of jobs that a round trip examines. Each may cost thousands of reads.
 ASKED_PER_CALL: Final = 4
 _BOUNDS: Final = (Accuracy.EXACT, Accuracy.AT_LEAST, Accuracy.ABOUT)
 

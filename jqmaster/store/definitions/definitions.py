@@ -41,9 +41,9 @@ from jqmaster.store.link.wake import DefinitionsChanged, JobsReady, SlotsFreed
 logger = logging.getLogger(__name__)
 
 RUNS_PER_READ: Final = 200
-# Later than the instant of any record.
+# An instant that is later than the instant of any record.
 MAX_INSTANT_MS: Final = 10**15
-# Maximum number of records that one page of a filtered list examines.
+# Maximum number of records that a page of a filtered list examines.
 MAX_LOOKED_AT: Final = 2_000
 # The number of removed definitions to remember, each with the last instant at which it may have started a job.
 MAX_GONE: Final = 10_000
@@ -173,7 +173,7 @@ class DefinitionChange:
 
 @dataclass(frozen=True, slots=True)
 class RunPage:
-    """A page of run records, newest first. `next_at` None: there are no older ones."""
+    """A page of run records, newest first. `next_at` None: there are no older records."""
 
     runs: list[RunRecord]
     next_at: "RunPosition | None"

@@ -44,8 +44,8 @@ class EventVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A definition that an event starts. `slot`: for a definition that gathers events, the name of the group in which
-    the event waits."""
+    """A definition that an event starts. `slot`: for a definition that collects or debounces events, the name of the
+    group in which the event waits."""
 
     definition: Definition
     verdict: EventVerdict
@@ -103,7 +103,7 @@ class EventPage:
 
 
 class StaleDefinitions(Exception):  # noqa: N818 - a value for the service, not an error of the store
-    """The definitions that events start were changed. The caller has to match again and repeat."""
+    """The definitions that events start have changed. The caller must match the events again and retry."""
 
 
 class EventStore:

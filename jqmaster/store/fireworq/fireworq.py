@@ -83,8 +83,10 @@ class FireworqStore:
             (self._shard.now_arg, name, document, audit_entry, MAX_ENTRIES, most),
         )
         if word == "full":
+            kind = "queues" if key == self._keys.fireworq_queues else "routings"
             raise ConflictError(
-                f"there are already {most}; delete one before you create another", code="too_many_fireworq"
+                f"there are already {most} {kind}; delete one before you create another",
+                code="too_many_fireworq",
             )
 
 

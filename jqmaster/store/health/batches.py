@@ -16,15 +16,15 @@ from jqmaster.store.link.pages import MAX_PER_CALL, scanned
 
 # A batch that changes while it is counted is counted again, at most this many times in all.
 MAX_LOOKS: Final = 3
-# Maximum number of members without a record that one finding names.
+# Maximum number of members without a record that a finding names.
 MAX_MISSING: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class BatchFault:
     """A batch whose counts are wrong. `counts`: the right counts, as arguments of scripts. `missing`: members without a
-    record, which have to leave the batch. `changes`: the batch's number of changes; empty if the right values are
-    unknown."""
+    record, which have to leave the batch. `changes`: the batch's change counter when the batch was read; empty if the
+    right values are unknown, so that it cannot be repaired."""
 
     batch_id: str
     detail: str

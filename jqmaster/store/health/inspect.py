@@ -18,10 +18,10 @@ from jqmaster.store.jobs.selection import Selection
 from jqmaster.store.link.pages import MAX_PER_CALL
 from jqmaster.store.link.shard import Shard
 
-# Maximum number of records that one page reads if its filter selects little. The cursor continues from there.
+# Maximum number of records that a page reads if its filter selects little. The cursor continues from there.
 MAX_LOOKED_AT: Final = 2_000
 SHORTEST_STEP: Final = 50
-# Maximum number of calls that one page makes to read lanes. The cursor continues from there.
+# Maximum number of calls that a page makes to read lanes. The cursor continues from there.
 MAX_LANE_CALLS: Final = 40
 # Maximum number of records that are read to count what a filter selects, and of jobs that are kept as examples.
 MAX_COUNTED: Final = 200_000

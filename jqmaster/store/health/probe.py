@@ -44,7 +44,7 @@ for n = 1, tonumber(ARGV[#ARGV]) do
 end
 return denied
 """
-# Redis uses the same default for this purpose (min-replicas-max-lag).
+# The lag up to which a replica counts as in sync. Redis uses the same default for this purpose (min-replicas-max-lag).
 _SYNC_LAG_S: Final = 10
 
 

@@ -21,7 +21,7 @@ LOGS: Final[tuple[Log, ...]] = get_args(Log)
 
 # The approximate number of changes that are kept. The limits of the access log are in lua/lib/identity/access_log.lua.
 MAX_ENTRIES: Final = 100_000
-# Maximum number of entries that one page reads. The cursor continues from there.
+# Maximum number of entries that a page reads. The cursor continues from there.
 MAX_LOOKED_AT: Final = 2_000
 # Maximum number of entries that a page reads while it has found none. With a low limit, a flood of changes could hide a
 # rare entry, such as a refused login.

@@ -22,7 +22,8 @@ MAX_USERS: Final = 2_000
 @dataclass(frozen=True, slots=True)
 class StoredToken:
     """A stored token. `names`: globs of the job names that the token may push and run; empty: all. `digest`: SHA-256 of
-    the token. `namespaces`: those to which it gives access; empty: all, or only the namespace in whose store it is.
+    the token. `namespaces`: the namespaces to which it gives access; empty: all, or only the namespace in whose store
+    it is.
 
     `lineage`: ID of the first token in a chain of rotations; empty for the first token itself.
     """

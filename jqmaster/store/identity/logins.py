@@ -8,7 +8,7 @@ from jqmaster.store.link.shard import Shard
 # Maximum number of addresses and users with a count of failed logins. Beyond it, all counts restart.
 MAX_COUNTED: Final = 10_000
 LOGIN_WINDOW_MS: Final = 60_000
-# Longer than the greatest accepted age of an ID token.
+# How long a used login is remembered: longer than the greatest accepted age of an ID token.
 USED_LOGIN_LIFE_MS: Final = 900_000
 
 

@@ -142,7 +142,7 @@ class ClaimStore:
     ) -> list[Claim | NotClaimed | Exception]:
         """Make these claims in order, in one round trip. Jobs that no constraint of this edition holds back are claimed
         by priority, the smallest first, then by age. All claims together return no more bytes than a single claim may.
-        If one claim fails alone, its error takes its place."""
+        If a single claim fails, the list has the error in its place."""
         prepared = self.prepare_claims(epoch, wanted, edition)
         return self.read_claims(prepared, await self._client.run_each(prepared.calls))
 

@@ -20,7 +20,7 @@ from jqmaster.errors import (
 )
 from jqmaster.store.link.script_modules import ScriptHeaderError
 
-# A full backlog empties at the pace of its workers.
+# Retry-After of a push to a full backlog, which empties at the pace of its workers.
 BACKLOG_RETRY_AFTER_S: Final = 5.0
 
 
@@ -35,7 +35,8 @@ class Conflict(StrEnum):
     """The outcome of a push whose uniqueness key another job holds."""
 
     REFUSED = "refused"
-    # It is still unknown whether that job starts with its old content or can take the new one.
+    # The other job was offered to a worker, so it is still unknown whether that job starts with its old content or can
+    # take the new content.
     OFFERED = "offered"
     EXISTING = "existing"
     REPLACED = "replaced"
@@ -102,7 +103,7 @@ class TooFast(PushRefusal):
 
     @property
     def rule(self) -> str:
-        return f"the namespace may push {self.most_per_s} jobs in a second, which is its quota"
+        return f"the quota of the namespace allows {self.most_per_s} pushed jobs a second"
 
     def error(self, detail: str, errors: Sequence[FieldError]) -> JqmasterError:
         return RateLimitedError(detail, code="namespace_rate", errors=errors, retry_after_s=1.0)

@@ -7,7 +7,7 @@ from jqmaster.store.link.pages import MAX_PER_CALL
 from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.shard import Shard
 
-# Maximum number of entries that one round carries out.
+# Maximum number of entries that a round carries out.
 PER_READ: Final = MAX_PER_CALL // 5
 
 

@@ -22,10 +22,10 @@ from jqmaster.store.jobs.selection import Selection
 from jqmaster.store.link.pages import MAX_PER_CALL
 from jqmaster.store.link.shard import Shard
 
-# Maximum number of records that one page reads if its filter selects little. The cursor continues from there.
+# Maximum number of records that a page reads if its filter selects little. The cursor continues from there.
 MAX_LOOKED_AT: Final = 2_000
 SHORTEST_STEP: Final = 50
-# Maximum number of running jobs that one call sorts, because each costs a read of its record.
+# Maximum number of running jobs that a call sorts, because each costs a read of its record.
 RUNNING_PER_CALL: Final = 2_000
 # Maximum number of calls that read lanes and priorities within lanes. A page reports if it leaves out jobs for this
 # reason.
@@ -34,7 +34,7 @@ MAX_LANE_CALLS: Final = 40
 # States whose instants lie in the future. In a list of all states, these jobs come after jobs with past instants.
 _AHEAD: Final = frozenset({JobState.SCHEDULED, JobState.RETRYING, JobState.AWAITING_CALLBACK})
 _POSITION: Final = struct.Struct(">BBq36s")
-# Distinguishes cursors of these lists from cursors of lists by state.
+# The first byte of cursors of these lists. It distinguishes them from cursors of lists by state.
 _MARK: Final = 255
 
 

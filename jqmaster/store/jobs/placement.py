@@ -122,7 +122,8 @@ class LaneTable:
     """The lanes of one call. Jobs refer to them by number."""
 
     def __init__(self, *lanes: Lane) -> None:
-        # By the ID of a base lane: its number, and the numbers of the lanes of its group by their keyed gates.
+        # By the ID of a base lane: the number of the base lane, and the numbers of the other lanes of its group, by
+        # keyed gates.
         self._bases: dict[bytes, tuple[int, dict[str, int]]] = {}
         self._base_parts: list[tuple[str, str, str, str]] = []
         # The values that are packed for the script.

@@ -18,7 +18,7 @@ from jqmaster.store.link.wake import JobDelayed, JobsReady
 
 # About how many dependents one call handles.
 PER_PAGE: Final = 200
-# Maximum number of bytes of predecessors' results that one job gets.
+# Maximum number of bytes of predecessors' results that a job gets.
 MAX_INPUT_BYTES: Final = 1024 * 1024
 # Maximum number of dependents that a view of a job names.
 MAX_SHOWN: Final = 100
@@ -53,7 +53,7 @@ class PredecessorStore:
     # --- for the leader
 
     async def release(self, job_id: str, cursor: str, epoch: str) -> Released:
-        """Update a page of the dependents of a job to its present state. Raise StaleEpochError."""
+        """Update one page of a job's dependents to match the job's current state. Raise StaleEpochError."""
         k = self._keys
         _, (next_cursor, names, revivable) = await self._client.run(
             "release_dependents",

@@ -10,7 +10,8 @@ from jqmaster.store.link.pages import RECORDS_PER_READ, pages
 from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.shard import Shard
 
-# Covers almost every record up to its argument; longer headers cost one more read.
+# How many bytes of a record are read first. They cover almost every record up to its argument; longer headers cost one
+# more read.
 HEAD_READ: Final = 1024
 
 # The end of the last attempt is among this many last entries of a history; other entries describe events within

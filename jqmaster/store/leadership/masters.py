@@ -16,8 +16,8 @@ from jqmaster.store.link.shard import Shard
 
 logger = logging.getLogger(__name__)
 
-# Long enough for people to see which master died, but not longer, because a process that dies at every start leaves an
-# entry each time.
+# How long a silent master stays listed. People should see which master died. The time is short, because a process that
+# dies at every start leaves an entry each time.
 FORGET_MS: Final = 60_000
 MAX_MASTERS: Final = 500
 # Maximum number of faults in a heartbeat, because every other master reads them.

@@ -323,7 +323,7 @@ class StoreClient:
 
         for call in calls:
             self.script_calls[call.script.name] = self.script_calls.get(call.script.name, 0) + 1
-        # If a round trip has several scripts, it counts for the first.
+        # A round trip with several scripts is recorded under the name of the first.
         name, began_s = calls[0].script.name, perf_counter()
         try:
             if cluster or replicas_needed:

@@ -1,4 +1,5 @@
-"""The node of a Cluster that holds the slot of a shard. All keys of a shard carry its tag, so one node serves it."""
+"""The node of a Cluster that holds the slot of a shard. All keys of a shard carry its tag, so one node serves the whole
+shard."""
 
 from collections.abc import Callable
 from typing import Any, Final

@@ -5,13 +5,13 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, Final
 
-# How long a scan waits for other shards that need one.
+# How long a scan waits for other shards that also need a scan.
 GATHER_S: Final = 1.0
 KEYS_PER_STEP: Final = 1_000
 # After each step, a scan rests for this many times the duration of the step. So it uses at most a tenth of the store's
 # time.
 REST: Final = 9
-# Maximum number of keys that one scan keeps. Shards for which there is no room wait for the next scan.
+# Maximum number of keys that a scan keeps. Shards for which there is no room wait for the next scan.
 MAX_KEYS: Final = 20_000
 # How many shards with found keys are checked at the same time.
 TURNS: Final = 2

@@ -71,7 +71,7 @@ class _TripsOfOneKind:
 
     def _end(self, trip: asyncio.Task[None]) -> None:
         self._trips.discard(trip)
-        # Calls that have arrived since may continue to gather.
+        # Calls that have arrived since then may wait for the next trip.
         if self._gathered and self._timer is None:
             self._send()
 

@@ -17,7 +17,7 @@ LATE_MS: Final = 3_600_000
 
 
 class LogsToArchive(NamedTuple):
-    """Jobs whose logs wait to be archived: deleted ones, and others."""
+    """Jobs whose logs wait to be archived: deleted jobs, and other jobs."""
 
     gone: list[str]
     others: list[str]

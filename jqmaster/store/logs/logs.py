@@ -13,7 +13,7 @@ from jqmaster.store import codec
 from jqmaster.store.link.scripts import Arg, ScriptCall, load
 from jqmaster.store.link.shard import Shard
 
-# About 1 MiB.
+# Number of chunks in one read, about 1 MiB in all.
 CHUNKS_PER_READ: Final = 16
 CHUNKS_PER_SWEEP: Final = 200
 # How long lines of a claim are still accepted after another claim began, or after the end of the claim.

@@ -19,8 +19,8 @@ _UNREADABLE: Final = (KeyError, ValueError, TypeError, AttributeError)
 class RegistryCopy:
     """A file in the data directory: a line with the SHA-256 of the rest, and the registry as JSON.
 
-    The masters of an installation on one machine may share the file. Its name follows from the address of the store and
-    the shard, so that other installations on the machine have separate copies.
+    The masters of an installation on one machine may share the file. The name of the file follows from the address of
+    the store and the shard, so that other installations on the machine have separate copies.
     """
 
     def __init__(self, data_dir: Path, url: str, shard: str) -> None:

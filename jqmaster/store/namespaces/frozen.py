@@ -17,7 +17,7 @@ from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.namespaces.moves import LostMoveError
 
-# Maximum number of elements that one call writes. The store does nothing else meanwhile.
+# Maximum number of elements that a call writes. The store does nothing else meanwhile.
 _ELEMENTS_PER_CALL: Final = 2_000
 _BYTES_PER_CALL: Final = 1 << 19
 _BYTES_PER_ELEMENT: Final = 64
@@ -82,8 +82,8 @@ class FrozenData:
         self._owner = (move_id, number)
 
     async def freeze(self) -> str | None:
-        """Keep all masters from serving the data where they are, and return their mark, which is a new one if the store
-        has lost it. None: there are no data."""
+        """Keep all masters from serving the data in this store. Return the mark of the data; if the store has lost the
+        mark, this is a new one. None: there are no data."""
         k = self.shard.keys
         word, data = await self._run("freeze_data", (k.frozen, k.generation, k.rules, k.epoch, k.leader),
                                      (self.shard.now_arg, *self._owner, uuid.uuid4().hex))  # fmt: skip

@@ -10,7 +10,7 @@ from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.pages import MAX_PER_CALL, pages
 from jqmaster.store.link.shard import Shard
 
-# Maximum number of jobs in one read. Jobs of one millisecond are read together, even if they exceed this.
+# Maximum number of jobs in one read. Jobs of the same millisecond are read together, even if there are more than this.
 PER_READ: Final = 2_000
 CLOCK_STEP_MS: Final = 1_000
 

@@ -113,8 +113,8 @@ class NoticeStore:
         epoch: str = "",
     ) -> bool:
         """Replace the states of these notices, and the watermarks, in one step, each with a new edition. `epoch` empty:
-        the caller is not the leader. Return False if one of them was changed, or its notice deleted, since it was read.
-        Raise StaleEpochError."""
+        the caller is not the leader. Return False if a state was changed, or its notice was deleted, since the state
+        was read. Raise StaleEpochError."""
         args: list[Arg] = [epoch]
         editions = {name: new_etag() for name in states}
         for name, stored in states.items():

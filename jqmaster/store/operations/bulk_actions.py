@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 # How long a finished action is listed, and the maximum number of listed finished actions.
 KEPT_MS: Final = 7 * 86_400_000
 MAX_KEPT: Final = 200
-# Maximum number of running actions. It is small, because they share the leader's time for such actions.
+# Maximum number of running actions. The number is small, because all actions share the leader's time for them.
 MAX_RUNNING: Final = 20
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from jqmaster.store import codec
 from jqmaster.store.link.shard import Shard
 
-# Maximum number of lanes that one call counts, and of jobs that it checks one by one because each has its own gates.
+# Maximum number of lanes that a call counts, and of jobs that it checks one by one because each has its own gates.
 MAX_LANES: Final = 1_000
 MAX_SINGLE_JOBS: Final = 1_000
 # Maximum number of running jobs to read: in one call, and in all calls together.

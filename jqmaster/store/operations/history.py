@@ -28,7 +28,7 @@ STEP_MS: Final[Mapping[Step, int]] = {"minute": 60_000, "hour": 3_600_000}
 
 # Two steps longer than the longest span of a request, because the first and the last step of a span are incomplete.
 KEEP_MS: Final[Mapping[Step, int]] = {"minute": 24 * 3_600_000 + 120_000, "hour": 30 * 86_400_000 + 7_200_000}
-# Maximum number of entries that one call adds.
+# Maximum number of entries that a call adds.
 MAX_PER_CALL: Final = 100
 MAX_GROUPS: Final = 500
 KEEP_GROUPS_MS: Final = 30 * 86_400_000

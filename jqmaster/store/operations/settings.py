@@ -59,7 +59,8 @@ class SettingsStore:
     async def put(
         self, expected_version: int, values: Mapping[str, Any], audit_entry: bytes, *, is_access: bool
     ) -> StoredSettings | None:
-        """Store settings, and return the stored ones; None: somebody has changed them since `expected_version`.
+        """Store settings, and return the stored settings; None: somebody has changed the settings since
+        `expected_version`.
 
         `is_access`: the change belongs in the access log.
         """

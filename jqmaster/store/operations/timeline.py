@@ -64,7 +64,7 @@ class TimelineStore:
 
     async def entries(self) -> list[TimelineEntry]:
         """Return all kept entries, including acknowledgements by people, the oldest first. Entries of a newer release
-        and damaged ones are left out."""
+        and damaged entries are left out."""
         # The scripts keep about MAX_TIMELINE entries: at most one node of the stream more.
         k = self._keys
         happened, acknowledged = await self._client.pipeline(

@@ -50,7 +50,7 @@ def reply_of(epoch: int, claim: Claim) -> PollReply:
 
 
 class PollStore:
-    """Polls of one shard; a worker has one, its newest. Raises what `StoreClient.run` raises."""
+    """Polls of one shard. Each worker has at most one poll, the newest. Raises what `StoreClient.run` raises."""
 
     def __init__(self, shard: Shard, times: LiveValue[JobTimes]) -> None:
         self._shard = shard

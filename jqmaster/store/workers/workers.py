@@ -114,9 +114,10 @@ class WorkerStore:
         former: str | None = None,
         quota: WorkerQuota | None = None,
     ) -> tuple[int, int]:
-        """Register the worker. A former worker at its URL is detached; its claims end at once if it is known to have
-        ended. A slot rule for its node and labels replaces its own number of slots. Return the store time and the epoch
-        (0: nobody has led yet). `former`: the answer of `serving` before the address was proven; None: read it now.
+        """Register the worker. A former worker at the same URL is detached. If the former worker is known to have
+        ended, its claims end at once. A slot rule for its node and labels replaces its own number of slots. Return the
+        store time and the epoch (0: nobody has led yet). `former`: the answer of `serving` before the address was
+        proven; None: read it now.
 
         Raise RateLimitedError if the `quota` is used up. Raise StoreUnavailableError also if the call reached the store
         too late: nobody waits for it now, or another worker has registered at the URL."""
@@ -169,7 +170,7 @@ class WorkerStore:
             raise StoreUnavailableError("the store was reached too late", retry_after_s=1)
         if word == "full":
             raise RateLimitedError(
-                f"{quota.most if quota else 0} workers of the namespace are registered, which is its quota",
+                f"{quota.most if quota else 0} workers of the namespace are registered, as many as its quota allows",
                 code="namespace_full",
                 retry_after_s=FULL_RETRY_AFTER_S,
             )

@@ -11,7 +11,7 @@ import { visible } from "../core/text.js";
 
 export const ARGUMENT_WAYS = ["payload", "parts", "fixed"];
 export const GATHERINGS = ["none", "debounce", "collect"];
-/** @type {{none: string[], debounce: string[], collect: string[]}} The figures of each way to gather events. */
+/** @type {{none: string[], debounce: string[], collect: string[]}} The fields of each way to combine events. */
 export const FIGURES = {
   none: [],
   debounce: ["wait_s", "max_s"],
@@ -85,7 +85,7 @@ function typedJson(values, name, loc) {
   return text;
 }
 
-/** @param {Definition} one A definition of kind event. @returns {string} How it gathers events, in words; "" where each starts a job. */
+/** @param {Definition} one A definition of kind event. @returns {string} How it combines events, in words; "" if each event starts a job. */
 export function gatheringText({ debounce, collect }) {
   const duration = (/** @type {number} */ s) => durationText(s * 1000);
   const parts = debounce

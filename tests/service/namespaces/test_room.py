@@ -66,7 +66,7 @@ async def test_a_full_namespace_refuses_until_jobs_have_gone_or_the_quota_is_rai
         await put(7)
         await wait_until(is_full)
         with pytest.raises(
-            RateLimitedError, match="7 jobs of namespace shop wait, which is its quota"
+            RateLimitedError, match="7 jobs of namespace shop wait, as many as its quota allows"
         ) as refused:
             room.check()
         assert refused.value.code == "namespace_full"

@@ -29,7 +29,7 @@ TOLD: list[tuple[Outcome, str]] = [
     (Accepted.NEW, "accepted"),
     (Accepted.KNOWN, "pushed again, and known"),
     (IdTaken("i"), "refused: the ID i is taken"),
-    (TooFast(5), "refused: the namespace may push 5 jobs in a second, which is its quota"),
+    (TooFast(5), "refused: the quota of the namespace allows 5 pushed jobs a second"),
     (BacklogFull("g"), "refused: a constraint lets no more of these jobs wait (gate g)"),
     (NotUnique("h", Conflict.EXISTING), "not created: job h holds the uniqueness key (existing)"),
     (BatchClosed("b", is_none=False), "refused: batch b: the batch is complete or canceled"),

@@ -46,7 +46,7 @@ LIMIT = constraint("mails", max_backlog=7)
         ),
         (
             TooFast(9),
-            "the namespace may push 9 jobs in a second, which is its quota",
+            "the quota of the namespace allows 9 pushed jobs a second",
             RateLimitedError,
             "namespace_rate",
         ),

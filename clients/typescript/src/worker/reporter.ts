@@ -31,7 +31,7 @@ interface Report {
 /** The results that no master has confirmed yet. */
 export class Reporter {
   readonly #outbox = new Map<string, Report>();
-  /** Takes the jobs that come with answers. Undefined: answers may carry no jobs. */
+  /** Takes the jobs that come with answers. Undefined: answers must not carry jobs. */
   nextJobs: AnsweredJobs | undefined;
 
   constructor(

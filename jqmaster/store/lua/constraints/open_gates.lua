@@ -22,7 +22,7 @@ local function end_at(key, gate_id, until_ms)
   if until_ms <= now_ms then
     redis.call('HDEL', key, gate_id)
   else
-    -- A gate has one scheduled check. An earlier check stays; when it runs, it schedules this one.
+    -- A gate has one scheduled check. If an earlier check is scheduled, keep it; when it runs, it schedules this check.
     redis.call('ZADD', gates_due_key, 'LT', until_ms, gate_id)
   end
 end

@@ -1,6 +1,6 @@
 #!lua
 -- Ends closed groups of events. Writes the job of a group and the records of its events, and removes the group, in one
--- step. Skips a group that is gone, and one whose definition was changed since the caller read it.
+-- step. Skips a group that is gone, or whose definition was changed since the caller read the group.
 -- KEYS epoch:string rules:hash scheduled:zset expiring:zset definitions:hash definition_clocks:hash event_groups:zset
 -- ARGV now_ms tag epoch wake_channel(empty: nobody to wake) finished_channel edition(of the constraints) lanes(as
 --   lib/lanes/homes.lua reads them) mark(of the store's data; empty: not checked) max_runs runs_life_ms(limits of the

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Adds gates without a key that have slots to their list if they are missing there, and recomputes the sums of their
+-- Adds unkeyed gates that have slots to the list of such gates if they are missing there. Recomputes the sums of their
 -- slots.
 -- KEYS epoch:string slot_lists:set slot_counts:hash audit:stream
 -- ARGV now_ms tag epoch wake_channel(empty: nobody to wake) audit_entry audit_max [+

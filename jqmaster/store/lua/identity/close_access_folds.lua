@@ -3,7 +3,7 @@
 -- KEYS access:stream access_folds:hash
 -- ARGV now_ms
 -- REPLY ok
--- CHECKS FIRST nothing that could refuse
+-- CHECKS FIRST nothing: this script never refuses
 -- include lib/clock.lua
 -- include lib/identity/access_log.lua
 local access_key, folds_key = KEYS[1], KEYS[2]

@@ -3,7 +3,7 @@
 -- KEYS tokens:hash token_uses:hash
 -- ARGV [+ id used_at_ms]
 -- REPLY ok
--- CHECKS FIRST nothing that could refuse; skips deleted tokens, and keeps a later time of use
+-- CHECKS FIRST nothing: this script never refuses; skips deleted tokens, and keeps a later time of use
 local tokens_key, uses_key = KEYS[1], KEYS[2]
 local FIRST, WIDTH = 1, 2
 

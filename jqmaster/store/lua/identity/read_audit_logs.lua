@@ -4,7 +4,7 @@
 -- KEYS [+ log:stream]
 -- ARGV limit(entries of each log) [+ position number(of the entry at the position; 0: start of the log)]
 -- REPLY ok:[first number, [position, [field value]]](of each log)
--- CHECKS FIRST nothing that could refuse
+-- CHECKS FIRST nothing: this script never refuses
 local limit = ARGV[1]
 local FIRST, WIDTH = 2, 2
 local STREAM = 'STREAM'

@@ -3,7 +3,7 @@
 -- KEYS audit:stream
 -- ARGV now_ms audit_entry audit_max
 -- REPLY ok
--- CHECKS FIRST nothing that could refuse
+-- CHECKS FIRST nothing: this script never refuses
 -- include lib/clock.lua
 -- include lib/identity/audit_log.lua
 local audit_key = KEYS[1]

@@ -7,7 +7,7 @@
 -- REPLY ok:removed,now_ms,[settings version,targets version,namespaces
 --   version],identity version,mark(empty: it is gone),holder of the lock(empty: it is free),time of the leader's last
 --   heartbeat (-1: there is none)
--- CHECKS FIRST nothing that could refuse
+-- CHECKS FIRST nothing: this script never refuses
 -- include lib/clock.lua
 -- include lib/reading.lua
 local masters_key, info_key, settings_key, identity_key, generation_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]

@@ -3,7 +3,7 @@
 -- KEYS masters:zset master_info:hash
 -- ARGV master_id
 -- REPLY ok
--- CHECKS FIRST nothing that could refuse
+-- CHECKS FIRST nothing: this script never refuses
 local masters_key, info_key = KEYS[1], KEYS[2]
 local master_id = ARGV[1]
 

@@ -6,7 +6,7 @@
 local lazily = (function()
   local ON_FIRST_USE = {}
 
-  -- Returns whether a module was created. If not, it has gathered no writes.
+  -- Returns whether a module was created. If not, it has no changes to write.
   local function is_made(module)
     return getmetatable(module) ~= ON_FIRST_USE
   end

@@ -1,8 +1,7 @@
 #!lua
--- Stores log lines of a job that the worker runs, or ran a short while ago. Lines of a claim may arrive after its
--- result, and after a later claim of the job, even if they are its first lines. Ignores lines that the claim sent
--- before, so that a call can be repeated. Removes the oldest chunks of the job and of all jobs if they exceed their
--- limits.
+-- Stores log lines of a job that the worker runs, or ran a short while ago. Even the first lines of a claim may arrive
+-- after the result of the claim, or after a later claim of the job. Ignores lines that the claim sent before, so that a
+-- call can be repeated. Removes the oldest chunks of the job and of all jobs if they exceed their limits.
 -- KEYS job:string log:hash logs:stream log_times:zset logged:set log_totals:hash
 -- ARGV now_ms tag job_id token_bytes worker_id_bytes late_ms(how long lines are accepted after the start of a later
 --   claim) over_ms(how long lines are accepted after the end of the job) max_job_bytes max_bytes finished_channel [+

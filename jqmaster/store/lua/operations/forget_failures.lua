@@ -3,7 +3,7 @@
 -- KEYS failure_groups:hash failures_seen:zset failure_ignores:hash failure_triage:hash
 -- ARGV [+ group_id]
 -- REPLY ok
--- CHECKS FIRST nothing that could refuse
+-- CHECKS FIRST nothing: this script never refuses
 local groups_key, seen_key, ignores_key, triage_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 
 for i = 1, #ARGV do

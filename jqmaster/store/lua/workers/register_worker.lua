@@ -43,8 +43,8 @@ local freed = ''
 if replaced and replaced ~= worker_id and redis.call('EXISTS', worker_prefix .. replaced) == 1 then
   local former_key = worker_prefix .. replaced
   redis.call('HSET', former_key, 'is_detached', 1, 'detached_by', 'successor')
-  -- If the place differs, the address may have moved, and the former worker may still be alive somewhere. It may run
-  -- its jobs until their leases end.
+  -- If the place differs, the address may have moved, and the former worker may still be alive somewhere. The former
+  -- worker may run its jobs until their leases end.
   local place = redis.call('HGET', worker_key, 'place') or ''
   if place ~= '' and redis.call('HGET', former_key, 'place') == place then freed = replaced end
 end

@@ -3,7 +3,7 @@
 -- KEYS served_names:zset
 -- ARGV now_ms contracts_prefix life_ms max_names max_contracts(of a name) [+ name digest contract(empty: none)]
 -- REPLY ok
--- CHECKS FIRST nothing that could refuse
+-- CHECKS FIRST nothing: this script never refuses
 -- include lib/clock.lua
 local served_key = KEYS[1]
 local now_ms, prefix, life_ms = clock.now_ms(ARGV[1]), ARGV[2], tonumber(ARGV[3])

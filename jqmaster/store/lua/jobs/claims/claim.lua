@@ -3,9 +3,10 @@
 -- gate holds back, ordered by priority (the smallest first), then by age. Each worker gets its share in turn.
 -- KEYS epoch:string running:zset fence:string skipped:zset damaged:set rules:hash worker:hash claims:set mail:string
 --   [+ worker:hash claims:set mail:string]
--- ARGV now_ms epoch edition workers(in the order of their keys, 21 bytes each: ID, 4 bytes of the limit, and 1 if the
---   caller itself holds the worker's poll) lease_ms offer_ms grace_ms tag tokens(16 bytes each) finished_channel
---   mail_channel max_bytes(of the claimed records of one worker; only the last of them may exceed this) [+ name]
+-- ARGV now_ms epoch edition workers(in the order of their keys, 21 bytes each: 16 of the ID, 4 of the limit, and a
+--   flag: whether the caller itself holds the worker's poll) lease_ms offer_ms grace_ms tag tokens(16 bytes each)
+--   finished_channel mail_channel max_bytes(of the claimed records of one worker; only the last of them may exceed
+--   this) [+ name]
 -- REPLY ok:now_ms,first_fence,passed_over(expired or damaged),is_exhausted(1: no more jobs of these names can start
 --   now),ms until a gate opens by itself(-1: none),[id record],[name](of each expired job),[word busy claimed](of each
 --   worker) | stale_epoch | stale_constraints | none:[word busy claimed](of each worker)
@@ -64,8 +65,8 @@ end
 -- score and ID of the job that is now first in this lane. `weighted`: the gates that count units; nil: none.
 local function take_many(lane, group, score, id, order, room, weighted)
   local next_item = lane_queue.first()
-  -- Lanes that are parked behind this one may come before its next job. Stop after each job, so that they can return to
-  -- the queue.
+  -- If lanes are parked at a gate of this lane, stop after each job and let them return to the queue. One of them may
+  -- now come before this lane's next job.
   local has_keys = #lane.keyed > 0
   local is_awaited = has_keys and #parking.closed_among(lane.keyed) > 0
   local taken, moved = 0, false

@@ -227,7 +227,7 @@ local function placed(kind)
 end
 
 -- Gives a stored job the content of job number `holder.from` of this push. The stored job keeps its ID, its age and the
--- digest of its own request. If it is debounced, its wait restarts, but never beyond its maximum.
+-- digest of its own request. If the stored job is debounced, its wait restarts, but never beyond the maximum wait.
 local function replace(holder)
   local at = FIRST + (holder.from - 1) * WIDTH
   local id, head, kind = holder.id, holder.head, placed(kinds[ARGV[at + 1]])

@@ -1,5 +1,5 @@
 #!lua
--- Binds idempotency keys to the job IDs of their first requests. A repeat gets that ID, and learns whether its job was
+-- Binds idempotency keys to the job IDs of their first requests. A repeat gets that ID, and learns whether the job was
 -- accepted. The lifetime of a key starts with its first use.
 -- KEYS
 -- ARGV idempotency_prefix [+ key_digest job_id digest life_ms]

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Frees the slots that these jobs hold at the given gates. Their claims were set aside as damaged, so their records do
--- not name their gates.
+-- Frees the slots that these jobs hold at the given gates. The claims of these jobs were set aside as damaged, so the
+-- records of the jobs do not name these gates.
 -- KEYS epoch:string running:zset
 -- ARGV tag epoch ids(MessagePack: [id, …]) [+ gates(as slots:{gates} names them)]
 -- REPLY ok:1 if jobs can start now that could not start before | stale_epoch

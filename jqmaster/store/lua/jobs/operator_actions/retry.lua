@@ -50,7 +50,7 @@ if actions.is_used_up(action_id) then return {'used_up'} end
 redis.call('ZREM', tag .. index[state], id)
 followed.moved(job_key, head, layout.STATE.ready, now_ms)
 if state == layout.STATE.succeeded and entry ~= '' then
-  -- The last attempt has no history entry if it succeeded, so it gets one now.
+  -- A last attempt that succeeded has no history entry yet, so add one.
   history.add(history_key, finished_at_ms, entry)
   history.trim(history_key)
 end

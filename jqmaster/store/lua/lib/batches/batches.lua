@@ -1,7 +1,7 @@
 -- include lib/lazily.lua
 -- include lib/lists.lua
 -- include lib/jobs/follow_ups.lua
--- Batches. The hash `batch:{batch_id}` counts the members of a batch by their endings. Scripts gather changes, and
+-- Batches. The hash `batch:{batch_id}` counts the members of a batch by their endings. Scripts note changes, and
 -- `write` writes their sums with a few commands for each batch, however many of its jobs changed.
 local batches = lazily.made_by(function()
   local tag = ARGV.tag
@@ -38,7 +38,7 @@ local batches = lazily.made_by(function()
     lists.add_pair(lists.under(joined, id), 0, job_id)
   end
 
-  -- Gathers a change of a member's state.
+  -- Notes a change of a member's state.
   local function move(id, from, to)
     if count_of(from) then add(id, count_of(from), -1) end
     if count_of(to) then add(id, count_of(to), 1) end
@@ -51,8 +51,8 @@ local batches = lazily.made_by(function()
     table.insert(lists.under(left, id), job_id)
   end
 
-  -- Gathers the deletion of a member by an operator. A member that succeeded or was discarded leaves the counts. Any
-  -- other member counts as deleted.
+  -- Notes that an operator deleted a member. `write` subtracts a member that succeeded or was discarded from the
+  -- counts, and counts any other member as deleted.
   local function lose(id, job_id, state)
     if state == layout.STATE.succeeded or state == layout.STATE.discarded then
       add(id, 'total', -1)
@@ -64,14 +64,14 @@ local batches = lazily.made_by(function()
     table.insert(lists.under(left, id), job_id)
   end
 
-  -- Gathers the removal of a member of a complete batch after its retention.
+  -- Notes that a member of a complete batch was removed after its retention.
   local function forget(id, job_id)
     add(id, 'gone', 1)
     table.insert(lists.under(left, id), job_id)
   end
 
   -- Updates the parent's counts to the present outcome of a nested batch. `told`: the outcome that the parent counts so
-  -- far; `now`: the new one; either is '' if the batch is not over.
+  -- far; `now`: the new outcome; an outcome is '' if the batch is not over.
   local function tell_parent(parent, told, now)
     if told ~= '' then add(parent, 'batches_' .. told, -1) end
     if now ~= '' then add(parent, 'batches_' .. now, 1) end
@@ -140,7 +140,7 @@ local batches = lazily.made_by(function()
     if joined[id] then lists.zadd(tag .. 'batch_members:' .. id, joined[id]) end
   end
 
-  -- Writes the gathered changes and their consequences.
+  -- Writes the noted changes and their consequences.
   local function write(now_ms)
     -- `settle` appends parents after their children.
     local n = 1
@@ -161,7 +161,7 @@ local batches = lazily.made_by(function()
     follow_ups.add('batch_cancel', id)
   end
 
-  -- Returns why a batch takes no new members: 'unknown', or 'over' if it is complete or canceled; nil if it does.
+  -- Returns why a batch takes no new members: 'unknown', or 'over' if it is complete or canceled; nil if it takes them.
   local function refusal(id)
     local values = redis.pcall('HMGET', tag .. 'batch:' .. id, 'state', 'canceled_at_ms')
     if values.err or not values[1] then return 'unknown' end

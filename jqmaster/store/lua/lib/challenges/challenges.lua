@@ -99,8 +99,8 @@ local challenges = lazily.made_by(function()
     remove(id, queue .. OF_TARGETS)
   end
 
-  -- Returns the fault of a job that awaits callbacks: it is wrongly on the list of jobs whose callbacks have arrived,
-  -- or is missing there. Empty: no fault.
+  -- Returns the fault of a job that awaits callbacks: the job is wrongly on the list of jobs whose callbacks have
+  -- arrived, or is missing there. Empty: no fault.
   local function fault_of(id, head)
     if head == '' then return '' end
     local challenge = open_one(id, head)

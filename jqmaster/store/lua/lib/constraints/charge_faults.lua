@@ -10,7 +10,7 @@
 -- more charges than one call may check, so they are checked in pieces. Sums are checked with the first piece.
 local charge_faults = lazily.made_by(function()
   local tag = ARGV.tag
-  -- Maximum number of jobs that one call checks at a gate, and of charges or starts that it adds up. Adding up a charge
+  -- Maximum number of jobs that a call checks at a gate, and of charges or starts that it adds up. Adding up a charge
   -- takes a tenth of the time of checking its job.
   local MAX_JOBS, MAX_SUMMED, SUMMED_PER_JOB = 1000, 20000, 10
   local checked = 0

@@ -13,7 +13,7 @@
 local charges = lazily.made_by(function()
   local tag = ARGV.tag
   local TOKEN_LENGTH, MAX_NAMED, MAX_SINCE = 16, 1000, 5000
-  -- Maximum number of expired starts that one call reads, over all gates.
+  -- Maximum number of expired starts that a call reads, over all gates.
   local expired_to_read = 5000
   -- The gates at which this call has read expired starts.
   local with_expired = {}
@@ -233,8 +233,8 @@ local charges = lazily.made_by(function()
   end
 
   -- Reads the text of an observation: how much another system still admits, until when, since when starts are
-  -- subtracted from that number, and when it was observed (missing if a master of an older release wrote it). Returns
-  -- the first three numbers (nil: there is no observation), and the text after the first number.
+  -- subtracted from that number, and when the number was observed (missing if a master of an older release wrote the
+  -- text). Returns the first three numbers (nil: there is no observation), and the text after the first number.
   local function read_observed(text)
     local left, times, until_ms, since_ms = string.match(text or '', '^(-?%d+)(( %d+)( %d+)[ %d]*)$')
     if not left then return nil end
@@ -286,8 +286,8 @@ local charges = lazily.made_by(function()
     keep_until(gate_id, at_ms, period_ms, now_ms)
   end
 
-  -- In the window of one gate, replaces the charge of an attempt with the amount that it has used, and counts this from
-  -- its call on.
+  -- In the window of one gate, replaces the charge of an attempt with the amount that the attempt has used. The new
+  -- charge counts from the last call of the attempt on.
   local function settle(gate_id, entry, used, called_ms, now_ms)
     local before = charge_of(entry)
     local charge = used[unit_of(gate_id) or ''] or before

@@ -1,13 +1,13 @@
 -- include lib/lazily.lua
 -- include lib/jobs/record.lua
 -- include lib/constraints/gate_ids.lua
--- The room that a gate with a weight keeps for a job that does not fit yet. Otherwise lighter jobs, which other workers
--- take, could start before that job for ever.
+-- The room that a gate with a weight keeps for a job that does not fit yet. Otherwise, lighter jobs on other workers
+-- could always start before that job.
 --
 -- `needed:{gate}` is the note of this job: the room that it needs (thousandths), its priority, when a claim last asked
 -- for it, since when there is enough room (0: there is not), its ID, and its place in the order of claims. The note
--- ends when the job starts or no longer waits. It also ends if nobody asks for the job or takes it, for example because
--- its workers are gone or busy.
+-- ends when the job starts or no longer waits. It also ends if no claim asks for the job or takes it, for example
+-- because all workers for the job are gone or busy.
 local kept_room = lazily.made_by(function()
   local tag = ARGV.tag
   -- NOTE_MS: how long a note is valid if no claim asks for the job. ASK_MS: after which time to check the gate, so that

@@ -121,7 +121,7 @@ local limit_kinds = lazily.made_by(function()
       return math.floor(gate.observed_left / 1000) <= gate.taken and gate.observed_until_ms or nil
     end,
     on_start = function(gate, begun, now_ms)
-      -- A job that is only matched to the constraints again did not start now.
+      -- Skip a running job that is merely matched to the constraints again: it started earlier.
       if not gate.observed_left or begun[1] ~= now_ms then return end
       -- `weighing.use` has counted the units. Jobs of several groups may start at one gate in one call.
       gate.observed_starts = (gate.observed_starts or 0) + #begun / 2

@@ -8,8 +8,8 @@
 -- include lib/constraints/kept_room.lua
 -- include lib/constraints/weighing.lua
 -- include lib/constraints/weights.lua
--- Lets claims pass their gates: uses up room, takes slots and remembers starts. A script that claims many jobs gathers
--- these changes and writes them at the end.
+-- Lets claims pass their gates: uses up room, takes slots and remembers starts. A script that claims many jobs
+-- collects these changes and writes them at the end.
 local passing = lazily.made_by(function()
   local tag = ARGV.tag
   local add_pair, under = lists.add_pair, lists.under
@@ -116,7 +116,7 @@ local passing = lazily.made_by(function()
     if is_held and gate_ids.is_shared(ids[1]) then lists.alone(slots.take, table.concat(ids), holders) end
   end
 
-  -- Writes the gathered claims. The records of the jobs are already written, so a damaged gate must not prevent the
+  -- Writes the collected claims. The records of the jobs are already written, so a damaged gate must not prevent the
   -- other gates from being written.
   local function write(now_ms)
     for _, list in pairs(passed) do pass(list.ids, list.holders, list.begun, now_ms) end

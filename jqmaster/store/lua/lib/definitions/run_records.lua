@@ -101,10 +101,10 @@ local run_records = (function()
   end
 
   local CHUNK = 1000
-  -- Gathered records of events, by definition. Several may have the same instant.
+  -- Records of events that are not written yet, by definition. Several may have the same instant.
   local added = {}
 
-  -- Gathers the run record of an event.
+  -- Adds the run record of an event, which `write_added` writes.
   local function add(name, at_text, outcome, reason, job_id, now_text, event_id)
     local list = added[name]
     if not list then
@@ -115,7 +115,7 @@ local run_records = (function()
     list[n + 1], list[n + 2] = at_text, table.concat({at_text, outcome, reason, job_id, now_text, event_id}, ' ')
   end
 
-  -- Writes the gathered records.
+  -- Writes the added records.
   local function write_added(now_ms)
     for name, list in pairs(added) do
       -- One command takes at most some thousands of members.

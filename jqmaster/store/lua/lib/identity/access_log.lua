@@ -30,9 +30,9 @@ local access_log = (function()
     return now_ms - since_ms >= FOLD_MS or now_ms < since_ms
   end
 
-  -- Writes the first event of a kind, and counts those that follow within the hour. The kind is chosen by callers: it
-  -- is the user name of a failed login, or their address. So the number of kinds in a group is bounded. Beyond that,
-  -- all other kinds count as one.
+  -- Writes the first event of a kind, and counts further events of this kind within the hour. Callers influence the
+  -- kind: it is the user name of a failed login, or the address of the caller. So the number of kinds in a group is
+  -- bounded. Beyond that, all other kinds count as one.
   local function write_folded(access_key, folds_key, now_ms, group, kind, entry)
     local field = group .. '\0' .. kind
     local fold = redis.call('HGET', folds_key, field)

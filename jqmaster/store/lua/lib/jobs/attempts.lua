@@ -85,7 +85,7 @@ local attempts = (function()
     end
   end
 
-  -- Writes the gathered changes and notifies clients that wait for these jobs. Returns 1 if jobs can start now that
+  -- Writes the noted changes and notifies clients that wait for these jobs. Returns 1 if jobs can start now that
   -- could not start before.
   local function write(batch, running_key, wake_channel, finished_channel)
     for worker_id_bytes, ids in pairs(batch.ended) do

@@ -31,7 +31,7 @@ local claim_shares = (function()
   end
 
   -- Reads the workers. For each worker in turn, `keys` has the keys of the worker, its claims and its mail. Returns how
-  -- many jobs they may take together, and whether they deliver to a target, which either all workers of a call do or
+  -- many jobs the workers may take together, and whether they deliver to a target. Either all workers of a call do, or
   -- none.
   local function read(keys, now_ms)
     for at = 1, #workers, WORKER_LENGTH do

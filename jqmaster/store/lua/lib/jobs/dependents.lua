@@ -9,8 +9,8 @@
 local dependents = lazily.made_by(function()
   local tag = ARGV.tag
   local WHEN_FINISHED, ID_LENGTH = '2', 36
-  -- Limits of one call: the dependents that it checks to find out whether a finished job is still needed, and the
-  -- predecessors that it checks of a skipped job.
+  -- Limits of one call: how many dependents of a finished job are checked to find out whether the job is still needed,
+  -- and how many predecessors of a skipped job are checked.
   local MAX_LOOKED_AT, MAX_PREDECESSORS = 100, 20
   -- The score of a dependent: its condition at the last check.
   local OVER, MAY_RUN_AGAIN, UNFINISHED = 0, 0.5, 1
@@ -42,8 +42,8 @@ local dependents = lazily.made_by(function()
     return ids, tostring(after[1])
   end
 
-  -- Gathers a follow-up for a job with the flag `followed` that has ended, or is unfinished again, so that its
-  -- dependents are updated.
+  -- Notes a job with the flag `followed` that has ended, or is unfinished again. Its follow-up, which `write` adds,
+  -- updates the dependents of the job.
   local function note(id)
     noted[#noted + 1] = id
   end
@@ -53,7 +53,7 @@ local dependents = lazily.made_by(function()
     redis.call('UNLINK', tag .. 'awaits:' .. id)
   end
 
-  -- Passes the gathered follow-ups to `follow_ups`. The caller calls `follow_ups.write` afterwards.
+  -- Adds a follow-up for each noted job that has dependents. The caller calls `follow_ups.write` afterwards.
   local function write()
     if #noted == 0 then return end
     for n, has_dependents in ipairs(redis.call('SMISMEMBER', tag .. 'awaited', unpack(noted))) do
@@ -86,7 +86,7 @@ local dependents = lazily.made_by(function()
     end
   end
 
-  -- Makes the job wait for these predecessors. Gathers a follow-up for those that are already over.
+  -- Makes the job wait for these predecessors. Adds a follow-up for each predecessor that is already over.
   local function wait(id, predecessors, when)
     for _, predecessor in ipairs(predecessors) do
       redis.call('HSET', tag .. 'awaits:' .. id, predecessor, when)
@@ -100,9 +100,9 @@ local dependents = lazily.made_by(function()
   end
 
   -- Checks at most MAX_LOOKED_AT dependents with the score `at`, and updates their scores. Returns whether they need
-  -- the job ('must': one is unfinished; 'may': one would need it if it ran again; nil: none), and how many were
-  -- checked. A skipped dependent needs only those predecessors that succeeded. Other predecessors do not have to be
-  -- kept for it.
+  -- the job ('must': a dependent is unfinished; 'may': a dependent would need the job if that dependent ran again; nil:
+  -- none), and how many were checked. A skipped dependent needs only those predecessors that succeeded. Other
+  -- predecessors do not have to be kept for it.
   local function look(key, at, ended)
     local need, changed = nil, {}
     local found = redis.call('ZRANGEBYSCORE', key, at, at, 'LIMIT', 0, MAX_LOOKED_AT)
@@ -120,8 +120,8 @@ local dependents = lazily.made_by(function()
     return need, #found
   end
 
-  -- Returns whether dependents need the record and the result of a job that is over, in the state `ended`: 'must' if
-  -- one is unfinished, 'may' if one would need them if it ran again, nil otherwise.
+  -- Returns whether dependents need the record and the result of a job that is over, in the state `ended`: 'must' if a
+  -- dependent is unfinished, 'may' if a dependent would need them when it runs again, nil otherwise.
   local function need_of(id, ended)
     local key = tag .. 'dependents:' .. id
     local need, count = look(key, UNFINISHED, ended)

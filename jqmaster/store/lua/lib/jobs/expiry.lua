@@ -1,6 +1,6 @@
 -- include lib/jobs/record.lua
 -- The index of `expires_at`. It lists each unfinished job at its `expires_at`. If that instant passes while the job
--- runs, its entry moves to a time at most RECHECK_MS ahead, because the job may wait again. The entry of a finished job
+-- runs, the entry moves to a time at most RECHECK_MS ahead, because the job may wait again. The entry of a finished job
 -- stays until its `expires_at`.
 local expiry = (function()
   local tag = ARGV.tag

@@ -45,7 +45,7 @@ local followed = lazily.made_by(function()
     return id .. ':' .. state .. ':' .. string.format('%.0f', finished_at_ms)
   end
 
-  -- Gathers the move of the job from the state in `head` to another one. The caller calls `write` afterwards.
+  -- Notes that the job goes from the state in `head` to another one. The caller calls `write` afterwards.
   local function moved(key, head, to, now_ms)
     if not is_followed(head) then return end
     local facts, from, id = facts_of(key, head), record.state_of(head), string.sub(key, JOB_PREFIX_LENGTH + 1)
@@ -65,7 +65,7 @@ local followed = lazily.made_by(function()
     return redis.call('ZSCORE', tag .. 'follow_ups', entry) and true or false
   end
 
-  -- Gathers the deletion of the job by an operator.
+  -- Notes that an operator deleted the job.
   local function deleted(id, key, head)
     if not is_followed(head) then return end
     dependents.forget(id)
@@ -74,7 +74,7 @@ local followed = lazily.made_by(function()
     if batch_id then batches.lose(batch_id, id, record.state_of(head)) end
   end
 
-  -- Gathers the move of a waiting job to another batch: the job gets the content of another push.
+  -- Notes that a waiting job leaves its batch, because it gets the content of another push.
   local function replaced(id, key, head)
     if not is_followed(head) then return end
     local batch_id = batch_of(key, head)

@@ -98,7 +98,7 @@ local new_jobs = (function()
   end
 
   local scheduled, expiring, records, filled, wakes = {}, {}, {}, 0, false
-  -- Gathers a job whose ID is free. `rest`: the fields of its record after the lane.
+  -- Notes a new job, whose ID must be free, for `write`. `rest`: the fields of its record after the lane.
   local function add(id, kind, digest, rest)
     if not kind.lane then
       kind.lane, kind.own = homes.of(definitions, kind.number, tonumber(edition))
@@ -118,7 +118,7 @@ local new_jobs = (function()
     if kind.expires_at_ms > 0 then lists.add_pair(expiring, kind.expires_at_ms, id) end
   end
 
-  -- Writes the gathered jobs, except for the lanes, which lib/lanes/lane_writes.lua writes afterwards.
+  -- Writes the noted jobs, except for the lanes, which lib/lanes/lane_writes.lua writes afterwards.
   local function write(scheduled_key, expiring_key)
     for _, kind in ipairs(kinds_seen) do
       if kind.lane then lanes.count(kind.lane, kind.own, kind.accepted, kind.accepted) end

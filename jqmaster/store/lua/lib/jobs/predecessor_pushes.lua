@@ -12,9 +12,9 @@ local predecessor_pushes = lazily.made_by(function()
     return of_job
   end
 
-  -- Finds the predecessors for which a job has to wait. `accepted`: by key, the jobs that the same call accepts.
-  -- Returns the outcome of a refused job, and the predecessor because of which it is refused; nil if the job is not
-  -- refused. A predecessor of the same push is accepted even if it has already ended in another way than required.
+  -- Adds to `request.waits` the predecessors for which the job must wait. `accepted`: by key, the jobs that the same
+  -- call accepts. If the job must be refused, returns the reply word and the predecessor at fault, otherwise nil. A
+  -- predecessor from the same push never causes a refusal by having ended in another way than required.
   local function judge(request, accepted, job_prefix)
     for n, id in ipairs(request.ids) do
       local state = dependents.state_of(id)

@@ -1,5 +1,5 @@
 -- include lib/lazily.lua
--- Counts the jobs that are pushed in each second by the store's clock, and refuses those beyond the quota.
+-- Counts the jobs that are pushed in each second of the store's clock, and refuses jobs beyond the quota.
 local push_quota = lazily.made_by(function()
   local key = ARGV.tag .. 'pushes'
   local second, has_begun, later, most_here, room

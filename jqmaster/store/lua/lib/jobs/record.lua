@@ -72,7 +72,7 @@ local record = (function()
     return list
   end
 
-  -- Returns the keyed gates in the record of a job in a base lane; nil if it has none, or if its lane holds them.
+  -- Returns the keyed gates that a job's record lists. It lists them only while the job is in a base lane; nil: none.
   local function own_gates(head)
     local at = NAME_AT + byte(head, NAME_LENGTH_AT)
     if byte(head, at) == 0 then return nil end

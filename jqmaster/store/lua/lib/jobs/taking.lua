@@ -10,14 +10,14 @@
 -- include lib/lanes/read_ahead.lua
 -- include lib/jobs/ready_jobs.lua
 -- include lib/jobs/followed.lua
--- Takes jobs out of their lanes one by one, and writes all claims together.
+-- Takes jobs out of their lanes one by one. Writes all claims together at the end.
 local taking = (function()
   local job_prefix, tokens = ARGV.tag .. 'job:', ARGV.tokens
   local lease_ms, offer_ms, grace_ms = tonumber(ARGV.lease_ms), tonumber(ARGV.offer_ms), tonumber(ARGV.grace_ms)
   local TOKEN_LENGTH = 16
   local sub, unpack_bytes, under, add_to = string.sub, struct.unpack, lists.under, table.insert
   local take_first, as_claimed, own_gates = read_ahead.take_first, ready_jobs.as_claimed, record.own_gates
-  -- Jobs that are not claimed: expired ones, with their names, and damaged ones. `watched`: those whose end clients
+  -- Jobs that are not claimed: expired jobs, with their names, and damaged jobs. `watched`: those whose end clients
   -- wait for.
   local expired, expired_names, damaged, watched = {}, {}, {}, {}
   -- Number of claimed jobs and bytes, and of jobs that were moved to closed gates.

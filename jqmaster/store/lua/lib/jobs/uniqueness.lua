@@ -1,9 +1,9 @@
 -- include lib/lazily.lua
 -- include lib/jobs/record.lua
 -- Uniqueness keys. The string `unique:{digest}` names the job that took the key last. Whether this job still holds the
--- key is derived from its record on demand, so starts and ends of jobs write nothing here. A claim counts as the start,
--- because the master does not know when the worker begins. If the worker never begins, `take_back` decides which job
--- has the key.
+-- key is derived on demand from the record of the job. So starts and ends of jobs write nothing here. A claim counts as
+-- the start, because the master does not know when the worker begins. If the worker never begins, `take_back` decides
+-- which job has the key.
 local uniqueness = lazily.made_by(function()
   local tag = ARGV.tag
   local ID_LENGTH, VALUE_LENGTH = 36, 45

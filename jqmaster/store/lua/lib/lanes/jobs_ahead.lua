@@ -41,9 +41,9 @@ local jobs_ahead = (function()
     return smaller, low - smaller
   end
 
-  -- Returns the room at the gates of another lane or job that this job does not have to pass. At a gate that both have
-  -- to pass, the room does not matter, because the one that comes first starts first. Also returns the gates that were
-  -- counted.
+  -- Returns the room at the gates of another lane or job that this job does not have to pass. At a gate that both jobs
+  -- have to pass, the room does not matter, because the job that comes first starts first. Also returns the gates that
+  -- were counted.
   local function room_before(...)
     local room, others = gates.NO_ROOM_LIMIT, {}
     for _, list in ipairs({...}) do

@@ -9,7 +9,7 @@
 -- include lib/lanes/turns.lua
 -- include lib/lanes/parking.lua
 -- include lib/constraints/gate_conditions.lua
--- Writes the changes of lanes that lib/lanes/lanes.lua has gathered. The records of the jobs are already written. So
+-- Writes the changes of lanes that lib/lanes/lanes.lua has collected. The records of the jobs are already written. So
 -- each lane and each gate is written separately, and a damaged one does not prevent the others from being written.
 local lane_writes = (function()
   local tag = ARGV.tag
@@ -35,7 +35,7 @@ local lane_writes = (function()
     return added[1] < lane.score or added[2] < sub(lane.member, 1, -layout.lane.id_length - 1)
   end
 
-  -- Gathers the changes in the orders for one lane.
+  -- Adds the changes in the orders for one lane to `gathered`.
   local function gather_place(lane, gathered)
     if not may_come_first(lane) then return end
     local first = first_job(lane)

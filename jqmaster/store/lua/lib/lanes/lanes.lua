@@ -9,7 +9,7 @@
 -- many key values. If a claim finds a job behind a closed keyed gate, it moves the job to a lane for exactly these
 -- keyed gates. Later jobs with the same gates go to that lane at once.
 --
--- This module gathers changes of lanes. lib/lanes/lane_writes.lua writes them once at the end.
+-- This module collects changes of lanes. lib/lanes/lane_writes.lua writes them once at the end.
 local lanes = (function()
   local tag = ARGV.tag
   local sub = string.sub
@@ -145,7 +145,7 @@ local lanes = (function()
     removed[#removed + 1] = id
   end
 
-  -- Gathers the end of the claim of `id`. Its slots are given back when the lanes are written.
+  -- Notes that the claim of the job `id` has ended. The slots of the job are given back when the lanes are written.
   local function free(lane, own, id)
     touch(lane)
     -- A lane without gates has no slots.

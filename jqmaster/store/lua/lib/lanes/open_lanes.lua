@@ -63,7 +63,7 @@ local open_lanes = (function()
     end
   end
 
-  -- Inserts into the queue lanes that were opened meanwhile.
+  -- Puts lanes that were opened during this claim into the queue.
   local function put(came_back)
     for _, lane in ipairs(came_back) do
       local group = groups[lane.group]

@@ -25,7 +25,7 @@ local counts = (function()
     return merged
   end
 
-  -- Merges two counts: adds sums, and takes the larger of two extremes.
+  -- Merges two counts: adds the sums, and keeps the larger of each pair of maxima.
   local function merge(one, other)
     local merged = {}
     for n = 1, WAITS - 1 do

@@ -3,7 +3,7 @@
 -- KEYS left_copies:zset
 -- ARGV left
 -- REPLY ok
--- CHECKS FIRST nothing that could refuse
+-- CHECKS FIRST nothing: this script never refuses
 local left_copies_key = KEYS[1]
 local left = ARGV[1]
 
