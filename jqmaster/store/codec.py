@@ -91,7 +91,7 @@ _CAUSES: Final = {int(cause): cause for cause in Cause}
 
 SCOPE_CODES: Final = {UniqueScope.UNTIL_START: 1, UniqueScope.UNTIL_FINISHED: 2, UniqueScope.WINDOW: 3}
 CONFLICT_CODES: Final = {OnConflict.REJECT: 1, OnConflict.EXISTING: 2, OnConflict.REPLACE: 3}
-# The codes in which scripts keep the condition of a job for its predecessors.
+# Scripts store the condition of a job for its predecessors as one of these codes.
 WHEN_CODES: Final = {AfterWhen.SUCCEEDED: 1, AfterWhen.FINISHED: 2}
 _WHENS: Final = {code: when for when, code in WHEN_CODES.items()}
 _SCOPES: Final = {code: scope for scope, code in SCOPE_CODES.items()}
@@ -101,23 +101,24 @@ _NO_ID: Final = bytes(16)
 _NO_FAILURES: Final = bytes(6)
 
 MAX_NAME_BYTES: Final = 200
-# The number of keyed gates that fit in a record, and the value that stands for more.
+# A record lists at most this many keyed gates. Instead of a higher count, it has GATES_IN_LANE.
 MAX_GATES: Final = 16
 GATE_BYTES: Final = 24
 GATES_IN_LANE: Final = b"\xff"
 NO_GATES: Final = b"\0"
 
-# The exceptions that hostile bytes raise in the readers below.
+# Decoding damaged or hostile bytes can raise any of these.
 _UNREADABLE: Final = (
     struct.error, IndexError, KeyError, ValueError, TypeError, AttributeError, msgpack.UnpackException,
 )  # fmt: skip
-# The fields that a patch may change, laid out as in the record, then flags and due time. The digest covers all of them.
+# The fields that a patch may change, in the order of the record, then the flags and the due time. The digest covers all
+# of them.
 _TERMS: Final = struct.Struct(">iIqqqBqq")
-# Attempts, due time, timeout, creation and length of the name.
+# Reads only attempts, due time, timeout, creation time and length of the name from a head.
 _CLAIMED: Final = struct.Struct(">4xI8xq72xqq24xB")
 _NO_EXTRAS: Final = bytes(4)
 _NO_GATES_NO_EXTRAS: Final = NO_GATES + _NO_EXTRAS
-# Each length as one byte.
+# By length, up to 255: its encoding in one byte.
 _LENGTHS: Final = [bytes((length,)) for length in range(256)]
 _MATCHED: Final = struct.Struct(">iIq")
 _U32: Final = struct.Struct(">I")
@@ -125,11 +126,11 @@ _I64: Final = struct.Struct(">q")
 _PACKER: Final = msgpack.Packer(autoreset=True)
 _RAW_PACKER: Final = msgpack.Packer(autoreset=True, use_bin_type=False)
 
-# Longer extras are decoded each time, so that the cache stays small.
+# Extras longer than this are not cached, so that the cache stays small.
 _MAX_CACHED_EXTRAS: Final = 1024
 
 _NIL: Final = b"\xc0"
-# Each use copies this object. A copy takes three quarters of the time of a new object.
+# Copy this object for each digest: that takes three quarters of the time of creating one.
 _DIGEST: Final = hashlib.blake2b(digest_size=8)
 _ORIGIN_KEY: Final = msgpack.packb("origin")
 _BATCH_KEY: Final = msgpack.packb("batch")
@@ -138,7 +139,7 @@ _AFTER_KEY: Final = msgpack.packb("after")
 _REQUIRES_KEY: Final = msgpack.packb("requires")
 _WEIGHTS_KEY: Final = msgpack.packb("weights")
 _ERASED_KEY: Final = msgpack.packb("erased")
-# The beginning of extras that have no other field.
+# Extras that begin with this contain only weights.
 _ONLY_WEIGHTS: Final = b"\x81" + _WEIGHTS_KEY
 _SUCCESS_HEAD: Final = (
     b"\x83" + msgpack.packb("type") + msgpack.packb("success") + msgpack.packb("finished_at")
@@ -174,7 +175,7 @@ def encode_new(
         flags |= FLAG_FOLLOWED
     name = spec.name.encode()
     extras = b""
-    # Compare identity first, because comparing dataclasses makes tuples of them.
+    # Test identity first, because comparing two dataclasses builds tuples of their fields.
     has_own_retry = spec.retry is not DEFAULT_RETRY and spec.retry != DEFAULT_RETRY
     added = added_extras(spec)
     if spec.tags or spec.headers or has_own_retry:
@@ -186,7 +187,7 @@ def encode_new(
         spec.max_retry,
         spec.timeout_ms,
         0,
-        # The script replaces a negative number with a time: now plus the absolute value.
+        # A negative number is a duration: enqueue.lua replaces it with the present time plus this duration.
         spec.expires_at_ms or -(spec.expires_ms or 0),
         flags,
         -1 if spec.run_at_ms is None else spec.run_at_ms,
@@ -197,7 +198,7 @@ def encode_new(
     digest = _DIGEST.copy()
     digest.update(b"".join((terms, name, extras, argument)))
     if weights:
-        # Most weighted jobs have no other extras.
+        # Fast path: most weighted jobs have no other extras, so only the added fields are packed.
         is_alone = extras is _NO_EXTRAS
         added = added | {"weights": weights}
         packed = _PACKER.pack(added) if is_alone else _encode_extras(spec, added, has_own_retry)
@@ -209,7 +210,7 @@ def added_extras(spec: JobSpec) -> dict[str, Any]:
     """Return, by key, the fields that were added after 0.1 and do not have their default. They are stored in the job's
     extras. A job without such fields is stored in the form of 0.1, so that masters of that release can read it."""
     values = _added_of(spec)
-    # Fast path: each push calls this, and most jobs have no such field.
+    # Fast path: most jobs have none of these fields.
     if values == _NONE_ADDED:
         return {}
     return {
@@ -339,7 +340,7 @@ def encode_result(outcome: Outcome) -> bytes:
     )  # fmt: skip
 
 
-# Cached: results of the same millisecond have the same head.
+# Cached, because results of the same millisecond have the same head.
 @functools.lru_cache(maxsize=256)
 def _success_head(finished_at: str | None) -> bytes:
     return b"".join((_SUCCESS_HEAD, _PACKER.pack(finished_at), _RESULT_KEY))
@@ -355,7 +356,7 @@ def pack_raw(value: Any) -> bytes:
     return bytes(_RAW_PACKER.pack(value))
 
 
-# Not frozen, for speed: each push creates one.
+# Not frozen, because each push creates one, and frozen dataclasses are slower to create.
 @dataclass(slots=True)
 class ClaimedRecord:
     """The fields of a record that a push needs, read on the hot path. `attempt` includes the new claim.
@@ -367,23 +368,23 @@ class ClaimedRecord:
     name: str
     headers: dict[str, str]
     argument: bytes
-    # Not compared, because neither a push nor an offer that is read again from the mail contains it.
+    # Not compared, because pushes, and offers that are read again from the mail, do not contain it.
     ready_since_ms: int = field(default=0, compare=False)
     has_progress: bool = False
-    # The batch of which the job is a member or a callback.
+    # The ID of the batch that has this job as a member or a callback.
     batch: str | None = None
-    # The job is claimed because the callbacks of its challenge have arrived; its attempt continues.
+    # True if the callbacks of its challenge have arrived. Its attempt then continues.
     has_callback: bool = False
     after: After | None = None
     is_unique: bool = False
-    # A push of the job contains values that its record does not have: a checkpoint, callbacks, or results of
-    # predecessors.
+    # True if a push of the job must contain values that its record does not have: a checkpoint, callbacks, or results
+    # of predecessors.
     needs_more: bool = field(default=False, compare=False)
     created_at_ms: int = field(default=0, compare=False)
 
 
 def decode_claimed(record: bytes) -> ClaimedRecord:
-    """Decode a record in its state before the claim. Raise DamagedError."""
+    """Decode a record as it was before the claim. Raise DamagedError."""
     try:
         attempt, ready_since_ms, timeout_ms, created_at_ms, name_length = _CLAIMED.unpack_from(record)
         name_end = HEAD_SIZE + 1 + name_length
@@ -397,11 +398,12 @@ def decode_claimed(record: bytes) -> ClaimedRecord:
             if argument_at > extras_at:
                 extras = record[extras_at:argument_at]
                 if extras.startswith(_ONLY_WEIGHTS) and argument_at <= len(record):
-                    # Only the store needs weights. They differ from job to job, so a cache would not help.
+                    # Skip weights: only the store needs them, and they differ from job to job, so a cache would not
+                    # help.
                     pass
                 elif len(extras) <= _MAX_CACHED_EXTRAS:
                     headers, batch, after = _cached_claimed_extras(extras)
-                    # All jobs with these extras share the cached headers.
+                    # Copy the cached headers, because all jobs with these extras share them.
                     headers = headers.copy()
                 else:
                     headers, batch, after = _decode_claimed_extras(extras)
@@ -436,7 +438,7 @@ def _decode_claimed_extras(extras: bytes) -> tuple[dict[str, str], str | None, A
     return _decode_extras(extras)[1], callback_of.batch if callback_of else batch, _decode_after(extras)
 
 
-# Jobs of one batch have the same extras, as long as they have no headers of their own.
+# Cached, because jobs of one batch have the same extras unless they have headers of their own.
 _cached_claimed_extras: Final = functools.lru_cache(maxsize=256)(_decode_claimed_extras)
 
 
@@ -462,7 +464,7 @@ def decode_offered(record: bytes) -> OfferedRecord:
     """Decode the record of a running job. Raise DamagedError."""
     claimed = decode_claimed(record)
     if not claimed.has_callback:
-        claimed.attempt -= 1  # counted already
+        claimed.attempt -= 1  # the claim has already counted this attempt
     not_after_ms, fence = _I64.unpack_from(record, 40)[0], _I64.unpack_from(record, 48)[0]
     return OfferedRecord(record[56:72].hex(), fence, _I64.unpack_from(record, 24)[0], not_after_ms, claimed)
 
@@ -704,15 +706,15 @@ def _encode_after(after: After) -> list[Any]:
 # Fields that were added after 0.1. Key: the name of the field, both in JobSpec and in the extras. Value: the function
 # that encodes it.
 _ADDED: Final[Mapping[str, Callable[[Any], Any]]] = {
-    # Scripts read the first, second and fourth part: lib/jobs/uniqueness.lua.
+    # lib/jobs/uniqueness.lua reads the first, second and fourth part.
     "unique": _encode_unique,
     "origin": lambda origin: [origin.definition, origin.due_at_ms],
-    # Scripts read it: lib/jobs/followed.lua.
+    # lib/jobs/followed.lua reads this field.
     "batch": str,
     "callback_of": list,
-    # Scripts read the second part: lib/jobs/followed.lua.
+    # lib/jobs/followed.lua reads the second part.
     "notify": _encode_notify,
-    # Scripts read both parts: lib/jobs/dependents.lua.
+    # lib/jobs/dependents.lua reads both parts.
     "after": _encode_after,
     "requires": lambda labels: dict(sorted(labels.items())),
 }

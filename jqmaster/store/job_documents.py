@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from jqmaster.domain.jobs.job import DEFAULT_RETRY, STORED_TERMS, JobSpec, RetryPolicy
 
-# Earlier releases stored jobs without these terms.
+# Documents of jobs from earlier releases do not have these terms.
 _LATER: Final = frozenset({"delay_ms", "requires", "expires_ms"})
 
 
@@ -15,7 +15,7 @@ def job_document(job: JobSpec) -> dict[str, Any]:
     document: dict[str, Any] = {term: getattr(job, term) for term in STORED_TERMS}
     document["retry"] = None if job.retry == DEFAULT_RETRY else astuple(job.retry)
     document["headers"] = dict(sorted(job.headers.items()))
-    # Left out if the job has none, so that documents of such jobs do not change.
+    # Leave these terms out if they are unset, so that documents of such jobs stay as in earlier releases.
     del document["requires"], document["expires_ms"]
     if job.requires:
         document["requires"] = dict(sorted(job.requires.items()))

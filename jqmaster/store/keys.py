@@ -713,7 +713,7 @@ class Keys:
         self.shard = shard
         self.tag = f"{{{shard}}}:"
         vars(self).update({info.name: info.build(self.tag) for info in KEYS})
-        # The beginning of a key, for scripts that complete it themselves.
+        # Prefixes of keys for scripts, which append the rest.
         self.job_prefix = self.job("")
         self.idempotency_prefix = self.idempotency("")
         self.unique_prefix = self.unique("")

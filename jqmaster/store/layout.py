@@ -60,15 +60,15 @@ def layout_file() -> str:
         f"head = {_table([('length', codec.HEAD_SIZE)])}",
         f"name = {_table([('length_at', codec.HEAD_SIZE + 1), ('at', codec.HEAD_SIZE + 2)])}",
         f"gates = {_table(gates.items())}",
-        # The length of the ID in hexadecimal digits, the form in keys.
+        # The number of hexadecimal digits of the ID, which keys contain in this form.
         f"lane = {_table([('id_length', 2 * (lane['last'] - lane['offset']))])}",
-        # Head, name and gates together.
+        # The maximum length of head, name and gates together.
         f"longest_beginning = {longest}",
         "NO_ID = '" + r"\0" * 16 + "'",
         f"NO_KEY = '{NO_KEY}'",
-        # The beginning of the ID of a constraint with a weight.
+        # IDs of constraints with a weight begin with this.
         f"WEIGHTED = '{WEIGHTED_CID}'",
-        # The `meta` of the challenge of a delivery to a target.
+        # A challenge with this `meta` is a delivery to a target.
         f"TARGET_META = '{_escaped(TARGET_META)}'",
         f"STATE = {_table((state.value, code) for state, code in codec.STATE_CODES.items())}",
         f"CAUSE = {_table((cause.name.lower(), int(cause)) for cause in Cause)}",

@@ -29,9 +29,9 @@ class BatchCallback(StrEnum):
 
     # All members succeeded or were discarded.
     SUCCESS = "on_success"
-    # All members are over.
+    # All members have ended.
     COMPLETE = "on_complete"
-    # The first member failed for good.
+    # A member failed for good, for the first time.
     FAILURE = "on_failure"
 
 
@@ -114,7 +114,7 @@ def callback_job(spec: BatchSpec, callback: BatchCallback) -> JobSpec:
     return replace(job, id=job_id, callback_of=CallbackOf(spec.id, str(callback)))
 
 
-# The counts of a batch, by the state in which its jobs ended.
+# A batch counts its jobs by these states in which they ended.
 ENDED: Final = OUTCOMES
 
 

@@ -15,7 +15,7 @@ MAX_HOLIDAYS: Final = 5_000
 MAX_HOLIDAY_NAME: Final = 100
 MAX_ICAL_BYTES: Final = 256 * 1024
 FIRST_YEAR: Final = 1970
-# Holidays are read for last year, which a backfill may need, for this year, and for the next two years.
+# Holidays are read from last year, which a backfill may need, to the year after next.
 YEARS_BEFORE: Final = 1
 YEARS_AFTER: Final = 2
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from jqmaster.domain.calendars.calendar import Calendar
 
-# How long before the end people are notified.
+# People are notified this long before a calendar ends.
 RENEW_BEFORE: Final = timedelta(days=60)
 
 

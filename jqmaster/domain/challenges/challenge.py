@@ -14,7 +14,8 @@ from typing import Any, Final, Literal, NamedTuple
 from jqmaster.domain.challenges.challenge_form import Audience, Form, GivenAnswer
 from jqmaster.domain.histogram import Histogram
 
-# The length of the secret part of a request ID. Views show 48 of its 192 bits, and never the other 144.
+# The secret part of a request ID has this many bytes. Views show its first 8 characters, which are 48 of its 192 bits,
+# and never the rest.
 SECRET_BYTES: Final = 24
 SHOWN_CHARS: Final = 8
 # The length of a stored digest. Half a digest is enough to tell two IDs apart, and saves space for each open challenge.
@@ -42,7 +43,7 @@ class ChallengeState(StrEnum):
     VOID = "void"
 
 
-# The store keeps these codes, so a code never changes.
+# Never change a code, because the store contains them.
 CHALLENGE_CODES: Final = {
     ChallengeState.PROCESSING: 0,
     ChallengeState.SUCCEEDED: 1,

@@ -375,7 +375,7 @@ def values_of_texts(form: Form, texts: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _value_of(asked: FormField, text: str) -> Value:
-    # Browsers end the lines of a text area with both characters.
+    # Browsers send the line breaks of a text area as \r\n.
     text = text.replace("\r\n", "\n")
     stripped = text.strip()
     if asked.kind == "integer" and _INTEGER.fullmatch(stripped):

@@ -40,19 +40,19 @@ PAUSE_PREFIX: Final = "pause-"
 MAX_COMPOSITE_BYTES: Final = 4096
 NO_KEY: Final = "0" * 16
 
-# Each use copies this object. Making a new one would take a third longer.
+# Copy this object for each digest: creating one would take a third longer.
 _DIGEST: Final = blake2b(digest_size=8)
 _NAME: Final = re.compile(NAME_PATTERN.replace("$", r"\Z"))
 CID_LENGTH: Final = 8
 _CID: Final = re.compile(rf"[0-9a-f]{{{CID_LENGTH}}}")
-# IDs of constraints with a weight begin with this, and no other new IDs do. So scripts can tell from the ID of a gate
-# whether jobs have charges there.
+# New IDs begin with this if and only if the constraint has a weight. So scripts can tell from a gate's ID whether jobs
+# have charges there.
 WEIGHTED_CID: Final = "ff"
 
 
 class Mode(StrEnum):
     ENFORCE = "enforce"
-    # The constraint delays no job, and counts the jobs that it would have delayed.
+    # The constraint delays no job, but counts the jobs that it would have delayed.
     SHADOW = "shadow"
 
 
@@ -91,7 +91,7 @@ class ConditionalOverride:
         return blake2b(repr(self.matcher.document).encode(), digest_size=4).hexdigest()
 
 
-# The condition of a gate whose jobs meet no condition.
+# Stands for the condition at a gate whose jobs meet no condition.
 NO_CONDITION: Final = ""
 
 
@@ -124,17 +124,17 @@ class Constraint:
     paused: bool | None = None
     max_backlog: int | None = None
     fair: bool | ProportionalTurns = False
-    # False: a job frees its slot when another system takes over its work.
+    # Whether a job keeps its slot after another system has taken over its work.
     counts_awaiting: bool = True
     reserve: tuple[Reservation, ...] = ()
-    # Concurrency and rate count units of this weight; None: they count jobs.
+    # The weight whose units concurrency and rate count; None if they count jobs.
     weight: Weight | None = None
     overrides: tuple[Override, ...] = ()
-    # For a job, the first one whose matcher selects it applies.
+    # The first condition whose matcher selects a job applies to it.
     conditions: tuple[ConditionalOverride, ...] = ()
-    # Why it exists, for people.
+    # Why the constraint exists, for people.
     reason: str = ""
-    # The instant at which the leader deletes it. None: it stays.
+    # The instant at which the leader deletes the constraint; None if it stays.
     expires_at_ms: int | None = None
     _by_value: Mapping[bytes, GateLimits] = field(init=False, repr=False, compare=False)
     _by_condition: Mapping[str, GateLimits] = field(init=False, repr=False, compare=False)

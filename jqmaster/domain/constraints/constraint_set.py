@@ -12,8 +12,8 @@ from jqmaster.domain.matching.matcher import Matches
 from jqmaster.domain.matching.paths import Reader
 from jqmaster.domain.matching.requirement import name_of
 
-# Names arrive from outside, so these tables are bounded. A full table is emptied, not frozen: yesterday's
-# names must not slow down today's.
+# Maximum sizes of the tables of names and lanes, because clients choose the names. A full table is emptied, so that it
+# does not keep only old names.
 MAX_KNOWN_NAMES: Final = 10_000
 MAX_KNOWN_LANES: Final = 10_000
 MAX_KNOWN_GATES: Final = 10_000
@@ -23,17 +23,17 @@ class _PlanEntry(NamedTuple):
     """One enabled constraint, prepared for the jobs of one name."""
 
     constraint: Constraint
-    # The matcher for a job's fields. None: all jobs of the name match.
+    # Tests the fields of a job. None: the constraint applies to all jobs of the name.
     matches: Matches | None
-    # The gate of a constraint without a key. None: each value of the key has its own gate.
+    # The constraint's only gate. None: it has a key, and each value of the key has its own gate.
     gate: Gate | None
-    # The bit that stands for this gate in a set of shared gates.
+    # In a set of shared gates, this bit stands for the gate.
     bit: int
     read_key: Reader
 
 
 class NamePlan:
-    """The facts that hold for all jobs of one name, so that no job must be read for them."""
+    """The facts that are the same for all jobs of one name, so that no job must be read to know them."""
 
     __slots__ = ("has_fixed_gates", "is_decided", "sole_lane", "steps", "weighted")
 
@@ -41,7 +41,8 @@ class NamePlan:
         self.steps = steps
         # The constraints at which jobs of the name may have their own weights.
         self.weighted = tuple(step for step in steps if step.constraint.reads_weight)
-        # `has_fixed_gates`: all jobs of the name pass the same gates. `is_decided`: they also weigh the same there.
+        # `has_fixed_gates`: all jobs of the name pass the same gates. `is_decided`: they also have the same weight
+        # there.
         self.has_fixed_gates = all(step.matches is None and step.gate is not None for step in steps)
         self.is_decided = self.has_fixed_gates and not self.weighted
         # This is filled on first use.
@@ -66,7 +67,7 @@ class ConstraintSet:
         self.edition = edition
         self.constraints = tuple(constraints)
         enabled = [part for one in self.constraints if one.enabled for part in parts_of(one)]
-        # The fields of a job that decide about its gates.
+        # The fields of a job that the constraints read.
         self.reads = frozenset[str]().union(*(constraint.reads for constraint in enabled))
         # Whether any constraint limits how many jobs may wait.
         self.bounds_backlogs = any(constraint.max_backlog is not None for constraint in enabled)
@@ -74,16 +75,16 @@ class ConstraintSet:
             None if constraint.key else Gate(gate_id(constraint.cid, None), constraint.cid, "", False)
             for constraint in enabled
         ]
-        # Sort the constraints by their gates, so that the gates of a job need no sorting.
+        # Sort the constraints by the IDs of their gates, so that the gates of a job need no sorting.
         pairs = sorted(zip(enabled, gates, strict=True), key=lambda pair: pair[1].id if pair[1] else "")
         self._enabled = [
             _PlanEntry(constraint, constraint.matcher.matches, gate, 1 << i, constraint.key_reader)
             for i, (constraint, gate) in enumerate(pairs)
         ]
         self._plans: dict[str, NamePlan] = {}
-        # Lanes without keyed gates, by queue and set of shared gates.
+        # By queue and set of shared gates: the lane without keyed gates.
         self._lanes: dict[tuple[str, int], Lane] = {}
-        # Keyed gates, by constraint and value.
+        # By constraint and value of its key: the gate.
         self._gates: dict[tuple[str, str], Gate] = {}
 
     def plan(self, queue: str) -> NamePlan:
@@ -123,7 +124,8 @@ class ConstraintSet:
 
     def _gate_at(self, constraint: Constraint, value: object) -> Gate:
         """Return the gate of a constraint at one value of its key."""
-        # Hosts, tenants and other short texts recur. Longer texts are not cached, because arguments may be large.
+        # Cache only the gates of short texts, such as hosts and tenants, which recur. Longer texts may be as large as
+        # arguments.
         if type(value) is not str or len(value) > MAX_KEY_TEXT:
             return keyed_gate(constraint, value)
         identity = constraint.cid, value
@@ -196,5 +198,5 @@ class ConstraintSet:
         return unkeyed_lane(queue, self.edition, self.shared_gates(shared))
 
 
-# The set before anybody has made a constraint.
+# The set of constraints while there are none.
 NO_CONSTRAINTS: Final = ConstraintSet(0, ())

@@ -38,8 +38,8 @@ class GateCheck:
     is_override: bool
     figures: Mapping[str, int]
     holders: tuple[Holder, ...]
-    # The name of the units that the gate counts, and the path at which jobs have their weight. Empty: it counts jobs,
-    # or each job has the default weight.
+    # The name of the units that the gate counts, and the path at which jobs state their weight. `unit` is empty if the
+    # gate counts jobs, `weight_path` if each job has the default weight.
     unit: str = ""
     weight_path: str = ""
 

@@ -40,13 +40,13 @@ class Lane(NamedTuple):
 
 def unkeyed_lane(queue: str, edition: int, shared: tuple[Gate, ...]) -> Lane:
     """Return the lane of a group whose jobs pass no keyed gates; `shared` is sorted by ID."""
-    # No part contains a NUL, so different lists of parts never join to the same text.
+    # Join with NUL, which no part contains, so that different lists never give the same text.
     parts = (str(edition), queue, *[gate.id for gate in shared])
     group = blake2b("\0".join(parts).encode(), digest_size=8).hexdigest()
     return Lane(queue, edition, group, shared, (), _lane_id(group, ()))
 
 
 def _lane_id(group: str, keyed: Sequence[Gate]) -> bytes:
-    # This is SHA-1 because the store's scripts compute it too, and have no other hash.
+    # Use SHA-1, because scripts of the store compute this ID, too, and have no other hash.
     text = group + "".join([gate.id for gate in keyed])
     return sha1(text.encode(), usedforsecurity=False).digest()[:8]

@@ -38,19 +38,19 @@ class Figure:
 class LimitKind(ABC, Generic[V]):
     """One kind of limit. Its values are those of the field `name` in `Constraint` and `GateLimits`."""
 
-    # The field in documents and classes.
+    # The name of the field with this limit, in documents and classes.
     name: ClassVar[str]
-    # The value of a constraint without this limit.
+    # The field's value in a constraint without this limit.
     none: ClassVar[Any] = None
-    # True if a value of the key may have its own limit.
+    # Whether a single value of the key may have its own limit.
     is_per_value: ClassVar[bool] = True
-    # The facts that the store has to keep about jobs that pass the gate.
+    # The facts about jobs behind the gate that the store must count; None: no facts.
     counts: ClassVar[Literal["slots", "starts"] | None] = None
-    # The numbers that make up the limit; a limit without numbers is a switch.
+    # The numbers that make up the limit. A limit without numbers can only be on or off.
     figures: ClassVar[tuple[Figure, ...]] = ()
     # False: the form of a constraint has special inputs for this kind.
     has_inputs: ClassVar[bool] = True
-    # Why this kind needs a key; empty: it does not.
+    # An error text: why this kind needs a key; empty if it does not.
     needs_key: ClassVar[str] = ""
 
     def check(self, value: V, loc: Loc) -> None:
@@ -102,7 +102,7 @@ class LimitKind(ABC, Generic[V]):
 
 
 class Explained(ABC):
-    """A kind whose state at a gate appears in the answer of `why`."""
+    """A kind that appears, with its state at a gate, in the answer of `why`."""
 
     name: ClassVar[str]
 

@@ -294,8 +294,8 @@ class Fairness(LimitKind[bool | ProportionalTurns], Explained):
     none = False
     is_per_value = False
     needs_key = "requires a key, between whose values to be fair"
-    # Stored apart from `fair`, so that a master of an earlier release reads equal turns. Documents call a share
-    # `weight`.
+    # Shares are stored apart from `fair`, so that a master of an earlier release ignores them and gives equal turns.
+    # Documents call a share `weight`.
     _stored_shares = "fair_weights"
 
     def check(self, value: bool | ProportionalTurns, loc: Loc) -> None:
@@ -350,7 +350,7 @@ class Fairness(LimitKind[bool | ProportionalTurns], Explained):
 
 
 def _check_share(share: float, loc: Loc) -> None:
-    # NaN fails this comparison, too.
+    # Written so that NaN fails, too.
     if not MIN_SHARE <= share <= MAX_SHARE:
         raise ConstraintError(loc, f"must be {MIN_SHARE} to {MAX_SHARE}")
 
@@ -402,7 +402,7 @@ class WeightRule(LimitKind[Weight | None], Explained):
         return [None if value.path is None else str(value.path), value.default, value.unit]
 
     def stored(self, value: Weight | None) -> Mapping[str, Any]:
-        # Most constraints have no weight, and are stored as they always were.
+        # Store nothing without a weight, so that documents of such constraints stay as in earlier releases.
         return {} if value is None else {self.name: self.pack(value)}
 
     def unpack(self, stored: Any) -> Weight | None:
@@ -488,7 +488,7 @@ FAIRNESS: Final = Fairness()
 WEIGHT: Final = WeightRule()
 HOLD: Final = Hold()
 OBSERVATION: Final = Observation()
-# In the order in which documents and lists name them.
+# The order in which documents and lists name the kinds.
 KINDS: Final[tuple[LimitKind[Any], ...]] = (
     CONCURRENCY,
     RATE,
@@ -500,7 +500,7 @@ KINDS: Final[tuple[LimitKind[Any], ...]] = (
     WEIGHT,
 )
 PER_VALUE: Final = tuple(kind for kind in KINDS if kind.is_per_value)
-# The kind that lasts longest comes first.
+# The kinds that close gates, the one that lasts longest first.
 CLOSERS: Final[tuple[GateCloser, ...]] = (PAUSE, HOLD, OBSERVATION, CONCURRENCY, RATE)
 # In the order in which an answer shows them.
 EXPLAINED: Final[tuple[Explained, ...]] = (CONCURRENCY, RATE, PAUSE, HOLD, FAIRNESS, WEIGHT, OBSERVATION)
@@ -579,7 +579,7 @@ def _need(gate: GateCheck, what: str, now_ms: int | None = None) -> str:
 
 
 def _holder(holder: Holder, now_ms: int, silent_ms: Mapping[str, int]) -> str:
-    # Name the silence of the worker, so that nobody suspects a leaked slot: the slot is freed when the lease ends.
+    # Mention a silent worker, so that nobody suspects a leaked slot: the slot is freed when the lease ends.
     silent_for_ms = silent_ms.get(holder.worker_id)
     silent = "" if silent_for_ms is None else f" (worker silent for {span(silent_for_ms)})"
     since = span(now_ms - holder.since_ms)

@@ -45,9 +45,9 @@ def _reserving(constraint: Constraint) -> Iterator[Constraint]:
 
 
 def _without(constraint: Constraint, chosen: tuple[Reservation, ...]) -> Constraint:
-    """Return the limit for jobs to which none of these reservations applies."""
+    """Return the part of the constraint that limits jobs to which none of these reservations applies."""
     reserved = sum(one.concurrency for one in chosen)
-    # The digest does not depend on numbers, so that slots in use still count when the numbers change.
+    # Leave numbers out of the digest, so that slots in use still count after the numbers have changed.
     matchers = repr([one.matcher.document for one in chosen])
     digest = blake2b(f"{constraint.cid}{matchers}".encode(), digest_size=(CID_LENGTH - _KEPT) // 2)
     return replace(

@@ -163,7 +163,7 @@ class _Counted:
         count then."""
         if self._most is None:
             return at
-        # A job that is heavier than the limit needs the whole limit.
+        # Let a job that is heavier than the limit start once the whole limit is free.
         room = self._most - min(weight, self._most)
         while self._until and (self._until[0][0] <= at or self._sum > room):
             ends, counted = heapq.heappop(self._until)

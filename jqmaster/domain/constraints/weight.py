@@ -36,7 +36,8 @@ def thousandths(value: object) -> int | None:
         return None
     if value >= MAX_UNITS:
         return MAX_UNITS * THOUSAND
-    # The shortest text of a number is what its author wrote; its binary form may be a little more.
+    # Convert through the shortest text, which is what the author wrote. The binary form may be a little larger, and
+    # rounding up would show it.
     return int(Decimal(repr(value)).quantize(_STEP, rounding=ROUND_CEILING).scaleb(3))
 
 

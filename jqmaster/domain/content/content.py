@@ -21,8 +21,8 @@ from jqmaster.errors import FieldError, ForbiddenError
 Cover = Literal["[hidden]", "[redacted]"]
 HIDDEN: Final = "[hidden]"
 
-# The fields of matchers and keys that read content, each with the root of `redact_paths` that covers it. An
-# event's payload is covered as an argument, because it becomes the argument of jobs.
+# By field of matchers and keys that reads content: the root in `redact_paths` that covers it. A payload is covered as
+# an argument, because it becomes the argument of jobs.
 _CONTENT_ROOTS: Final = {"argument": "argument", "headers": "headers", "payload": "argument"}
 _FIELDS: Final = (*FIELDS, *EVENT_FIELDS)
 
@@ -58,7 +58,7 @@ class ContentAccess:
         """Return the value of a constraint's key, as people read it."""
         if cover := self.cover_of(key):
             return cover
-        # Only maps and lists begin like this: a text that begins so is quoted.
+        # Other texts are quoted if they begin with these characters, so this must be a map or a list.
         is_composite = text.startswith(("{", "["))
         if key is not None and is_composite and self.redactor.reaches_any_depth(key.root):
             return REDACTED
@@ -117,9 +117,8 @@ class ContentAccess:
 
     @property
     def error_text_cover(self) -> Cover | None:
-        """Return the text that replaces error texts; None: they are shown. SDKs copy an exception's text into
-        `error.message`, so redacting that field also redacts the copies.
-        """
+        """Return the text that replaces error texts; None if they are shown. SDKs copy an exception's text into
+        `error.message`, so where that field is redacted, its copies are, too."""
         if self.redactor.meets("error", ("message",)):
             return REDACTED
         return None if self.is_granted else HIDDEN
@@ -154,7 +153,7 @@ class ContentAccess:
         if kind != "constraint":
             return dict(document)
         if "value" in document and "key" not in document and self.redactor.has("argument", "headers"):
-            # An earlier version wrote this entry, and did not record which key the value belongs to.
+            # Hide the value: an earlier version wrote this entry, and did not record its key.
             return {**document, "value": REDACTED}
         return self.constraint(document)
 

@@ -12,7 +12,7 @@ from jqmaster.domain.jobs.error_type import error_type_of
 from jqmaster.domain.jobs.job import Attempt, Job
 from jqmaster.domain.jobs.reserved_names import RESERVED_PREFIX
 
-# Outcomes whose message a worker wrote. The master writes the message of all others.
+# For these outcomes, a worker wrote the message. For all others, the master did.
 _OF_WORKERS: Final = frozenset({"failure", "timeout", "discarded"})
 # The minimum length of a value that is searched for in texts. A shorter value may occur in a text by chance.
 _MIN_QUOTED: Final = 4
@@ -40,8 +40,8 @@ class JobContent:
         if not self.is_shown:
             return None
         if self._job.name.startswith(RESERVED_PREFIX):
-            # A delivery holds another job's result, and a URL with its credentials; `redact_paths` does not
-            # cover them here.
+            # Redact the whole argument of a delivery: `redact_paths` does not cover the result of another job and the
+            # URL with credentials that it contains.
             return _encoded(REDACTED)
         return self._redactor.encoded("argument", self._job.argument)
 
@@ -55,7 +55,7 @@ class JobContent:
             return None
         if not self.is_shown:
             return HIDDEN
-        # Applications build the key from the job's values, so it may contain a redacted one.
+        # Redact the key, too: applications build it from values of the job.
         return str(_without(unique.key, self._quoted()))
 
     def result(self, value: bytes) -> bytes | None:

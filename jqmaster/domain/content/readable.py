@@ -11,7 +11,7 @@ from typing import Final
 import msgpack
 import msgspec
 
-# Decodes a value as clients do. Raises whatever a decoder raises for a value that they cannot decode.
+# Decodes a value in the way of our clients. Raises what their decoder raises.
 decode_as_clients: Final = functools.partial(msgpack.unpackb, timestamp=3)
 _MEMBERS: Final = msgspec.msgpack.Decoder(dict[str, msgspec.Raw])
 
@@ -44,7 +44,7 @@ def with_members(value: bytes, change: Callable[[str, bytes], bytes]) -> bytes:
     """Return the encoded map with `change(name, member)` applied to each member. Raise ValueError for all but maps."""
     try:
         members: Mapping[str, msgspec.Raw] = _MEMBERS.decode(value)
-    except Exception as exc:  # as above
+    except Exception as exc:  # decoders raise various exceptions for broken bytes
         raise ValueError("not an encoded map") from exc
     packer = msgpack.Packer(autoreset=True)
     parts = [packer.pack_map_header(len(members))]

@@ -51,7 +51,9 @@ class Redactor:
             return value
         try:
             return _encoded(paths, value)
-        except Exception:  # as above
+        except (
+            Exception
+        ):  # a store may contain values that earlier releases accepted; they must not break a view
             return _without(root, value)
 
     def meets(self, root: str, path: Sequence[str | int]) -> bool:
@@ -93,8 +95,8 @@ def redactor_of(paths: tuple[str, ...]) -> Redactor:
 
 
 def _encoded(paths: Iterable[tuple[str, ...]], value: bytes) -> bytes:
-    # These options pass everything else through unchanged: text that is not UTF-8, extension types, and
-    # instants of any precision.
+    # Decode with options that keep everything else unchanged: text that is not UTF-8, extension types, and instants of
+    # any precision.
     decoded = msgpack.unpackb(value, strict_map_key=False, unicode_errors="surrogateescape", timestamp=0)
     changed = decoded
     for path in paths:

@@ -43,7 +43,7 @@ def carried_over(
             was[origin].at_ms + old.delay_ms <= at_ms or old_plan.is_done(origin)
         ) and origin + old.delay_ms not in overdue_before  # fmt: skip
         if is_handled and due_ms > at_ms:
-            # Consecutive instants are merged into one range.
+            # Extend the last range if the instant before this one belongs to it.
             done = [*done[:-1], (done[-1][0], origin)] if is_open else [*done, (origin, origin)]
             is_open = True
             continue
@@ -88,7 +88,7 @@ def _landings(
         return {one.at_ms: one for one in found}
     landings = {}
     day = local_time(first_ms, trigger.zone).date()
-    # The calendar may move an instant of this range to a day outside it.
+    # Search a wider range, because the calendar may move an instant from this range to a day outside it.
     margin = _start(first_day(calendar, day), trigger.zone, -2)
     horizon = _start(last_day(calendar, local_time(last_ms, trigger.zone).date()), trigger.zone, 2)
     for one in trigger.planned(margin, DayPlan(calendar)):

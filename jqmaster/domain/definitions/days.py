@@ -12,9 +12,9 @@ from jqmaster.domain.calendars.calendar import Calendar
 from jqmaster.domain.definitions.schedule import Occurrence, Schedule
 from jqmaster.domain.definitions.time_zone import moment_of
 
-# The furthest that an instant moves. An instant without a workday within this time is left out.
+# An instant moves by at most this many days. If none of them is a workday, the instant is left out.
 MAX_MOVE_DAYS: Final = 92
-# A schedule that is due more often on one day cannot move: all of these jobs would start on the next workday.
+# A schedule may not move if it is due more often on one day, because all of its jobs would start on the next workday.
 MAX_MOVED_A_DAY: Final = 24
 NO_WORKDAY: Final = f"no workday within {MAX_MOVE_DAYS} days"
 WORKDAY: Final = "workday"

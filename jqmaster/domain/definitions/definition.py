@@ -40,9 +40,9 @@ SKIP_LATE_AFTER_S: Final = 300.0
 MAX_CATCH_UP: Final = 1000
 DEFAULT_CATCH_UP: Final = 100
 DID_LENGTH: Final = 16
-# Maximum number of days to search for the next instant that starts a job.
+# Maximum number of days ahead that are searched for the next instant that starts a job.
 MAX_DAYS_AHEAD: Final = 800
-# The beginning of the year 9999, after which no day can be counted on.
+# The beginning of the year 9999. No day is counted after it, because dates end in that year.
 _LAST_MS: Final = 253_370_764_800_000
 
 _NAME: Final = re.compile(NAME_PATTERN.replace("$", r"\Z"))
@@ -60,11 +60,11 @@ class Overlap(StrEnum):
     """The rule for an instant that comes while the job of an earlier instant is unfinished."""
 
     ALLOW = "allow"
-    # The instant is skipped.
+    # An instant is skipped while an earlier job is unfinished.
     FORBID = "forbid"
-    # A waiting job is canceled, a running one is asked to end.
+    # An earlier job is canceled if it waits, and asked to end if it runs.
     REPLACE = "replace"
-    # The instant waits until the job is finished. A later instant replaces it.
+    # The instant waits until the earlier job is finished. A later instant replaces a waiting one.
     QUEUE = "queue"
 
 
@@ -265,5 +265,5 @@ def _known(calendar: Calendar | None) -> Calendar:
 
 
 def new_did() -> str:
-    """Return a random ID that tells a definition from an earlier one of the same name."""
+    """Return a random ID that distinguishes a definition from earlier ones of the same name."""
     return os.urandom(DID_LENGTH // 2).hex()

@@ -89,7 +89,7 @@ class EventTrigger:
         """Return the name of the group in which an event waits, for a definition that collects or debounces events.
         `did` names the incarnation of the definition."""
         key = self.gathering.key if self.gathering else None
-        # If an edit changes the kind of gathering, groups that are open then still end in the old way.
+        # Name the kind of gathering, so that groups that are open when an edit changes it still end in the old way.
         slot = f"{did}:{_DEBOUNCED if self.debounce else _COLLECTED}"
         if key is None:
             return slot

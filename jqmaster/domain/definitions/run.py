@@ -14,7 +14,7 @@ class RunOutcome(StrEnum):
     FIRED = "fired"
     # The definition's overlap or a constraint prevented the job.
     SKIPPED = "skipped"
-    # The instant was noticed too late.
+    # The instant was noticed too late to start the job.
     MISSED = "missed"
 
 
@@ -22,17 +22,17 @@ class RunReason(StrEnum):
     """Why an instant has its outcome. An instant that fired in time has none."""
 
     NONE = ""
-    # `catch_up` let it fire, although it was later than the definition allows.
+    # The instant was late, but `catch_up` let it fire.
     CAUGHT_UP = "caught_up"
-    # An operator asked for it.
+    # An operator started the job.
     MANUAL = "manual"
     BACKFILL = "backfill"
-    # The job of an earlier instant is not finished.
+    # The job of an earlier instant has not finished.
     OVERLAP = "overlap"
     PAUSED = "paused"
-    # A constraint allows no more of these jobs to wait.
+    # A constraint lets no more of these jobs wait.
     BACKLOG_FULL = "backlog_full"
-    # A later instant replaced it while it was queued.
+    # While the instant was queued, a later one replaced it.
     SUPERSEDED = "superseded"
     LATE = "late"
     # The argument made from the event exceeds the size limit of arguments.
@@ -40,7 +40,7 @@ class RunReason(StrEnum):
     # The job got all events of a group.
     COLLECTED = "collected"
     DEBOUNCED = "debounced"
-    # A calendar left it out.
+    # A calendar left the instant out.
     CALENDAR = "calendar"
 
 
@@ -77,11 +77,11 @@ def job_id_of(did: str, due_at_ms: int) -> str:
 
 
 def job_id_of_event(did: str, event_id: str) -> str:
-    """Return the ID of the job that an incarnation starts for an event. The event's ID is a UUIDv7; this is a
-    UUIDv8 that sorts the same among the events of one master."""
+    """Return the ID of the job that an incarnation starts for an event. The ID of the event is a UUIDv7; that of the
+    job is a UUIDv8 that sorts in the same way among the events of one master."""
     digits = event_id.replace("-", "")
-    # The ID has the millisecond, the lowest 24 of the 42 bits that count events within a millisecond, and 50 bits of
-    # the digest.
+    # The ID consists of the millisecond, the lowest 24 of the 42 bits with which the event's ID counts within the
+    # millisecond, and 50 bits of the digest.
     counter = int(digits[18:24], 16)
     digest = int.from_bytes(blake2b(f"{did} {event_id}".encode(), digest_size=8).digest(), "big") >> 14
     return uuid8(int(digits[:12], 16) << 80 | counter >> 12 << 64 | (counter & 0xFFF) << 50 | digest)

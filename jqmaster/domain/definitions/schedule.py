@@ -30,12 +30,12 @@ NICKNAMES: Final[Mapping[str, str]] = {
 }
 CLOCK_PATTERN: Final = r"^([01][0-9]|2[0-3]):[0-5][0-9]$"
 _CLOCK: Final = re.compile(CLOCK_PATTERN.replace("$", r"\Z"))
-# The start of trial runs of expressions. Any start of a four-year period with a leap year would do.
+# The time after which an expression is tried out. Any start of four years with a leap year would do.
 _TRIAL: Final = datetime(2023, 12, 31, 23, 59)
 _FIELDS: Final = 5
-# Definitions that are due at the same time mostly share a schedule, and each asks for the present instant and
-# the next one. Finding these takes longer than the rest of a firing, so they are cached for the other
-# definitions.
+# The number of instants to cache for a schedule: the present and the next one, which each definition needs when it
+# fires. Definitions that are due together often share a schedule, and finding these instants takes longer than the rest
+# of a firing.
 SHARED: Final = 2
 
 
@@ -104,7 +104,7 @@ class LocalTimes:
                     after_ms = occurrence.at_ms
                     yield occurrence
         except (OverflowError, ValueError):
-            # The end of the calendar, in the year 9999.
+            # Stop in the year 9999, after which there are no dates.
             return
 
 
@@ -120,9 +120,9 @@ def _occurrences(cron: str, after: datetime, zone: ZoneInfo) -> Iterator[Occurre
 def _first_of(cron: str, after: datetime, zone: ZoneInfo) -> Sequence[Occurrence]:
     """Return the first `SHARED` local times after `after`, or fewer if no more come."""
     found: list[Occurrence] = []
-    # At the end of the calendar, the list keeps the times found so far.
+    # If there are no dates after the year 9999, return the times found so far.
     with contextlib.suppress(OverflowError, ValueError):
-        # CronSim gets no time zone, because `moment_of` handles clock changes.
+        # Give CronSim no time zone, because `moment_of` handles clock changes.
         found.extend(map(partial(_occurrence, zone), islice(CronSim(cron, after), SHARED)))
     return found
 
@@ -189,7 +189,7 @@ def _cron(document: Mapping[str, Any]) -> Schedule:
         raise DefinitionError(loc, "must have five fields: minute, hour, day of month, month, day of week")
     try:
         first = next(CronSim(cron, _TRIAL), None)
-    # The library raises other exceptions for texts that it cannot read, such as L/2 among the hours.
+    # The library raises TypeError and AssertionError for some texts, such as L/2 among the hours.
     except (CronSimError, ValueError, TypeError, AssertionError) as exc:
         why = str(exc) if isinstance(exc, CronSimError) else "cannot be read"
         raise DefinitionError(loc, f"is not a cron expression: {why[:1].lower()}{why[1:]}") from None
@@ -198,7 +198,7 @@ def _cron(document: Mapping[str, Any]) -> Schedule:
     return LocalTimes(cron, {"cron": text.strip()})
 
 
-# The field that identifies each form, and the one other field that the form may have.
+# By field that identifies a form: its function, and the one other field that the form may have.
 _FORMS: Final = {
     "every_minutes": (_every_minutes, "offset"),
     "hourly_at": (_hourly, None),

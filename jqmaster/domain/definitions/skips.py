@@ -6,9 +6,9 @@ from typing import Final
 
 from jqmaster.domain.definitions.run import RunOutcome, RunReason, RunRecord
 
-# This many skips in a row are a fault.
+# This many skips in a row count as a fault.
 SKIPS_OF_A_FAULT: Final = 3
-# A pause, a calendar or a later event is a decision, and no fault.
+# Reasons that nobody decided on. A pause, a calendar or a later event is a decision, and not a fault.
 UNCHOSEN: Final = frozenset({RunReason.OVERLAP, RunReason.BACKLOG_FULL, RunReason.ARGUMENT_TOO_LARGE})
 
 

@@ -28,7 +28,7 @@ class Template:
 
     document: Any = field(compare=False)
     make: _Make = field(repr=False, compare=False)
-    # Do not compare the documents themselves: Python treats 1 and True as equal.
+    # Templates are compared by this text and not by their documents, in which Python treats 1 and True as equal.
     spelled: str = field(repr=False)
     references: Sequence[tuple[Loc, Path]] = field(default=(), repr=False, compare=False)
 

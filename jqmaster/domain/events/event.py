@@ -41,10 +41,11 @@ class Event:
         """Return a digest that is equal for all repeats of the event; empty for an event without a key."""
         if not self.dedupe_key:
             return ""
-        # The leading length marks the end of the source, so no other pair of source and key gives the same text.
+        # Begin with the length of the source, so that no other pair of source and key gives the same text.
         text = f"{len(self.source)}\n{self.source}{self.dedupe_key}"
         if self.is_bound:
-            # No other text can be equal: a type contains no line feed, and texts without a type begin with a digit.
+            # Add the type on a line of its own. No text without a type is equal, because those begin with a digit, and
+            # no type contains a line feed.
             text = f"type {self.event_type}\n{text}"
         return blake2b(text.encode(), digest_size=16).hexdigest()
 
@@ -67,7 +68,7 @@ class Effect(StrEnum):
 
     FIRED = str(RunOutcome.FIRED)
     SKIPPED = str(RunOutcome.SKIPPED)
-    # The event waits in a group before a job is enqueued.
+    # The event waits in a group, and a job is enqueued later.
     WAITING = "waiting"
 
 

@@ -6,8 +6,8 @@ from typing import Final
 from jqmaster.domain.definitions.definition import Definition
 from jqmaster.domain.matching.fields import EventFields
 
-# The number of types whose definitions are remembered. An application has a few hundred types, but senders
-# can make up any number.
+# Maximum number of event types whose definitions are cached. An application has a few hundred types, but senders can
+# make up any number.
 MAX_TYPES: Final = 10_000
 
 

@@ -8,7 +8,7 @@ import msgspec
 SUCCESS: Final = "success"
 FAILURE: Final = "failure"
 PERMANENT_FAILURE: Final = "permanent-failure"
-# The request was not answered at all.
+# The request got no answer at all.
 INTERNAL_FAILURE: Final = "internal-failure"
 _KNOWN: Final = frozenset({SUCCESS, FAILURE, PERMANENT_FAILURE})
 # Maximum length of a message. Longer messages are cut on arrival, because figures and failed attempts keep messages,

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 QUEUE_PATTERN: Final = r"^[A-Za-z0-9_.:-]{1,80}$"
 DEFAULT_MAX_WORKERS: Final = 20
 DEFAULT_POLLING_INTERVAL_MS: Final = 200
-# Fireworq polls a queue that limits its dispatches at this interval, whatever interval was requested.
+# In Fireworq, a queue with a limit on its dispatches is polled at this interval, whatever interval was requested.
 THROTTLED_POLLING_INTERVAL_MS: Final = 100
 MAX_WORKERS: Final = 100_000
 # Maximum number of queues. Each queue is also a target; the maximum number of targets is a little higher.
@@ -83,7 +83,7 @@ class FireworqQueue:
 
     @staticmethod
     def _starts(per_second: float, burst: int) -> StartLimit:
-        # If the period of one burst is below the minimum, several bursts are counted together.
+        # Count several bursts together if one burst's period is below the minimum.
         bursts = max(1, math.ceil(_MIN_PERIOD_S * per_second / burst))
         return StartLimit(burst * bursts, burst * bursts / per_second)
 

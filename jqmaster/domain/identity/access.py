@@ -24,7 +24,7 @@ class Scope(StrEnum):
 class Role(StrEnum):
     """The role of a user."""
 
-    # This role gives no rights; the user may have other roles in single namespaces.
+    # The user has no rights, except by other roles in single namespaces.
     NONE = "none"
     VIEWER = "viewer"
     OPERATOR = "operator"
@@ -49,7 +49,7 @@ _SECRET_BYTES: Final = 24
 _OWN_TOKEN: Final = re.compile(r"jqm_[a-z-]{4,40}_([0-9a-f]{12})_[0-9a-f]{48}([0-9a-f]{8})")
 
 
-# The caller while there are neither users nor tokens: anybody on this machine.
+# The name of the caller while there are neither users nor tokens. It is anybody on this machine.
 LOCAL: Final = "local"
 
 
@@ -171,7 +171,7 @@ class ConfiguredTokens:
     def find(self, digest: bytes) -> Principal | None:
         """Return the caller whose token has this digest."""
         found = None
-        # Compare all tokens, so that the time reveals neither which one matches nor how much of it.
+        # Compare all tokens, so that the time taken reveals neither which one matches nor how much of it.
         for known, principal in self._principals:
             if hmac.compare_digest(known, digest):
                 found = principal

@@ -8,7 +8,7 @@ from typing import Any, Final
 from jqmaster.domain.identity.access import ROLE_SCOPES, Principal, Role
 from jqmaster.domain.namespaces.namespace import NAME_PATTERN
 
-# The highest role first. It wins if several groups of a person have roles.
+# Roles from the highest to the lowest. A person whose groups have several roles gets the highest.
 _RANKED: Final = (Role.ADMIN, Role.OPERATOR, Role.VIEWER)
 
 
@@ -36,7 +36,7 @@ class GroupRoles:
     def __init__(self, entries: Iterable[str] = (), default: str | None = None) -> None:
         """Parse `entries`, each of the form `GROUP=ROLE`, or `GROUP=ROLE@NAMESPACE` for a role in that namespace alone.
         Raise ValueError for an entry of another form, or a group that has different roles in the same place."""
-        # The roles by group, and then by namespace; "" stands for all namespaces.
+        # By group, then by namespace: the role. "" stands for all namespaces.
         self._roles: dict[str, dict[str, Role]] = {}
         for text in entries:
             group, role, namespace = _parsed(text)

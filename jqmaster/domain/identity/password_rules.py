@@ -4,12 +4,12 @@ import re
 from typing import Final
 
 MIN_LENGTH: Final = 12
-# Minimum length, where common words and keyboard runs each count as one character.
+# Minimum length of a password. Common words and keyboard runs count as one character each.
 _MIN_UNITS: Final = 6
 _MIN_DISTINCT: Final = 5
 _RUN: Final = 3
 
-# The words that make up most passwords in published lists.
+# Words that make up most passwords in published lists.
 _COMMON: Final = """
     password passwort passwd pass word welcome willkommen admin administrator root user guest login letmein changeme
     change default secret master server system test testing temp temporary demo sample example hello love iloveyou

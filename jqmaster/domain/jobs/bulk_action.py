@@ -29,9 +29,9 @@ ADMITTED: Final[Mapping[ActionKind, tuple[JobState, ...]]] = {kind: states_for(k
 MAX_PASSES: Final = 3
 _REPEATED: Final = frozenset({ActionKind.CANCEL, ActionKind.DELETE, ActionKind.SET_PRIORITY})
 
-# The number of retried jobs that must have ended before their share of failures counts.
+# A retry can stop because of failures only after this many of its jobs have ended.
 STOP_LEAST: Final = 20
-# Maximum number of unfinished jobs at one time in a retry that can stop by itself. It bounds the cost of a bad retry.
+# A retry that can stop by itself has at most this many unfinished jobs at a time, which bounds the cost of a bad retry.
 MAX_WATCHED: Final = 200
 
 

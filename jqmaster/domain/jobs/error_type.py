@@ -25,5 +25,5 @@ def error_type_of(error: bytes | None, message: str | None) -> str | None:
     name = fields["type"]
     if not isinstance(name, str) or len(name) > MAX_TYPE or not _TYPE.fullmatch(name):
         return None
-    # An SDK also puts the short name of the type in front of the message.
+    # Require that the message begins with the short name of the type, as an SDK writes it.
     return name if message.startswith(f"{name.rpartition('.')[2]}: ") else None

@@ -12,8 +12,8 @@ MAX_LOOKED_AT: Final = 1_000
 MAX_MESSAGE: Final = 200
 _CUT: Final = "…"
 
-# All alternatives are tried in one pass, and the first match wins. Each ends at a character that it cannot contain, so
-# that no message takes long to scan.
+# Matches parts of a message that vary. It tries all alternatives in one pass, and the first match wins. Each one ends
+# at a character that it cannot contain, so that no message takes long to scan.
 _VARYING: Final = re.compile(
     r"""
       (?P<url>  [A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s"'<>]+ )
@@ -36,7 +36,8 @@ _VARYING: Final = re.compile(
     re.VERBOSE,
 )
 _NUMBER: Final = re.compile(r"\d+")
-# Parts that stay, because they vary little and identify the fault: a status or error code, the name of a key or column.
+# Matches parts that the message keeps, because they vary little and identify the fault: a status or error code, or the
+# name of a key or column.
 _TELLING: Final = re.compile(
     r"""
       (?i: https?(?:/\d(?:\.\d)?)? | status | code | error | errno | answered | returned | response | exited )
@@ -57,7 +58,7 @@ def _placeholder(match: re.Match[str]) -> str:
     try:
         ipaddress.IPv6Address(match[0])
     except ValueError:
-        # A time of day, or a name such as `a::b`.
+        # The text is not an address but a time of day, or a name such as `a::b`.
         return _NUMBER.sub("<n>", match[0])
     return "<address>"
 
@@ -110,5 +111,5 @@ def failure_group_ids(name: str, cause: str, message: str, frame: str = "") -> t
 
 def _digest(name: str, cause: str, kind: str) -> str:
     text = "\0".join((name, cause, kind))
-    # Text from outside may contain lone surrogates, which UTF-8 cannot encode.
+    # Encode lone surrogates, too, which text from outside may contain and UTF-8 does not allow.
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()

@@ -8,11 +8,11 @@ from jqmaster.domain.jobs.seen_version import SeenVersion
 from jqmaster.domain.jobs.triage import AssignedPerson, Resolution
 
 HOUR_MS: Final = 3_600_000
-# Hours of the trend, the current one included.
+# The number of hours in the trend, including the current one.
 TREND_HOURS: Final = 24
-# A group is new for this long after it was first seen.
+# A group counts as new for this long after its first failure.
 NEW_MS: Final = HOUR_MS
-# A group is regressed if it fails again after this long without failures. The mark stays for the same time.
+# A group has regressed if it fails again after this long without failures. It counts as regressed for the same time.
 QUIET_MS: Final = 24 * HOUR_MS
 # How many versions of workers a group remembers, the most recently seen first.
 MAX_VERSIONS: Final = 5

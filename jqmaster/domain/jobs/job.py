@@ -84,8 +84,8 @@ _CHANGE: Final = (ActionKind.CANCEL, ActionKind.SET_PRIORITY, ActionKind.DELETE)
 _START_OR_CHANGE: Final = (ActionKind.CANCEL, ActionKind.RUN, ActionKind.SET_PRIORITY, ActionKind.DELETE)
 _AGAIN: Final = (ActionKind.RETRY, ActionKind.DELETE)
 
-# The one table of facts, in the order in which the web UI shows the states. Scripts get it as
-# `store/lua/lib/layout.lua` and the web UI as `web/core/states.js` and `web/ui/states.css`: `make docs` writes them.
+# The facts about each state, in the order in which the web UI shows the states. `make docs` writes them to
+# `store/lua/lib/layout.lua` for scripts, and to `web/core/states.js` and `web/ui/states.css` for the web UI.
 STATES: Final[Mapping[JobState, StateFacts]] = {
     JobState.READY: StateFacts(
         2, Phase.WAITING, None, 3, _CHANGE, "Ready", StateIcon("disc", "#1b5bc4", "#86b4ff")
@@ -156,11 +156,11 @@ STATES: Final[Mapping[JobState, StateFacts]] = {
 
 WAITING: Final = frozenset(state for state, facts in STATES.items() if facts.phase is Phase.WAITING)
 FINISHED: Final = frozenset(state for state, facts in STATES.items() if facts.phase is Phase.FINISHED)
-# The states whose jobs count at constraints that limit how many run.
+# Jobs in these states count at constraints that limit how many run.
 HOLDS_SLOTS: Final = frozenset(state for state, facts in STATES.items() if facts.phase is Phase.RUNNING)
-# The states in the order of a list of jobs.
+# The order of the states in a list of jobs.
 LISTED: Final = tuple(sorted(JobState, key=lambda state: STATES[state].position))
-# The ways in which a job can end, in the order of charts and metrics.
+# The states in which a job can end, in the order of charts and metrics.
 OUTCOMES: Final = tuple(state for state in JobState if state in FINISHED)
 # The states that have their own index, and the indexed states whose jobs wait for an instant.
 INDEXED: Final = tuple(state for state in JobState if STATES[state].index is not None)
@@ -240,7 +240,7 @@ TRANSITIONS: Final[Mapping[tuple[JobState | None, str], frozenset[JobState]]] = 
     (JobState.SCHEDULED, "patch"): frozenset({JobState.SCHEDULED, JobState.READY}),
     (JobState.READY, "patch"): frozenset({JobState.READY, JobState.SCHEDULED}),
     (JobState.RETRYING, "patch"): frozenset({JobState.RETRYING, JobState.READY}),
-    # A later push of the same uniqueness key does this.
+    # A later push with the same uniqueness key replaces a waiting job.
     (JobState.SCHEDULED, "replace"): frozenset({JobState.SCHEDULED, JobState.READY}),
     (JobState.READY, "replace"): frozenset({JobState.READY, JobState.SCHEDULED}),
     (JobState.SUCCEEDED, "retry"): frozenset({JobState.READY}),
@@ -251,7 +251,7 @@ TRANSITIONS: Final[Mapping[tuple[JobState | None, str], frozenset[JobState]]] = 
 }
 
 
-# The only history entry that does not end an attempt: a worker that had been thought lost came back and continued.
+# The one history entry that does not end an attempt: a worker that seemed lost has come back and continued.
 CONTINUED: Final = "continued"
 
 
@@ -308,7 +308,7 @@ class Notify(NamedTuple):
     with_result: bool = False
 
 
-# The terms of a job that a definition or a batch will enqueue later, in the order in which they are stored.
+# The terms that are stored for a job that a definition or a batch will enqueue later, in the stored order.
 STORED_TERMS: Final = (
     "name", "argument", "priority", "max_retry", "keep_result", "timeout_ms", "delay_ms", "retry", "rerun_lost", "tags",
     "headers", "requires", "expires_ms",
@@ -398,7 +398,7 @@ class Job:
     notify: Notify | None = None
     after: After | None = None
     requires: Mapping[str, str] | None = None
-    # The job's own weights, in thousandths, by constraint ID, as stored with the job.
+    # By constraint ID: the job's own weight in thousandths.
     weights: Mapping[str, int] | None = None
     # The paths of values that people erased, such as `argument.email`.
     erased: tuple[str, ...] = ()

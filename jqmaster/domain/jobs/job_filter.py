@@ -8,8 +8,8 @@ from jqmaster.domain.jobs.job import FINISHED, STATE_GROUPS, Attempt, Cause, Job
 from jqmaster.domain.jobs.stack_frame import kind_of
 from jqmaster.domain.matching.matcher import Matcher, parse_matcher
 
-# Returns the IDs of the groups to which a failure may belong, from its name, its cause, and the message and the stack
-# frame of the last error.
+# Returns the IDs of the groups to which a failure may belong. Arguments: the name of the job, the cause, and the
+# message and the stack frame's `kind` of the last error.
 GroupsOf = Callable[[str, str, str, str], tuple[str, ...]]
 
 

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from typing import Final
 
 MAX_LABEL: Final = 80
-# A value of a label is at most this long.
+# Maximum length of a value in a label.
 _MAX_VALUE: Final = 40
-# A label has at most this many values of the argument.
+# Maximum number of values from the argument in a label.
 _MAX_VALUES: Final = 2
-# How deep an argument is searched for values, and how many values are read at most.
+# An argument is searched for values down to this depth, and at most this many are read.
 _MAX_DEPTH: Final = 3
 _MAX_VALUES_READ: Final = 40
-# A longer beginning that all values share is left out.
+# If all values begin with the same text, and it is longer than this, it is left out.
 _LONG_PREFIX: Final = 12
 
 
@@ -104,7 +104,7 @@ def _telling(values: Sequence[Mapping[str, str]]) -> list[str]:
 def _without_common(values: Mapping[str, str]) -> dict[str, str]:
     """Return the values without a long beginning that all share."""
     prefix = _common(min(values.values()), max(values.values())) if len(values) > 1 else ""
-    # A number or a word is not cut in its middle.
+    # Shorten the common beginning, so that no number or word is cut in its middle.
     cut = len(prefix.rstrip("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"))
     if cut < _LONG_PREFIX:
         return {job_id: _cut(value, _MAX_VALUE) for job_id, value in values.items()}

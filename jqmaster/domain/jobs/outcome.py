@@ -10,9 +10,9 @@ from jqmaster.domain.jobs.retry import backoff_ms, floor_ms
 Report = Literal["success", "failure", "deferred", "handed_back", "canceled", "discarded", "challenged"]
 
 
-# The reason of a failed attempt as its worker reports it. `undecodable`: the worker could not decode the job.
-# `invalid_argument`: the argument does not fit the handler, which did not run. Only the master sets two others:
-# `callback_timeout` (no callback came in time) and `not_ready` (the work could not begin for too long).
+# Why an attempt failed. Workers report the first four reasons. `undecodable`: the worker could not decode the job.
+# `invalid_argument`: the argument does not fit the handler, which did not run. Masters set the others:
+# `callback_timeout` (no callback arrived in time) and `not_ready` (the work could not begin for too long).
 Reason = Literal["other", "timeout", "undecodable", "invalid_argument", "callback_timeout", "not_ready"]
 _CAUSES: Final[Mapping[Reason, Cause]] = {
     "other": Cause.ERROR,
@@ -26,7 +26,7 @@ _ENDINGS: Final[Mapping[Cause, str]] = {
     Cause.TIMEOUT: "timeout",
     Cause.CALLBACK_TIMEOUT: "callback_timeout",
 }
-# Reasons without a retry, because the same argument would fail in the same way.
+# Failures for these reasons are not retried, because another attempt with the same argument would fail in the same way.
 _HOPELESS: Final[frozenset[Reason]] = frozenset({"undecodable", "invalid_argument"})
 
 
@@ -141,7 +141,7 @@ def decide_not_ready(outcome: Outcome, found: NotReadyRecord, now_ms: int) -> De
     if rules.for_s is not None and now_ms - found.since_ms >= rules.for_s * 1000:
         return Decision(JobState.FAILED, "not_ready", cause=Cause.NOT_READY)
     first_s = outcome.retry_after_s or 0.0
-    # 2 ** 30 seconds are longer than any ceiling.
+    # Limit the exponent: 2 ** 30 seconds are longer than any maximum wait.
     wait_s = min(max(first_s, rules.max_wait_s), first_s * 2 ** min(found.times - 1, 30))
     wait_s = max(wait_s, floor_ms(found.times - 1) / 1000)
     if rules.for_s is not None:
@@ -150,7 +150,7 @@ def decide_not_ready(outcome: Outcome, found: NotReadyRecord, now_ms: int) -> De
 
 
 def decide_unanswered(job: Job, *, jitter: float) -> Decision:
-    """Return the decision on a challenge whose callback did not come in time: the attempt failed."""
+    """Return the decision for a challenge without a callback in time: the attempt failed."""
     return _counted_failure(job, Cause.CALLBACK_TIMEOUT, should_retry=True, jitter=jitter, retry_after_s=None)
 
 
@@ -167,7 +167,8 @@ class ExpiryRules:
     alone_wait_ms: int = 0
 
 
-# How a worker announced the end of its process. `left`: it first announced its end and then unregistered.
+# How a worker's process ended in order: it announced its end, it unregistered, or it did the one and then the other
+# (`left`).
 OrderlyEnd = Literal["announced", "unregistered", "left"]
 
 
@@ -231,7 +232,8 @@ def decide_expired(
         return Decision(JobState.READY, "handed_back")
     if job.losses + 1 >= rules.max_losses or not may_rerun:
         return Decision(JobState.FAILED, "lost", cause=Cause.LOST, is_loss=True)
-    # A job whose callback has arrived continues with it instead of starting again.
+    # Do not run a job alone whose callback has arrived, because it continues with the callback instead of starting
+    # again.
     if job.losses + 2 == rules.max_losses and rules.alone_wait_ms and not job.has_challenge:
         return Decision(JobState.RETRYING, "lost", delay_ms=rules.alone_wait_ms, is_loss=True)
     return Decision(JobState.READY, "lost", is_loss=True)
@@ -262,7 +264,7 @@ def may_begin_again(job: Job | JobSpec) -> bool:
 
 def _free_attempts(job: Job) -> int:
     """Return how many attempts before the present one ended neither as a failure nor as a loss."""
-    # This number follows from other counts of the record, so it needs no field.
+    # Compute this number from the other counts, so that the record needs no field for it.
     return job.attempt - 1 - job.failures - job.losses
 
 

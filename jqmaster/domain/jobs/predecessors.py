@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-# Maximum number of predecessors of one job, and of all jobs of one push together.
+# Maximum number of predecessors of one job, and of all jobs in one push.
 MAX_PREDECESSORS: Final = 1_000
 MAX_IN_PUSH: Final = 10_000
 
@@ -37,7 +37,7 @@ def in_order(after: Sequence[tuple[str, After | None]]) -> tuple[list[int], list
         for predecessor in inside:
             dependents.setdefault(predecessor, []).append(n)
     ordered = [n for n, count in waits.items() if count == 0]
-    # The loop appends to the list that it reads.
+    # This loop also visits the jobs that it appends to `ordered`.
     for n in ordered:
         for dependent in dependents.get(n, ()):
             waits[dependent] -= 1

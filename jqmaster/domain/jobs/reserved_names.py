@@ -2,5 +2,5 @@
 
 from typing import Final
 
-# Only masters push and run jobs of these names.
+# Only masters push and run jobs whose names begin with this.
 RESERVED_PREFIX: Final = "jq."

@@ -4,9 +4,9 @@ from typing import Final
 
 from jqmaster.domain.jobs.job import RetryPolicy
 
-# How often a job may come back without a failure and without a wait, as in a series of deploys.
+# A job may return to the queue at once this often without a failure, as in a series of deploys.
 AT_ONCE: Final = 3
-# Further attempts wait at least this long, twice as long each time, up to the ceiling.
+# Each further time, it waits at least this long, and twice as long as before, up to MAX_FLOOR_MS.
 _FIRST_FLOOR_MS: Final = 100
 MAX_FLOOR_MS: Final = 1_000
 
@@ -18,7 +18,7 @@ def floor_ms(repeats: int) -> int:
     """
     if repeats < AT_ONCE:
         return 0
-    # 2 ** 10 steps are far above the ceiling.
+    # Limit the exponent: 2 ** 10 times the first wait is far above the maximum.
     return int(min(MAX_FLOOR_MS, _FIRST_FLOOR_MS * 2 ** min(repeats - AT_ONCE, 10)))
 
 
@@ -32,8 +32,7 @@ def backoff_ms(policy: RetryPolicy, retry: int, *, jitter: float, retry_after_s:
     try:
         ceiling_s = min(policy.max_s, policy.base_s * policy.factor ** (retry - 1))
     except OverflowError:
-        # Python's powers overflow instead of saturating. `max_s` applies long before that, unless the base is
-        # 0.
+        # The power is too large for a float, so `max_s` is the smaller number, unless the base is 0.
         ceiling_s = policy.max_s if policy.base_s > 0 else 0.0
     wait_s = ceiling_s * jitter if policy.jitter else ceiling_s
     return int(max(wait_s, retry_after_s or 0.0) * 1000)

@@ -6,7 +6,8 @@ from typing import Final
 
 import msgpack
 
-# This much of a trace is read: its end, where Python has the innermost frame, or its beginning, as in JavaScript.
+# Maximum number of characters of a trace to read: its end in Python, which prints the innermost frame last, or its
+# beginning in JavaScript.
 MAX_READ: Final = 20_000
 _MAX_PART: Final = 200
 _FRAMES_READ: Final = 100
@@ -19,7 +20,7 @@ _PYTHON_BEGINS: Final = "Traceback (most recent call last):"
 _JAVASCRIPT: Final = re.compile(
     r"^ {4}at (?:(?P<function>[^\n(]{1,200}) \()?(?:file://)?(?P<file>[^\n():]{1,500}):\d+:\d+\)?$", re.M
 )
-# Code that applications use and do not write.
+# Paths of code that applications use but did not write.
 _FOREIGN: Final = ("site-packages/", "dist-packages/", "node_modules/", "<frozen ", "node:", "/worker_sdk/")
 _STDLIB: Final = re.compile(r"/lib/python3\.\d+/(?!site-packages)")
 
@@ -63,7 +64,7 @@ def kind_of(error: bytes | None) -> str:
 
 
 def _python(kind: str, trace: str) -> StackFrame | None:
-    # The last of several traces is that of the exception that reached the worker.
+    # If there are several traces, the last one belongs to the exception that reached the worker.
     frames = list(_PYTHON.finditer(trace[trace.rfind(_PYTHON_BEGINS) + 1 :]))[-_FRAMES_READ:]
     return _frame(kind, frames[::-1])
 

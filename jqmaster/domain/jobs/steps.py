@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 import msgpack
 
-# The MessagePack extension of a checkpoint that holds steps; `worker_sdk` knows this number, too.
+# The MessagePack extension type of a checkpoint that contains steps. `worker_sdk` uses the same number.
 EXTENSION: Final = 83
 # The last instant that dates can show.
 _MAX_AT_MS: Final = 253_402_300_799_999

@@ -23,7 +23,7 @@ class UniqueScope(StrEnum):
     UNTIL_FINISHED = "until_finished"
     WINDOW = "window"
 
-    # This hash is computed for each push that has a key, and Enum's own is written in Python.
+    # Use the hash of `str`, because that of Enum is written in Python, and each push with a key computes it.
     __hash__ = str.__hash__
 
 
@@ -63,7 +63,7 @@ class Unique:
         return self.wait_ms > 0
 
     def until_ms(self, created_at_ms: int) -> int:
-        """Return the end of the window of a job that was created at `created_at_ms`; 0 for the other scopes."""
+        """Return when the uniqueness window ends for a job that was created at `created_at_ms`; 0 for other scopes."""
         return created_at_ms + self.ttl_ms if self.scope is UniqueScope.WINDOW else 0
 
 

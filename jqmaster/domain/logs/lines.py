@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-# A chunk is stored, read and dropped as a whole.
+# Maximum size of a chunk, which is stored, read and dropped as a whole.
 CHUNK_LINES: Final = 1_000
 CHUNK_BYTES: Final = 64 * 1024
-# The cost of a line in addition to its text: sequence, instant, level.
+# The bytes that a line needs besides its text: sequence number, instant and level.
 LINE_BYTES: Final = 16
 
 
@@ -64,7 +64,7 @@ def chunks(lines: Iterable[LogLine]) -> Iterator[LogChunk]:
     """Yield the lines in chunks of bounded size."""
     found, size = list[LogLine](), 0
     for line in lines:
-        # Most texts are ASCII; for the others the difference does not matter to a limit.
+        # Count characters as bytes: most texts are ASCII, and a limit need not be exact for the others.
         cost = len(line.text) + LINE_BYTES
         if found and (len(found) == CHUNK_LINES or size + cost > CHUNK_BYTES):
             yield LogChunk(found, size)
@@ -75,8 +75,8 @@ def chunks(lines: Iterable[LogLine]) -> Iterator[LogChunk]:
         yield LogChunk(found, size)
 
 
-# Colours and styles stay: \x1b[…m. Everything else that acts on a terminal is replaced: other sequences are
-# removed whole, and other control characters, and those that visibly reorder text, become a visible mark.
+# Matches texts without any character that acts on a terminal. In other texts, colours and styles (\x1b[…m) stay, other
+# sequences are removed, and a visible mark replaces other control characters and those that reorder text.
 _HARMLESS: Final = re.compile(r"[\t\n\x20-\x7e\xa0-\u200d\u2010-\u2027\u2030-\u2065\u206a-\U0010ffff]*")
 _SEQUENCE: Final = re.compile(
     r"(\x1b\[[0-9;:]{0,64}m)"
@@ -105,7 +105,8 @@ def clean(text: str | bytes, max_bytes: int) -> str:
 def _cleaned(text: str) -> str:
     text = text.replace("\r\n", "\n")
     if "\r" in text:
-        # A terminal would show only what follows the last return: the newest state of a progress bar.
+        # Keep only the text after the last return of each line, as a terminal shows it: the newest state of a progress
+        # bar.
         text = "\n".join(_last_state(line) for line in text.split("\n"))
     if "\x1b" in text or "\x9b" in text:
         text = _SEQUENCE.sub(lambda match: match[1] or "", text)

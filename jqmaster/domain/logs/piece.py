@@ -14,7 +14,7 @@ from jqmaster.domain.logs.lines import LEVELS, RANK, LogLevel
 from jqmaster.domain.logs.page import NumberedLine
 from jqmaster.errors import ArchiveDamagedError
 
-# Limit on the decompressed size, because an object that was not written by a master may expand without end.
+# Maximum decompressed size, because an object that no master wrote may expand without end.
 MAX_BYTES: Final = 256 * 1024 * 1024
 _NAME: Final = re.compile(r"(\d{1,16})-(\d{1,15})-(\d{1,15})-([0-9a-f]{64})\.jsonl\.gz")
 _DIGITS: Final = 12
@@ -97,7 +97,7 @@ class Piece:
                 for line in lines
             ]
         except (ValueError, RecursionError, zlib.error, msgspec.MsgspecError) as exc:
-            # The checksum in its name is right, so the object was not damaged later but written in this form.
+            # The object matches the checksum in its name, so it was written in this form and not damaged later.
             raise ArchiveDamagedError(
                 f"the archived log is damaged: lines {name.first} to {name.last} cannot be read"
             ) from exc

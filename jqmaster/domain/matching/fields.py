@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 FIELDS: Final = ("name", "priority", "tags", "max_retry", "timeout", "keep_result", "headers", "argument")
-# The fields of an event that matchers and keys of definitions may read.
+# Matchers, and keys of definitions, may read these fields of an event.
 EVENT_FIELDS: Final = ("event_type", "source", "subject", "payload")
 
 
@@ -12,7 +12,7 @@ class _Missing:
     pass
 
 
-# The result of reading a path that does not exist. Unlike null, it is not a value.
+# The result of reading a path that does not exist. It differs from null, which is a value.
 MISSING: Final = _Missing()
 _UNREAD: Final = _Missing()
 

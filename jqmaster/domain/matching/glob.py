@@ -5,15 +5,16 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-# A part with `?` or `[…]` between two stars is tried at each position of a value, so its length multiplies
-# the time; a literal part is found in linear time whatever its length.
+# Maximum length of a part with `?` or `[…]` between two stars. Such a part is tried at each position of a value, so its
+# length multiplies the time. Parts without them are found in linear time.
 MAX_SEARCHED_WILDCARD_PART: Final = 32
 
 _TOKEN: Final = re.compile(r"\[!?+\]?+[^\]]*+\]|.", re.DOTALL)
-# The text that `translate` puts around a pattern differs between versions of Python.
+# Find out which text `translate` puts around a pattern, because it differs between versions of Python.
 _HEAD, _TAIL = fnmatch.translate("x").split("x")
 
-# (value, from, until) -> where the part ends, or -1
+# Finds a part of the pattern. Arguments: the value, and the positions from and up to which to search. Returns where the
+# part ends, or -1.
 _Search = Callable[[str, int, int], int]
 
 

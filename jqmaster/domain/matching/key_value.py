@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 MAX_KEY_TEXT: Final = 128
 # Numbers of at least this size are shown in a short form.
 _LONG_INT: Final = 2**64
-# Matches the text forms of numbers, true, false, null and binary.
+# Matches texts that look like a number, true, false, null or binary data.
 _LIKE_ANOTHER: Final = re.compile(
     r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?|true|false|null|nan|-?inf|NaN|-?Infinity|0x.*"
 )
@@ -39,7 +39,7 @@ def canonical(value: object) -> bytes:
     repr."""
     kind = type(value)
     if kind is str:
-        # Decoders produce no lone surrogates, but one would be a value like any other.
+        # Encode lone surrogates like other characters, although decoders produce none.
         return _sized(b"s", value.encode("utf-8", "surrogatepass"))  # type: ignore[attr-defined]
     if kind is int:
         return b"i%d;" % value  # type: ignore[str-format]
@@ -78,7 +78,7 @@ def _text(value: object) -> str:
     if type(value) is str and _is_plain(value):
         shown = value
     elif type(value) is int and -_LONG_INT < value < _LONG_INT:
-        # A shortcut without the generator for the most common keys other than text.
+        # Fast path for the most common keys besides text, without the generator.
         return str(value)
     elif type(value) is bytes:
         shown = f"0x{value[:MAX_KEY_TEXT].hex()}"
@@ -98,7 +98,7 @@ def _is_plain(text: str) -> bool:
     if head[0] not in "[{":
         return not _LIKE_ANOTHER.fullmatch(head)
     if len(head) > MAX_KEY_TEXT:
-        # If this text is cut, it could look like a cut list or map.
+        # Quote it, because once it is cut, it could look like a cut list or map.
         return False
     try:
         json.loads(head)
@@ -130,7 +130,7 @@ def _json(value: object) -> Iterator[str]:
             yield "]"
         case dict():
             yield "{"
-            # Equal maps are shown alike, whatever the order of their members.
+            # Sort the members, so that equal maps are shown alike.
             for i, (key, member) in enumerate(sorted(value.items(), key=_place)):
                 yield "," if i else ""
                 yield from _json(key)

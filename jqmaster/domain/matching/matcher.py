@@ -26,12 +26,12 @@ class Matcher:
     tag does; with `ne`, they match if no tag is equal.
     """
 
-    # The document, with fields in their canonical spelling and with an explicit value for `exists`.
+    # The document of the matcher, with fields in canonical spelling and an explicit value for `exists`.
     document: dict[str, object]
     # The fields that the matcher reads.
     reads: frozenset[str]
     matches: Matches
-    # Returns, for a name, either the verdict for all of its jobs or the function that decides for each job.
+    # For a name, returns either the verdict for all its jobs, or a function that decides for each job.
     for_name: Callable[[str], bool | Matches]
 
     def given_name(self, name: str) -> bool | None:
@@ -40,7 +40,7 @@ class Matcher:
         return verdict if isinstance(verdict, bool) else None
 
     def __eq__(self, other: object) -> bool:
-        # Do not compare the documents themselves: Python treats 1 and True as equal.
+        # Compare the texts of the documents, because Python treats 1 and True as equal.
         return isinstance(other, Matcher) and repr(self.document) == repr(other.document)
 
     def __hash__(self) -> int:

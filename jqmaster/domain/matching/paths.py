@@ -11,7 +11,7 @@ from jqmaster.domain.matching.checks import MAX_TEXT, Loc, MatcherError, check_t
 from jqmaster.domain.matching.fields import FIELDS, MISSING, JobFields
 
 MAX_PATH_SEGMENTS: Final = 16
-# The fields whose values have parts.
+# The fields whose values contain other values, which a path can name.
 _NESTED: Final = frozenset({"argument", "payload"})
 Reader = Callable[[JobFields], object]
 _ROOT: Final = re.compile(r"[A-Za-z0-9_]*")
@@ -33,7 +33,7 @@ class Path:
         return self.root + "".join(map(_part_text, self.parts))
 
     def reader(self) -> Reader:
-        """Return a function that reads the value, or MISSING if there is none."""
+        """Return a function that reads the value at this path, or MISSING if there is none."""
         if self.root == "headers":
             return _header_reader(str(self.parts[0]))
         if self.root in _NESTED and self.parts:
@@ -115,7 +115,7 @@ def _argument_reader(parts: tuple[str | int, ...]) -> Reader:
                 if type(value) is not dict:
                     return MISSING
                 value = value.get(part, MISSING)
-            # All other steps are integers from 0, which the parser made.
+            # Any other step is an integer that is not negative, because the parser made it.
             elif type(value) is list and part < len(value):  # type: ignore[operator]
                 value = value[part]  # type: ignore[index]
             else:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 MAX_REQUIRED: Final = 8
-# No job name contains it.
+# Separates the name from the labels in a queue. No job name contains it.
 SEPARATOR: Final = "\t"
 
 

@@ -21,7 +21,7 @@ def tags_test(op: str, value: object, loc: Loc, op_loc: Loc) -> ValueTest:
         return lambda tags: bool(tags) is is_wanted
     if op == "ne":
         differs = value_test("ne", value, loc)
-        # All tags are text, so `ne` with a value of another type matches no tag.
+        # No tag equals a value that is not text. So such a test, even `ne`, matches no tag.
         if not isinstance(value, str):
             return lambda _tags: False
         return lambda tags: all(map(differs, tags))  # type: ignore[call-overload]
@@ -54,7 +54,7 @@ def _flag(value: object, loc: Loc) -> bool:
     return value
 
 
-# Each test checks the exact type first: Python treats True as 1, and MISSING would differ from everything.
+# Each test checks the exact type first, because Python treats True as 1, and MISSING would differ from every value.
 # Python compares integers and floats exactly, whatever their size.
 def _is_number(value: object) -> bool:
     return type(value) is int or type(value) is float

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from hashlib import blake2b
 from typing import Final
 
-# No master should lead more than this many times the mean number of namespaces.
+# A master should lead at most this many times the mean number of namespaces.
 BOUND: Final = 1.25
 
 
@@ -36,7 +36,7 @@ def owners(namespaces: Iterable[str], master_ids: Collection[str]) -> dict[str, 
 def most_leads(namespaces: int, masters: int) -> int:
     """Return the most namespaces that one master should lead."""
     mean = namespaces / masters
-    # With few namespaces, a quarter more than the mean is less than one namespace.
+    # Allow at least the mean, rounded up: with few namespaces, a quarter of the mean is less than one namespace.
     return max(math.ceil(mean), math.floor(BOUND * mean))
 
 

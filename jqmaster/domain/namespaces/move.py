@@ -6,19 +6,21 @@ from typing import Final, Literal, get_args
 
 from jqmaster.domain.namespaces.namespace import NamespaceState
 
-# `announced`: leases are prolonged. `closing`: masters stop serving the namespace. `copying`, `checking`: its data are
-# copied and compared. `returning`: the move failed, and the namespace is opened again where it was. The other steps are
-# final.
+# The steps of a move. `announced`: leases are prolonged. `closing`: masters stop serving the namespace. `copying`,
+# `checking`: its data are copied and compared. `returning`: the move failed, and the namespace is opened again in its
+# old store. The other steps are final.
 MoveStep = Literal["announced", "closing", "copying", "checking", "returning", "done", "failed", "aborted"]
 STEPS: Final[tuple[MoveStep, ...]] = get_args(MoveStep)
 ENDS: Final = frozenset({"done", "failed", "aborted"})
 
-# Maximum difference between the clocks of the two stores, because leases and due times are copied unchanged.
+# Maximum difference between the clocks of the two stores. It is small, because leases and due times are copied
+# unchanged.
 MAX_CLOCK_DIFFERENCE_MS: Final = 500
-# The copy that is left at the source is kept for a day.
+# How long the old store keeps its copy after a move: one day.
 LEFT_FOR_MS: Final = 24 * 3600 * 1000
-# Twice the measured CPU time of master and stores for a key of a waiting job, which is 0.12 ms: 0.02 for the copy, 0.04
-# for the comparison, and the rest for fsck. Large keys add time by their size, and the other steps a fixed time.
+# Estimates of the time of a move. Per key: twice the measured CPU time of master and stores for a waiting job, which is
+# 0.12 ms (0.02 for the copy, 0.04 for the comparison, and the rest for fsck). Large keys add time by size, and the
+# other steps a fixed time.
 _MS_PER_KEY: Final = 0.25
 _MS_PER_MIB: Final = 40.0
 _REST_MS: Final = 5_000
@@ -26,8 +28,8 @@ _REST_MS: Final = 5_000
 FAILED_SHOWN_MS: Final = 7 * LEFT_FOR_MS
 # The longest lease.
 MAX_STOP_MS: Final = 600_000
-# The share of the free memory that a copy may take, because data may take a little more memory there than at the
-# source.
+# A copy may take this share of the free memory. The rest is a reserve, because data may need a little more memory than
+# at the source.
 _USABLE_MEMORY: Final = 0.8
 
 

@@ -10,19 +10,20 @@ from jqmaster.domain.namespaces.quotas import NO_QUOTAS, Quotas, quota_fault, qu
 NamespaceState = Literal["open", "closed", "moving", "faulted"]
 STATES: Final[tuple[NamespaceState, ...]] = get_args(NamespaceState)
 
-# The namespace whose paths have no prefix. Each installation has it, and it cannot be removed.
+# The namespace whose URL paths have no prefix. Each installation has it, and it cannot be removed.
 DEFAULT: Final = "default"
-# The name of the store that `redis_url` sets.
+# The name of the store at `redis_url`.
 DEFAULT_STORE: Final = "default"
-# The paths of a namespace begin with this and its name.
+# URL paths of a namespace begin with this, followed by its name.
 PATHS: Final = "/ns/"
-# The name of the fault "other namespaces are not served", for callers who may not know their names.
+# Callers who may not know the names of other namespaces see this fault if some of these are not served.
 OTHER_NAMESPACES: Final = "other_namespaces"
 NAME_PATTERN: Final = r"^[a-z][a-z0-9-]{1,38}$"
 STORE_PATTERN: Final = r"^[a-z][a-z0-9_-]{0,38}$"
-# The pattern accepts every value of the setting `shard`, so that an installation can become a namespace of another.
+# The tag of a namespace. It may be any value of the setting `shard`, so that an installation can become a namespace of
+# another.
 TAG_PATTERN: Final = r"^[a-z0-9_-]{1,64}$"
-# In commands and the paths of pages, these words mean something other than a namespace.
+# These words cannot be names, because they mean something else in commands and in the paths of pages.
 RESERVED_NAMES: Final = frozenset({"all", "api", "control", "new", "none", "ns", "stores"})
 MAX_TITLE: Final = 100
 

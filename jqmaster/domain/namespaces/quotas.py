@@ -29,7 +29,7 @@ class Quotas:
 
 NO_QUOTAS: Final = Quotas()
 QUOTAS: Final = tuple(one.name for one in fields(Quotas))
-# The largest value of each quota.
+# By quota: its largest allowed value.
 MOST: Final[Mapping[str, int]] = {
     "waiting_jobs": 1_000_000_000,
     "waiting_bytes": 1_000_000_000_000,

@@ -29,8 +29,8 @@ class When(StrEnum):
     MOVE_FAILED = "move_failed"
 
 
-# The fields that a matcher may read. Fields with content are excluded, because people who are notified about a job may
-# not be allowed to see its content.
+# A matcher may read these fields. Those with content are excluded, because people who are notified about a job may not
+# be allowed to see its content.
 _OF_JOBS: Final = ("name", "priority", "tags", "max_retry", "timeout", "keep_result")
 _OF_NAMES: Final = ("name",)
 

@@ -30,11 +30,11 @@ class DeliveryOutcome(StrEnum):
     DELIVERED = "delivered"
     # The attempt failed, and the delivery is tried again later.
     FAILED = "failed"
-    # The receiver asked for a delay, or already has as many calls as it may have.
+    # The receiver asked for a delay, or already handles its maximum number of calls.
     DEFERRED = "deferred"
-    # The receiver wants no more deliveries: it answered 410, or the notice no longer has this destination.
+    # The receiver wants no more deliveries because it answered 410, or the notice no longer has this destination.
     GONE = "gone"
-    # The address must not be called, or the mail server rejects it.
+    # The receiver's address must not be called, or its mail server rejected it.
     REFUSED = "refused"
 
 
@@ -58,8 +58,8 @@ def stable_id(at_ms: int, *parts: str) -> str:
 
 def reserved_job(name: str, own_id: str, argument: dict[str, Any], at_ms: int, tag: str) -> JobSpec:
     """Return a job that delivers something, and is tried for a day from `at_ms` on."""
-    # The factor is between 0.8 and 1.2, so that deliveries of one instant are not retried together. It
-    # depends on the ID only, so that a delivery that is enqueued again is the same job.
+    # Multiply the wait by 0.8 to 1.2, so that deliveries of one instant are not retried together. The factor depends
+    # only on the ID, so that a delivery that is enqueued again is the same job.
     spread = 0.8 + 0.4 * int(own_id[-4:], 16) / 0xFFFF
     return JobSpec(
         id=own_id,

@@ -15,7 +15,7 @@ from jqmaster.domain.notices.webhook import shown_url, url_fault
 
 # The tags of deliveries contain the name.
 NAME_PATTERN: Final = r"^[A-Za-z0-9_.:-]{1,50}$"
-# These names have a special meaning in a URL path.
+# These names are reserved, because they have a special meaning in a URL path.
 RESERVED_NAMES: Final = frozenset({".", ".."})
 MAX_NOTICES: Final = 100
 MAX_DESCRIPTION: Final = 500
@@ -26,7 +26,7 @@ MAX_THRESHOLD: Final = 1_000_000
 MIN_INTERVAL_S: Final = 10
 MAX_INTERVAL_S: Final = 7 * 86_400
 DEFAULT_INTERVAL_S: Final = 300
-# The notice that exists as long as nobody has created one, if mail is configured.
+# The name of the notice that exists while nobody has created one, if mail is configured.
 DEFAULT_NAME: Final = "default"
 
 _MAIL_ADDRESS: Final = re.compile(
@@ -41,9 +41,9 @@ class GroupBy(StrEnum):
     """The grouping of findings: each group gets its own messages."""
 
     NONE = "none"
-    # By name of the job, constraint or definition.
+    # Group findings by the name of the job, constraint or definition.
     NAME = "name"
-    # By group of similar failures.
+    # Group findings by similar failures.
     FAILURE_GROUP = "failure_group"
 
 
@@ -62,7 +62,7 @@ class Destination:
 
     channel: Channel
     addresses: tuple[str, ...] = field(repr=False)
-    # The secret that signs a webhook's calls; empty: the secrets of the settings do.
+    # The secret that signs calls of a webhook; empty if those of the settings sign them.
     secret: str = field(default="", repr=False)
 
     def shown(self) -> dict[str, Any]:
@@ -71,7 +71,7 @@ class Destination:
             return {"mail": list(self.addresses)}
         if self.channel is Channel.WEBHOOK:
             return {"webhook": shown_url(self.addresses[0]), "has_secret": bool(self.secret)}
-        # The whole path is the credential. A few digits of a digest distinguish two URLs of one host.
+        # Hide the whole path, because it is the credential. A few digits of a digest distinguish two URLs of one host.
         parts = urlsplit(self.addresses[0])
         digest = blake2b(self.addresses[0].encode(), digest_size=3).hexdigest()
         return {"slack": f"{parts.scheme}://{parts.netloc}/…{digest}"}

@@ -30,7 +30,7 @@ _STATES_BY_CODE: Final = {STATES[state].code: state for state in OUTCOMES}
 
 
 class JobEnd(NamedTuple):
-    """One end of a job. A job that somebody retries ends again."""
+    """The end of a job. A job that somebody retries has several ends."""
 
     job_id: str
     state: JobState
@@ -94,7 +94,7 @@ def body_of(job: Job, end: JobEnd, result: bytes | None) -> bytes:
         "state": str(end.state),
         "finished_at": iso_ms(end.finished_at_ms),
     }
-    # The job may already run again.
+    # Include the job only if this end is its last one, because it may already run again.
     if job.finished_at_ms == end.finished_at_ms:
         data |= {
             "cause": job.cause.name.lower() if job.cause else None,
@@ -104,7 +104,7 @@ def body_of(job: Job, end: JobEnd, result: bytes | None) -> bytes:
         }
     if result is not None:
         if len(result) <= MAX_RESULT_BYTES:
-            # The end itself must reach the receiver, whatever the result is.
+            # Leave out a result that cannot be read, so that the receiver is still told about the end.
             with contextlib.suppress(*_UNREADABLE):
                 shown = _plain(msgpack.unpackb(result, timestamp=3, strict_map_key=False))
                 return _message(end, data | {"result": shown})
@@ -150,7 +150,7 @@ def _plain(value: Any) -> Any:
                 key if isinstance(key, str) else str(_plain(key)): _plain(member)
                 for key, member in value.items()
             }
-        # This case comes before that of tuples, because an ExtType is a tuple.
+        # Test ExtType before tuples, because an ExtType is a tuple.
         case msgpack.ExtType():
             return {"$ext": [value.code, base64.b64encode(value.data).decode()]}
         case list() | tuple():

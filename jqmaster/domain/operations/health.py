@@ -9,7 +9,7 @@ from jqmaster.domain.calendars.ending import EndingCalendar
 from jqmaster.domain.instant import about, iso_ms, iso_or_none, per, span
 
 Severity = Literal["info", "warn", "bad"]
-# Waiting: jobs wait because somebody decided so, such as by a limit or a pause. Nothing is broken then.
+# The status `waiting`: nothing is broken, but jobs wait because of a limit or a pause, as somebody decided.
 HealthStatus = Literal["ok", "waiting", "degraded", "broken"]
 
 WAIT_WARN_MS: Final = 60_000
@@ -17,16 +17,16 @@ WAIT_BAD_MS: Final = 600_000
 MEMORY_WARN: Final = 0.8
 MEMORY_BAD: Final = 0.95
 LATENCY_WARN_MS: Final = 100
-# The verdict leaves out names that fail less than this, or hardly ran.
+# A name counts as failing if at least this share of its attempts fails, and at least this many of them.
 FAILING_SHARE: Final = 0.05
 FAILING_LEAST: Final = 3
-# Failures rise if the last ten minutes have at least this many, and at least twice as many as ten minutes had on
-# average before.
+# Failures are rising if the last ten minutes have at least RISING_LEAST of them, and RISING_FACTOR times the former
+# average of ten minutes.
 RISING_LEAST: Final = 10
 RISING_FACTOR: Final = 2
-# The backlog grows if it is this much longer than ten minutes ago, and half as long again.
+# The backlog is growing if it has at least this many jobs more than ten minutes ago, and at least half as many again.
 MIN_GROWTH: Final = 100
-# The backlog drains if it has lost this many jobs in ten minutes, and at least one job in this many.
+# The backlog is draining if it has lost at least MIN_DRAINED jobs in ten minutes, and at least one in DRAINED_ONE_IN.
 MIN_DRAINED: Final = 20
 DRAINED_ONE_IN: Final = 20
 
@@ -198,7 +198,8 @@ class HealthVerdict:
 def judge(facts: HealthFacts) -> HealthVerdict:
     """Return the verdict on these facts."""
     found = [finding for rule in _RULES for finding in rule(facts)]
-    # Sorting is stable: the rules are in the order in which faults should be fixed.
+    # Equal findings stay in the order of the rules, which is the order in which faults should be fixed, because sorting
+    # is stable.
     found.sort(key=lambda one: (_ORDER[one.severity], -one.jobs if one.severity == "info" else 0))
     if not found:
         return HealthVerdict("ok", f"{_all_well(facts)} Nothing is broken.", None, ())
@@ -350,7 +351,7 @@ def _backlog(facts: HealthFacts) -> Iterator[HealthFinding]:
     if last - first >= max(MIN_GROWTH, first / 2) and rises >= 2 * minutes / 3:
         full = f" All {_count(facts.slots, 'slot')} of the workers are taken." if _is_full(facts) else ""
         text = f"The backlog grew from {first:,} to {last:,} jobs in {minutes} minutes.{full}"
-        # Jobs that a limit or a pause holds back wait because somebody decided so.
+        # If most jobs are held back by a limit or a pause, they wait because somebody decided so.
         is_decided = 2 * _held(facts) >= last
         severity: Severity = "info" if is_decided else "warn"
         yield HealthFinding("growth", severity, text, "jqmaster names --sort ready", figures=figures)

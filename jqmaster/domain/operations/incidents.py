@@ -7,11 +7,12 @@ from typing import Final
 from jqmaster.domain.instant import span
 from jqmaster.domain.operations.timeline import LeaderCause, TimelineEntry, TimelineKind
 
-# An entry within this time after the last entry of an incident belongs to it.
+# An entry belongs to an incident if it follows the last entry of the incident within this time.
 GAP_MS: Final = 120_000
 
 _STARTS: Final = frozenset({TimelineKind.STORE_AWAY, TimelineKind.WORKER_LOST, TimelineKind.BACKLOG_OLD})
-# Entries that report the end of something belong to the incident that reported its beginning, however long it lasted.
+# These entries report the end of something. They belong to the incident that reported its beginning, however long it
+# lasted.
 _ENDS: Final = frozenset({TimelineKind.WORKER_BACK, TimelineKind.JOBS_RETURNED, TimelineKind.BACKLOG_OVER})
 _STORY: Final = _STARTS | _ENDS | {TimelineKind.LEADER_CHANGED}
 
@@ -37,7 +38,7 @@ def incidents_of(entries: Sequence[TimelineEntry]) -> list[TimelineIncident]:
     """Return the incidents in these entries, the newest first. The ID of an incident is that of the entry that was
     stored first."""
     stories: list[_Telling] = []
-    # Only these can take a further entry: the newest incident of each subject, and the incidents that are not over.
+    # Only these can accept further entries: the newest incident of each subject, and incidents that are not over.
     told: dict[str, _Telling] = {}
     unfinished: list[_Telling] = []
     for entry in sorted(
@@ -78,7 +79,7 @@ def position_of(entry_id: str) -> tuple[int, int]:
 class _Telling:
     def __init__(self) -> None:
         self._entries: list[TimelineEntry] = []
-        # Subjects that are not over: lost workers with jobs, and the old backlog.
+        # The subjects that are not over: lost workers with jobs, and an old backlog.
         self._open: set[str] = set()
         self._last_ms = 0
 
@@ -92,7 +93,8 @@ class _Telling:
 
     def add(self, entry: TimelineEntry) -> None:
         self._entries.append(entry)
-        # A lost worker that comes back days after its jobs were taken back does not prolong the incident.
+        # Do not prolong the incident by the end of a subject that is over, such as a lost worker that comes back days
+        # after its jobs were taken back.
         if entry.kind not in _ENDS or _subject(entry) in self._open:
             self._last_ms = max(self._last_ms, entry.at_ms)
         if entry.kind is TimelineKind.BACKLOG_OLD or (entry.kind is TimelineKind.WORKER_LOST and entry.count):

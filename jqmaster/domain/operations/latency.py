@@ -5,7 +5,7 @@ from typing import Final, Generic, TypeVar
 
 KeyT = TypeVar("KeyT")
 
-# Upper bounds of the buckets in seconds; the last bucket has none.
+# Upper bounds of the buckets in seconds. The last bucket has no bound.
 BOUNDS_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 

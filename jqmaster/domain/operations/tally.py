@@ -12,14 +12,14 @@ from jqmaster.domain.histogram import Histogram
 from jqmaster.domain.jobs.job import Cause, JobState
 from jqmaster.domain.jobs.outcome import Decision
 
-# Names beyond this number are counted as one.
+# Maximum number of names that are counted separately. All others are counted as OTHER.
 MAX_NAMES: Final = 500
 OTHER: Final = "(other)"
-# The count of all names together. No job has this name or the one above.
+# The key for the counts of all names together. No job is named like this or like OTHER.
 TOTAL: Final = ""
 # Maximum number of messages of failures that are counted separately between two flushes.
 MAX_MESSAGES: Final = 500
-# Workers beyond this number are counted as one.
+# Maximum number of workers that are counted separately. All others are counted as one.
 MAX_WORKERS: Final = 5_000
 # Maximum number of workers that are counted separately for each message.
 MAX_FAILURE_WORKERS: Final = 20
@@ -29,7 +29,7 @@ Counted = Literal["pushed", "succeeded", "discarded", "failed", "canceled", "ski
 COUNTED: Final[tuple[Counted, ...]] = get_args(Counted)
 
 
-# Not frozen and with slots, because the hot path changes it.
+# Not frozen, because the hot path changes it; with slots for speed.
 @dataclass(slots=True)
 class NameCounts:
     """Counts of one name. `retried`: attempts that failed or were lost, if the job continues. `deferred`, `handed_back`
@@ -98,7 +98,8 @@ class WorkerCounts:
         self.run.merge(other.run)
 
 
-# Name, cause, the message as the worker sent it, and the `kind` of the stack frame, empty if it is unknown.
+# A key for equal failures: the job's name, the cause, the message as the worker sent it, and the stack frame's `kind`
+# (empty if unknown).
 Failure = tuple[str, Cause, str, str]
 
 
@@ -129,7 +130,7 @@ class Tally:
         self._flushed: dict[str, NameCounts] = {}
         self._failures: dict[Failure, FailureCount] = {}
         self._workers: dict[str, WorkerCounts] = {}
-        # Offers that were undone because workers refused them or could not be reached.
+        # Counts offers that were undone because workers refused them or could not be reached.
         self.returned_offers = 0
 
     def of(self, name: str) -> NameCounts:

@@ -10,11 +10,11 @@ from typing import Final
 
 from jqmaster.domain.workers.worker import Worker
 
-# A backlog enters the timeline when a job that may start has waited for OLD_WAIT_MS. It is over when no such job has
+# A backlog enters the timeline once a job that may start has waited for OLD_WAIT_MS. It is over once no such job has
 # waited for YOUNG_WAIT_MS.
 OLD_WAIT_MS: Final = 60_000
 YOUNG_WAIT_MS: Final = 30_000
-# Workers and versions beyond these numbers are not tracked.
+# Maximum number of lost workers, and of versions, that are tracked.
 MAX_LOST: Final = 500
 MAX_VERSIONS: Final = 500
 _NAMES_SHOWN: Final = 3
@@ -27,11 +27,11 @@ class TimelineKind(StrEnum):
     STORE_AWAY = "store_away"
     WORKER_LOST = "worker_lost"
     WORKER_BACK = "worker_back"
-    # The lost worker's jobs were taken back, and run again.
+    # The jobs of a lost worker were taken back and will run again.
     JOBS_RETURNED = "jobs_returned"
     BACKLOG_OLD = "backlog_old"
     BACKLOG_OVER = "backlog_over"
-    # A version registered that no registered worker had.
+    # A worker of a version registered that no other registered worker had.
     VERSION_NEW = "version_new"
     ACKNOWLEDGED = "acknowledged"
 
@@ -143,12 +143,12 @@ _Step = tuple[KnownState, list[TimelineEntry]]
 
 
 def place_of(worker: Worker) -> str:
-    """Return the process of a worker as people know it."""
+    """Return the readable name of a worker's process: its node and process ID."""
     return f"{worker.spec.node_id or worker.id}:{worker.spec.pid}"
 
 
 def _outages(known: KnownState, seen: QueueSeen) -> _Step:
-    # Several masters see the same outage, and each of them may lead after it.
+    # Add only new outages: several masters see the same one, and each of them may lead after it.
     new = [one for one in seen.outages if one.since_ms > known.away_until_ms]
     entries = [
         TimelineEntry(TimelineKind.STORE_AWAY, one.until_ms, "store", since_ms=one.since_ms) for one in new

@@ -10,7 +10,7 @@ from jqmaster.domain.jobs.job import Attempt
 from jqmaster.domain.matching.paths import Path
 
 ERASED: Final = "[erased]"
-# The parts of a job that can be erased. Values within the first three can be erased by their own paths.
+# The parts of a job that can be erased. Within PATH_ROOTS, single values can be erased by their paths.
 PATH_ROOTS: Final = ("argument", "headers", "result")
 WHOLE_ROOTS: Final = ("tags", "unique_key", "errors", "progress", "parts", "challenges")
 ROOTS: Final = (*PATH_ROOTS, *WHOLE_ROOTS)
@@ -32,7 +32,7 @@ def without_value(value: Any, parts: Sequence[str | int]) -> Any:
 def without_values(encoded: bytes, paths: Sequence[Path]) -> bytes:
     """Return an encoded value without the values at these paths. Raise KeyError if there is no value at a path, and
     ValueError if the value cannot be decoded."""
-    # These options pass everything else through unchanged, as redaction does.
+    # Decode with options that keep everything else unchanged, as redaction does.
     value = _decoded(encoded)
     for path in sorted(paths, key=lambda path: -len(path.parts)):
         value = without_value(value, path.parts)

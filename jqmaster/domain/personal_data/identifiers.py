@@ -12,12 +12,12 @@ MAX_IDENTIFIERS: Final = 10
 # Minimum length of an identifier. A shorter text occurs everywhere by chance.
 MIN_LENGTH: Final = 3
 MAX_LENGTH: Final = 200
-# A path with more parts would not name the value: see `MAX_PATH_SEGMENTS`.
+# Maximum number of parts of a path that names a value: see `MAX_PATH_SEGMENTS`.
 _MAX_PARTS: Final = 16
 
 
 def folded(text: str) -> str:
-    """Return the text in the form in which texts are compared: letter case, composed accents and wide forms make no
+    """Return the text in a form for comparisons, in which letter case, composed accents and wide forms make no
     difference."""
     return text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
 
@@ -37,8 +37,8 @@ class Identifiers:
         """Yield the path of each place in a decoded value at which one of them occurs, in the order of the value. If it
         occurs in a key of a map, or too deep for a path, yield the path of the map or list that holds it. A whole
         number counts if it equals one of them."""
-        # Use a stack, because values may be nested more deeply than functions may call one another. The next value is
-        # the last one.
+        # Use a stack instead of recursion, because values may be nested more deeply than Python's calls. The next value
+        # is the last one in the list.
         rest: list[tuple[tuple[str | int, ...], Any]] = [((), value)]
         told: set[tuple[str | int, ...]] = set()
         while rest:

@@ -9,9 +9,9 @@ from jqmaster.domain.challenges.challenge import MAX_WAIT_S
 from jqmaster.domain.instant import span
 from jqmaster.domain.targets.target import ASKS_FOR_TIME, HttpTarget
 
-# The wait after a 429 or 503 without Retry-After, and after a call that could not be sent.
+# How long a delivery waits after a 429 or 503 without Retry-After, and after a call that could not be sent.
 DEFAULT_WAIT_S: Final = 5.0
-# Further waits are twice as long each time, up to this, unless the endpoint asks for a longer one.
+# Each further wait is twice as long, up to this maximum, unless the endpoint asks for a longer one.
 MAX_OWN_WAIT_S: Final = 300.0
 AWAIT_FIELD: Final = "jq-await"
 
@@ -20,11 +20,12 @@ class DeliveryResult(StrEnum):
     """The result of one request to a target."""
 
     SUCCEEDED = "succeeded"
-    # The endpoint accepted the job, and answers by callback.
+    # The endpoint accepted the job, and will answer by callback.
     AWAITING = "awaiting"
-    # The endpoint asked for time. No retry is used.
+    # The endpoint asked for more time. The job uses no retry.
     NOT_READY = "not_ready"
-    # Nothing was sent: the endpoint cannot be reached, or has as many requests as it may have. No retry is used.
+    # Nothing was sent, because the endpoint cannot be reached or already has its maximum number of requests. The job
+    # uses no retry.
     UNREACHABLE = "unreachable"
     FAILED = "failed"
     # The job fails without a retry.

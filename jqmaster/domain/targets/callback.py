@@ -7,7 +7,7 @@ import msgpack
 # Combined with the secret claim token, this text yields the request ID of a callback. So the callback URL in each
 # request to an endpoint needs no store access. A challenge is opened only when a callback must be awaited.
 TARGET_NONCE: Final = "target"
-# How long a challenge stays open if a callback opened it before the endpoint's answer came.
+# How long a challenge stays open if a callback has opened it before the endpoint answered.
 EARLY_WAIT_MS: Final = 3_600_000
-# Marks the challenge of a delivery. People see it as the challenge's `meta`, and only deliveries settle its callback.
+# The `meta` of the challenge of a delivery. People see it, and only deliveries settle its callback.
 TARGET_META: Final[bytes] = msgpack.packb({"jq.target": True})

@@ -14,17 +14,17 @@ from jqmaster.domain.matching.glob import compile_glob
 from jqmaster.domain.matching.paths import parse_path
 from jqmaster.domain.notices.webhook import url_fault
 
-# A status such as 404, or a class such as `2xx`.
+# An HTTP status such as 404, or a class such as `2xx`.
 Status = int | str
 
 # The tags and labels of a target's workers contain its name.
 NAME_PATTERN: Final = r"^[A-Za-z0-9_.:-]{1,100}$"
-# These names have a special meaning in a URL path.
+# These names are reserved, because they have a special meaning in a URL path.
 RESERVED_NAMES: Final = frozenset({".", ".."})
 # Maximum number of targets, because each master registers a worker for each target.
 MAX_TARGETS: Final = 500
 MAX_NAMES: Final = 100
-# Maximum number of names that a target serves at one time by its patterns. A claim looks at each of them.
+# Maximum number of names that a target serves by its patterns at one time, because a claim looks at each of them.
 MAX_SERVED: Final = 1_000
 MAX_NAME_CHARS: Final = 200
 MAX_RUNNING: Final = 5_000
@@ -43,7 +43,7 @@ METHODS: Final = ("POST", "PUT", "PATCH", "GET", "DELETE")
 _WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
 # How long requests are also signed with the previous secret after a rotation.
 ROTATION_MS: Final = 24 * 3600 * 1000
-# The text that stands for the value of a header, which may be a credential.
+# Shown instead of the value of a header, which may be a credential.
 HIDDEN: Final = "…"
 
 _PATTERN: Final = re.compile(r"[A-Za-z0-9_.:/*?\[\]!-]{1,200}")
@@ -52,12 +52,12 @@ _WILD: Final = frozenset("*?[")
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
 _FIELD_VALUE: Final = re.compile(r"[\x20-\x7e]*")
 _CLASS: Final = re.compile(r"[2-5]xx")
-# Stands for all hosts.
+# Allows all hosts.
 _ANY_HOST: Final = "*"
 _HOST: Final = re.compile(r"\*|(\*\.)?[A-Za-z0-9_]([A-Za-z0-9_.-]{0,250}[A-Za-z0-9_])?|\[[0-9A-Fa-f:.]+\]")
 _PLACEHOLDER: Final = re.compile(r"\{[^{}]*\}?|\}")
 _PLACEHOLDERS: Final = frozenset({"{name}", "{job_id}"})
-# Fields that the master writes itself, and those that belong to a connection.
+# Header fields that the master writes itself, and fields that concern only the connection.
 _OWN_FIELDS: Final = frozenset(
     {"host", "content-length", "content-type", "content-encoding", "transfer-encoding", "connection", "keep-alive",
      "upgrade", "te", "trailer", "expect", "accept-encoding", "idempotency-key", "traceparent", "tracestate",
@@ -182,7 +182,7 @@ class HttpTarget:
         }
 
 
-# Statuses that ask for time: the endpoint has not done the job, and does not say that it cannot.
+# With these statuses, an endpoint asks for more time: it has not done the job, and does not say that it cannot.
 ASKS_FOR_TIME: Final = frozenset({429, 503})
 
 
@@ -325,7 +325,7 @@ def kept_headers(headers: Mapping[str, str], old: "HttpTarget | None", new: "Htt
 
 
 def _goes_to_same(old: "HttpTarget", new: "HttpTarget") -> bool:
-    """Return whether the requests of `new` go only where those of `old` went."""
+    """Return whether the requests of `new` can only reach addresses that those of `old` could reach."""
     if new.url:
         return new.url == old.url
     return new.url_from == old.url_from and set(new.allow_hosts) <= set(old.allow_hosts)

@@ -31,7 +31,8 @@ class TargetSet:
                 if is_pattern(name):
                     patterns.append(_Pattern(name, compile_glob(name), target.name))
                 else:
-                    # Two targets cannot list one name, unless both were put at the same moment.
+                    # Keep the first target of a name. Two targets can list the same name only if both were put at the
+                    # same moment.
                     self._exact.setdefault(name, target.name)
         self._patterns = sorted(patterns, key=lambda one: (-len(one.text), one.text, one.target))
 

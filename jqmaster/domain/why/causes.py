@@ -80,7 +80,8 @@ def merged(causes: Sequence[WaitCause]) -> list[WaitCause]:
 
 def _identity(verdict: Verdict) -> tuple[object, ...]:
     if isinstance(verdict, ByConstraint):
-        # Compare the gates themselves: values may be hidden, so that gates with different limits would look alike.
+        # Compare the IDs of gates and not the values, which may be hidden: gates with different limits would look
+        # alike.
         return verdict.code, verdict.constraint.name, verdict.gate.gate_id, verdict.kind.name
     return (_WAITS.get(verdict.code, _OTHERS),)
 

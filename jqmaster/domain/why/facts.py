@@ -43,7 +43,7 @@ class Snapshot:
     gates: tuple[GateCheck, ...]
     jobs_ahead: JobsAhead | None
     index_fault: str = ""
-    # The first predecessors that the job waits for, with their states; then the number of all that it waits for.
+    # The first of the predecessors that the job waits for, with their states, and the number of all of them.
     awaits: tuple[tuple[str, str | None], ...] = ()
     awaits_count: int = 0
     put_off: str = ""

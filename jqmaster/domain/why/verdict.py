@@ -274,7 +274,7 @@ class Finished:
         )
 
 
-# The part of a job that people read before they retry it, by its state.
+# By state: the part of a job that people should read before they retry it.
 _SHOWN_OF: Final[Mapping[JobState, str]] = {
     JobState.FAILED: "its error",
     JobState.CANCELED: "its history",
@@ -299,11 +299,12 @@ def not_ready_verdict(snapshot: Snapshot) -> list[Verdict]:
 
 
 def named(constraint: Constraint, gate: GateCheck) -> str:
-    """Return the constraint and the value of its key, such as `mail-per-host (argument.host = example.org)`."""
+    """Return the name of the constraint with the value of its key, such as `mail-per-host (argument.host =
+    example.org)`."""
     name = (
         constraint.name if constraint.key is None else f"{constraint.name} ({constraint.key} = {gate.value})"
     )
-    # Another gate belongs to a part of the constraint, which keeps reserved slots free.
+    # If the gate has another ID, it belongs to a part of the constraint, which keeps reserved slots free.
     return name if gate.gate_id.startswith(constraint.cid) else f"{name}, whose other slots are reserved"
 
 

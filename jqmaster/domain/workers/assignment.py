@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-# How many times the number of jobs that are assigned at once may double while claims leave jobs behind.
+# The number of jobs that are assigned at once may double this many times, while claims leave jobs behind.
 MAX_DOUBLINGS: Final = 5
 
 

@@ -30,7 +30,7 @@ class Breaker:
     open_until_s: float = 0.0
     is_probing: bool = False
     why: str = ""
-    # Called at each failure, because operators may change the policy at run time.
+    # A function, called at each failure, because operators may change the policy at run time.
     policy: Callable[[], BreakerPolicy] = field(default=lambda: DEFAULT_POLICY, compare=False, repr=False)
 
     def admits(self, now_s: float) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import unquote
 
-# Maximum number of subschemas, counted along every path that leads to them. A schema of 2 kB may have billions.
+# Maximum number of subschemas, counted once for each path that leads to them. A schema of 2 kB may have billions.
 MAX_UNROLLED: Final = 10_000
 
 _ONE: Final = (
@@ -27,7 +27,7 @@ class _Sizes:
     def __init__(self, root: Any) -> None:
         self._root = root
         self._anchors: dict[str, Any] | None = None
-        # Sizes by the identity of subschemas, which is safe because the schema outlives this object.
+        # By `id` of a subschema: its size. The schema outlives this object, so no other object gets the same `id`.
         self._known: dict[int, int] = {}
         self._on_path: set[int] = set()
 

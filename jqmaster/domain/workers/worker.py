@@ -6,8 +6,8 @@ from typing import Literal
 
 from jqmaster.domain.jobs.reserved_names import RESERVED_PREFIX
 
-# Reasons for a detachment: its silence (by the leader), an operator, or another worker that now serves its
-# address.
+# Why a worker was detached: the leader found it silent (`silence`), an operator detached it, or another worker now
+# serves its address (`successor`).
 DetachedBy = Literal["silence", "operator", "successor"]
 WorkerState = Literal["fresh", "stale", "draining", "detached"]
 

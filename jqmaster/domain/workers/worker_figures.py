@@ -11,15 +11,15 @@ from jqmaster.domain.workers.worker import Worker
 Mark = Literal["slow", "failing"]
 GroupKind = Literal["node", "version", "label"]
 
-# The least time span of a rate. Otherwise the rate of a worker that has just registered would be arbitrary.
+# Minimum time span of a rate. With a shorter one, the rate of a worker that has just registered would be arbitrary.
 MIN_SPAN_MS: Final = 10_000
-# Figures of fewer attempts are not compared.
+# Figures are compared only if they cover at least this many attempts.
 MIN_ATTEMPTS: Final = 20
-# A worker is slow if its median run time is more than this many times that of its peers, and longer by this
-# much.
+# A worker is slow if its median run time is more than SLOW_FACTOR times that of its peers, and longer by at least
+# SLOW_BY_MS.
 SLOW_FACTOR: Final = 2
 SLOW_BY_MS: Final = 10
-# A worker is failing if at least this share of its attempts fails, and more than this many times the share of
+# A worker is failing if at least FAILING_SHARE of its attempts fail, and more than FAILING_FACTOR times the share of
 # its peers.
 FAILING_SHARE: Final = 0.05
 FAILING_FACTOR: Final = 2

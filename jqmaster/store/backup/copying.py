@@ -36,13 +36,13 @@ from jqmaster.store.link.scripts import Arg
 KEYS_PER_PAGE: Final = 200
 _BYTES_PER_READ: Final = 1 << 20
 _BYTES_PER_ELEMENT: Final = 256
-# The pause begins once no more changed keys than this are left.
+# Pause writes once at most this many changed keys remain to be copied.
 _FEW_CHANGED: Final = 500
 _MAX_ROUNDS: Final = 12
 _MAX_PAUSES: Final = 4
-# Another round is worthwhile if it leaves at most this share of the changed keys.
+# Copy the changed keys once more if the last round reduced their number to at most this share.
 _SAVES_ENOUGH: Final = 0.8
-# The usable share of a pause. The rest is for the final check.
+# The share of a pause in which keys are copied. The rest is for the final check.
 _USABLE_PART: Final = 0.9
 _GONE: Final = -2
 
@@ -106,7 +106,7 @@ class Copier:
                 ("SCAN", cursor, "MATCH", _escaped(self._keys.tag) + "*", "COUNT", 2 * KEYS_PER_PAGE)
             )
             page = [key[len(self._tag) :] for key in found]
-            # Changed keys are read later anyway.
+            # Skip keys that have changed: `_copy_changed` reads them later.
             async for record in self._read([key for key in page if key not in self._store.changed]):
                 self._write(record)
             if cursor == b"0":
@@ -136,7 +136,7 @@ class Copier:
         cut = None
         await self._store.ask(("CLIENT", "PAUSE", self._longest_pause_ms, "WRITE"))
         try:
-            # The answer arrives after the notices of all changes before the pause.
+            # The store sends this answer after its notices of all changes before the pause, so none of them is missing.
             await self._store.ask(("PING",))
             unread = self._store.take_changed()
             while unread and time.monotonic() - began_s < usable_s:
@@ -157,7 +157,8 @@ class Copier:
                 )
         finally:
             await self._store.ask(("CLIENT", "UNPAUSE"))
-        # These records are valid even if the pause was too short, because each later change is noticed, too.
+        # Write these records even if the pause was too short: the store reports each later change, and the key is then
+        # read again.
         for record in held:
             self._write(record)
         self._store.changed.update(unread)
@@ -198,7 +199,7 @@ class Copier:
         )
 
     async def _read(self, keys: Sequence[bytes]) -> AsyncIterator[Record]:
-        """Yield the records of these keys. A key that is gone gets a record without values."""
+        """Yield the records of these keys. For a key that is gone, yield a record without values."""
         for page in pages(keys, KEYS_PER_PAGE):
             known = [(key, kind) for key in page if (kind := kind_of(key)) is not None]
             self._unknown.update(key for key in page if kind_of(key) is None)
@@ -242,7 +243,8 @@ class Copier:
         ]
 
     async def _read_long(self, key: bytes, kind: int, expires_at_ms: int) -> AsyncIterator[Record]:
-        """Read a long collection in parts. If it changes meanwhile, the key is in `changed` and is read again."""
+        """Read a long collection in parts. If it changes while it is read, `changed` lists its key, which is then read
+        again."""
         part, name = 0, self._tag + key
         cursor: Any = b"0" if kind in (HASH, SET) else b"-" if kind == STREAM else 0
         while True:

@@ -28,7 +28,7 @@ MANIFEST: Final = "manifest.json"
 _MAGIC: Final = b"jqmaster backup\n"
 _FRAME_BYTES: Final = 1 << 20
 _FILE_BYTES: Final = 256 << 20
-# Far more than the size of a valid frame, which may hold one record as large as the largest argument.
+# No valid frame is longer. Its record may be as large as the largest argument, which is far smaller.
 _MAX_FRAME_BYTES: Final = 1 << 30
 _LENGTH: Final = struct.Struct(">I")
 _UNFINISHED: Final = ".unfinished"
@@ -121,7 +121,7 @@ class BackupWriter:
                     stream.close()
         if self._is_finished:
             return
-        # Best effort: remaining files have no manifest, so nobody takes them for a backup.
+        # Best effort: files that remain have no manifest, so nobody takes them for a backup.
         with contextlib.suppress(OSError):
             for one in self._directory.glob("data-*"):
                 one.unlink()
@@ -153,7 +153,7 @@ class BackupWriter:
             text = line + mac + b"sha256 " + hashlib.sha256(line + mac).hexdigest().encode() + b"\n"
             self._manifest.write(text)
             _to_disk(self._manifest)
-            # The data files must be on the disk before the manifest is.
+            # Sync the data files to the disk first, so that a manifest never names files that a crash lost.
             _sync_directory(self._directory)
             (self._directory / (MANIFEST + _UNFINISHED)).rename(self._directory / MANIFEST)
             _sync_directory(self._directory)
@@ -222,7 +222,7 @@ class BackupReader:
             return sum(1 for _ in self.records())
         for number, file in enumerate(self.manifest.files, 1):
             for _ in self._frames(number, file):
-                pass  # the last frame is yielded only if the digest of the file is right
+                pass  # reading to the end checks the digest of the file
         return sum(file.records for file in self.manifest.files)
 
     def records(self) -> Iterator[Record]:

@@ -14,23 +14,22 @@ from jqmaster.store.link.shard import Shard
 _COMMANDS_PER_CALL: Final = 500
 _BYTES_PER_CALL: Final = 2 << 20
 _KEYS_PER_PAGE: Final = 500
-# Keys of processes and logins at the time of the backup. Masters and workers register again, and people log in again.
+# Keys of processes and logins, which a restore leaves out. Masters and workers register again, and people log in again.
 LEFT_OUT: Final = frozenset(
     {
         "backlog", "demoted", "flushed", "generation", "leader", "login_attempts", "login_used", "mail", "master_info",
         "masters", "restore_hold", "restoring", "session", "sessions", "worker", "worker_urls", "workers",
     }
 )  # fmt: skip
-# Also left out when the backup is restored into another shard, so that two installations never serve the same
-# namespaces.
+# A restore into another shard also leaves out the namespaces, so that two installations never serve the same ones.
 LEFT_OUT_ELSEWHERE: Final = LEFT_OUT | {"namespaces"}
-# The score of a lease that is over: no worker can renew a restored lease, so the restore ends it.
+# The restore gives every lease this score, which is in the past, because no worker can renew a restored lease.
 _LEASE_OVER: Final = 1.0
 
 
 async def is_under_way(shard: Shard) -> bool:
     """Return whether a restore into this shard has begun and not ended."""
-    # The store's user for backups has no right to EXISTS.
+    # Use GET, because the store's user for backups has no right to EXISTS.
     return await shard.client.command("GET", shard.keys.restoring) is not None
 
 

@@ -92,7 +92,7 @@ async def tracked(
                 await told.ask(("HELLO", 3), ("CLIENT", "TRACKING", "ON", "BCAST", "PREFIX", tag))
                 yield told
             finally:
-                # Nobody else may use a connection that speaks this protocol.
+                # Close the connection, so that the pool cannot reuse it: it now speaks RESP3.
                 await connection.disconnect(nowait=True)
     finally:
         await pool.close()

@@ -6,12 +6,12 @@ from typing import Any, Final, NamedTuple
 from jqmaster.store.keys import row_of
 from jqmaster.store.link.scripts import Arg
 
-# The types by their numbers in a backup. A number is never changed, nor given to another type.
+# The types of values. Backups store the position of a type, so never reorder or remove one.
 TYPES: Final = ("string", "list", "hash", "set", "sorted set", "stream")
 STRING, LIST, HASH, SET, SORTED_SET, STREAM = range(len(TYPES))
 SIZES: Final = ("STRLEN", "LLEN", "HLEN", "SCARD", "ZCARD", "XLEN")
 
-# Longer collections are read in several parts.
+# A longer collection is read in parts of this many elements.
 ELEMENTS_PER_PART: Final = 1_000
 # Entries of a stream that are read in one part. They may be large.
 ENTRIES_PER_PART: Final = 100

@@ -30,7 +30,7 @@ from jqmaster.store.link.wake import JobsReady
 logger = logging.getLogger(__name__)
 
 BATCHES_PER_READ: Final = 100
-# Maximum number of members whose states are read in order to count them.
+# The members of a batch are not counted by state if it has more than this, because each count reads all of them.
 MAX_COUNTED: Final = 5_000
 _UNFINISHED: Final = [state for state in JobState if state not in FINISHED]
 

@@ -18,7 +18,7 @@ from jqmaster.store import codec
 from jqmaster.store.job_documents import job_document, read_job_document
 
 _UNREADABLE: Final = (KeyError, ValueError, TypeError, AttributeError, IndexError, msgpack.UnpackException)
-# Scripts compare this field, and refuse a request whose ID stands for a different spec.
+# Scripts compare this field to refuse a request that reuses a batch's ID with a different spec.
 SPEC_FIELD: Final = "spec"
 
 

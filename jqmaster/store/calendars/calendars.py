@@ -12,15 +12,15 @@ from jqmaster.store.link.shard import Shard
 from jqmaster.store.link.wake import DefinitionsChanged
 
 MAX_CALENDARS: Final = 500
-# Maximum number of names of definitions in a refusal.
+# A refusal names at most this many definitions.
 MAX_NAMED: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
 class CalendarChange:
     """One change of one calendar, based on `present`. `new` None removes it. `audit_entry` is a packed map.
-    `passed_over`: definitions that cannot be read. The change does not wait for these to follow the change before
-    it."""
+    `passed_over`: definitions that cannot be read; the change does not wait until these follow the calendar's previous
+    change."""
 
     name: str
     present: StoredCalendar | None
@@ -33,9 +33,9 @@ class CalendarOutcome(StrEnum):
     """The result of a change."""
 
     OK = "ok"
-    # Somebody else changed the calendar meanwhile.
+    # Somebody else changed the calendar after it was read.
     CHANGED = "changed"
-    # Some definitions have not taken the change before this one into account.
+    # Some definitions do not yet follow the calendar's previous change.
     BEHIND = "behind"
 
 
@@ -46,7 +46,7 @@ class CalendarStore:
         self._shard = shard
         self._client = shard.client
         self._keys = shard.keys
-        # Decoded calendars by name, each with its bytes.
+        # By name: the bytes of a calendar, and the calendar decoded from them.
         self._decoded: dict[str, tuple[bytes, StoredCalendar]] = {}
 
     async def names(self) -> list[str]:

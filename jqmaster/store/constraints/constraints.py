@@ -77,8 +77,8 @@ class ConstraintStore:
         self._shard = shard
         self._client = shard.client
         self._keys = shard.keys
-        # Decoded constraints by name, each with its document. A change of one constraint reloads all of them, and
-        # decoding a document takes a hundred times as long as comparing it.
+        # By name: the document of a constraint, and the constraint decoded from it. A change of one constraint reloads
+        # all of them, and decoding a document takes a hundred times as long as comparing it.
         self._decoded: dict[str, tuple[bytes, StoredConstraint]] = {}
 
     async def versions(self) -> tuple[int, int, int]:

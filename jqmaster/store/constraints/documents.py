@@ -24,7 +24,7 @@ from jqmaster.store import codec
 from jqmaster.store.link.scripts import Arg
 
 ETAG_LENGTH: Final = 16
-# In the overrides for scripts, the names of the shares at fair gates begin with this.
+# The overrides for scripts name the shares at fair gates with this prefix.
 SHARE_PREFIX: Final = "weight:"
 
 
@@ -36,7 +36,7 @@ class StoredConstraint:
     etag: str
     created_at_ms: int
     changed_at_ms: int
-    # None for constraints of a release that did not store this field.
+    # None if a release without this field stored the constraint.
     created_by: str | None = None
 
 
@@ -76,7 +76,7 @@ def decode_constraint(name: str, raw: bytes) -> StoredConstraint:
             mode=Mode(document["mode"]),
             key=None if key is None else parse_path(key),
             overrides=tuple(Override(value, _unpacked(limits)) for value, *limits in document["overrides"]),
-            # Documents of older releases lack fields that were added later.
+            # These fields are missing in documents of older releases.
             conditions=tuple(
                 ConditionalOverride(parse_matcher(matcher), _unpacked(limits))
                 for matcher, *limits in document.get("conditions", ())
@@ -107,7 +107,7 @@ def limit_fields(constraint: Constraint) -> list[Arg]:
         "has_conditions": 1 if constraint.conditions else None,
         "tracks_slots": int(counted.slots),
         "tracks_starts": int(counted.starts),
-        # Read only when an attempt that reports its usage is settled.
+        # Scripts read the unit only when they settle an attempt that reports its usage.
         "unit": constraint.weight.unit if constraint.weight else None,
     }
     return [part for name, value in fields.items() if value is not None for part in (name, str(value))]

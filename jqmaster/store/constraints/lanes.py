@@ -43,7 +43,7 @@ class _Found(NamedTuple):
     old: OldLane | None
 
 
-# The format for relane.lua: a lane ID of 8 bytes, and a number.
+# One entry of `_Moves.homes` for relane.lua: the ID of the old lane (8 bytes), and the number of the new one.
 _HOME: Final = Struct(">8sH")
 
 
@@ -53,11 +53,11 @@ class _Moves:
 
     lanes: LaneTable = field(default_factory=LaneTable)
     job_ids: list[str] = field(default_factory=list)
-    # The old lane and the number of the new one.
+    # For each job: the ID of its old lane and the number of its new one, packed as _HOME.
     homes: list[bytes] = field(default_factory=list)
-    # By number of the job, from 1: the new extras of its record, if its weights change.
+    # By number of the job, from 1: the new extras of its record. Contains only jobs whose weights change.
     extras: dict[int, bytes] = field(default_factory=dict)
-    # Whether the records of all these jobs were read to the end and are short.
+    # True if no record of these jobs is longer than HEAD_READ bytes.
     are_short: bool = True
 
     def add(self, job_id: str, old_lane: bytes, number: int) -> None:
@@ -75,8 +75,7 @@ class _Moves:
                 self.add(found.job_id, bytes.fromhex(old.id), 0)
             return
         lane, keyed = constraint_set.place_of(fields)
-        # A lane of an older edition is never the current lane. Check this first, because the ID of the current lane
-        # needs a digest.
+        # If the job is in a lane of an older edition, skip the second comparison, because it needs a digest.
         is_older = old is not None and lane_id.hex() == old.id
         if is_older or lane_id not in (lane.base_id, lane.with_keyed(keyed).id):
             self.add(found.job_id, lane_id, self.lanes.number_at(lane, keyed))
@@ -86,10 +85,10 @@ class _Moves:
             self.are_short = self.are_short and len(record) < HEAD_READ
 
 
-# While the store moves some pages, others are read and matched, so that the store never has to wait.
+# Pages that are handled at the same time: the next ones are read and matched while the store moves the jobs of others.
 PAGES_AT_ONCE: Final = 4
-# A page whose records have more bytes than this is read in parts. The size is estimated from one record of every
-# `ONE_IN`.
+# If the records of a page exceed this size, they are read in parts. One record of every `ONE_IN` is measured to
+# estimate the size.
 BYTES_PER_READ: Final = 4 * 1024 * 1024
 ONE_IN: Final = 20
 LARGE_PARTS_AT_ONCE: Final = 2
@@ -106,10 +105,9 @@ class LaneStore:
         self._large = asyncio.Semaphore(LARGE_PARTS_AT_ONCE)
 
     async def settle(self, epoch: str, constraints: ConstraintSnapshot) -> bool:
-        """Give every running job the slots that the constraints demand, then put the edition in force. False: the
-        constraints changed meanwhile.
-        """
-        # No job is claimed before the edition is in force, so no other job can start.
+        """Give every running job the slots that the constraints demand, then put the edition in force. Return False if
+        the constraints have changed meanwhile."""
+        # No other job starts meanwhile, because nothing is claimed until the edition is in force.
         held = await self._client.pipeline(
             [("ZRANGE", key, 0, -1) for key in (self._keys.running, self._keys.awaiting_callback)]
         )
@@ -130,7 +128,7 @@ class LaneStore:
     ) -> Moved:
         """Move unfinished jobs to the lanes that they have under these constraints. `lanes`: the old lanes of the ready
         jobs. While the store moves some pages, others are read and matched."""
-        # A scan may return a job twice.
+        # Remove duplicates, because a scan may return a job twice.
         parts = pages(list(dict.fromkeys(job_ids)), MAX_PER_CALL)
         count = 0
 
@@ -140,7 +138,7 @@ class LaneStore:
                 moved = await self._relane(
                     epoch, constraints, await self._moves_of(constraints.constraint_set, part, lanes)
                 )
-                # After a refusal, the count stays -1.
+                # -1 after the store has refused a call, because the constraints changed. It then stays -1.
                 count = count + moved.jobs if moved and count >= 0 else -1
                 if count < 0:
                     parts.close()
@@ -166,10 +164,10 @@ class LaneStore:
             replies = await self._client.pipeline([("GET", self._keys.lane(lane.id)) for lane in page])
             for found_lane, raw in zip(page, replies, strict=True):
                 lane, place = found_lane, (True, 0, "")
-                # A lane that is gone or cannot be read comes last. Scripts recreate it.
+                # Sort lanes last that are gone or unreadable. Scripts recreate them.
                 with contextlib.suppress(DamagedError):
                     stored = StoredLane.read(raw or b"")
-                    # A recreated lane knows only the name of its jobs.
+                    # A recreated lane lacks its queue: it stores only the name of its jobs.
                     lane = OldLane(lane.id, stored.queue if stored.edition >= 0 else "")
                     place = (bool(stored.at) or not stored.member, stored.score, stored.member)
                 order[lane] = place
@@ -184,8 +182,9 @@ class LaneStore:
         Call this after `settle`, when no job of an older lane runs.
         """
         rules, k = constraints.constraint_set, self._keys
-        # Records of jobs may name gates that no longer apply to them. Gates of deleted constraints are open and do no
-        # harm. But if a constraint with a key has changed only its matcher, its gates still exist.
+        # Adopted jobs keep the gates in their records, even those that no longer apply. A deleted constraint's gates
+        # are open, so they do no harm. But a keyed constraint whose matcher changed still has its gates, so adopt
+        # nothing then.
         if any(one.enabled and one.key for one in rules.constraints):
             return list(lanes), 0
         wanted = {one.id: lane for one in lanes if one.queue and (lane := rules.lane_of_queue(one.queue))}
@@ -196,7 +195,7 @@ class LaneStore:
                 args += (lane_id, lane.group, "".join(gate.id for gate in lane.shared))
             word, data = await self._client.run("adopt_lanes", (k.epoch, k.rules), args)
             if word != "ok":
-                break  # the constraints changed meanwhile, so they will be read again
+                break  # the constraints have changed, so the caller will read them again
             adopted |= {raw.decode() for raw in data[0]}
             jobs += data[1]
         return [one for one in lanes if one.id not in adopted], jobs
@@ -254,7 +253,7 @@ class LaneStore:
     ) -> _Moves:
         """Match the jobs of a page. Read the record of each job whose name does not determine its lane."""
         moves, unread = _Moves(), []
-        # Consecutive jobs usually come from one lane.
+        # Remember the last lane, because consecutive jobs usually come from the same one.
         last, lane = None, None
         for job_id in job_ids:
             old = lanes.get(job_id)
@@ -266,7 +265,7 @@ class LaneStore:
             else:
                 unread.append(_Found(job_id, old))
         with_argument = "argument" in constraint_set.reads
-        # Arguments may be large. In that case, only a few whole records are held in memory at once.
+        # If records are large, hold only a few whole ones in memory at once.
         is_short = not with_argument or await self._are_short(unread)
         for some in pages(unread, MAX_PER_CALL if is_short else RECORDS_PER_READ):
             async with contextlib.nullcontext() if is_short else self._large:

@@ -15,7 +15,7 @@ from jqmaster.store.link.pages import LANES_PER_READ, MAX_PER_CALL, RECORDS_PER_
 from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.shard import Shard
 
-# If a constraint has more values than this, only this many are examined, those with the most waiting jobs first.
+# Maximum number of gates of one constraint to examine. Those with the most waiting jobs come first.
 MAX_GATES: Final = 1_000
 NAMES_PER_READ: Final = 500
 # How often to check for lanes of older editions. Once all lanes have the present edition, only damage brings back a
@@ -164,7 +164,7 @@ class UsageStore:
         """Return up to `limit` running jobs that have slots at these gates, ordered by gate."""
         text_of: dict[str, str] = {}
         lists = [raw.decode() for raw in await self._client.command("SMEMBERS", self._keys.slot_lists)]
-        # The slots of a job at gates without a key are stored under one name, which joins all of these gates.
+        # All gates of a job without a key share one list of slots, whose name joins their IDs.
         held = [
             (key, gate.text)
             for gate in gates

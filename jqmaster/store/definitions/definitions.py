@@ -45,11 +45,12 @@ RUNS_PER_READ: Final = 200
 MAX_INSTANT_MS: Final = 10**15
 # Maximum number of records that a page of a filtered list examines.
 MAX_LOOKED_AT: Final = 2_000
-# The number of removed definitions to remember, each with the last instant at which it may have started a job.
+# Maximum number of removed definitions to remember. Each is stored with the last instant at which it may have started a
+# job.
 MAX_GONE: Final = 10_000
-# The MessagePack library of Lua has no binary type, only raw strings.
+# Pack bytes as strings, because the MessagePack library of Lua has no binary type.
 _PACKER: Final = msgpack.Packer(autoreset=True, use_bin_type=False)
-# An entry without a job has these in place of ID, terms, digest and record.
+# The arguments for an entry without a job, in place of ID, terms, digest and record.
 _NO_JOB: Final[tuple[Arg, ...]] = ("", b"", b"", b"")
 
 
@@ -59,7 +60,8 @@ class InstantVerdict(StrEnum):
     FIRES = "fires"
     QUEUED = "queued"
     MANUAL = "manual"
-    # BACKFILL starts a job if the instant certainly started none; BACKFILL_FORGOTTEN also if that is unknown.
+    # BACKFILL starts a job only if the records prove that the instant started none; BACKFILL_FORGOTTEN also if its
+    # record may have been removed.
     BACKFILL = "backfill"
     BACKFILL_FORGOTTEN = "backfill_forgotten"
     MISSED = "missed"
@@ -70,20 +72,20 @@ class FiringOutcome(StrEnum):
     """The state of an instant after its definition was fired."""
 
     FIRED = "fired"
-    # Its job existed already.
+    # The instant's job already existed.
     KNOWN = "known"
     BACKLOG_FULL = "backlog_full"
     OVERLAP = "overlap"
     SUPERSEDED = "superseded"
-    # The instant waits for the end of an earlier job.
+    # The instant waits until an earlier job of the definition has ended.
     QUEUED = "queued"
     MISSED = "missed"
     SKIPPED = "skipped"
-    # A backfill found that the instant had fired before.
+    # A backfill was not needed, because the instant had already fired.
     BEFORE = "before"
-    # A backfill found that the record of the instant may have been removed.
+    # A backfill was refused, because the record of the instant may have been removed.
     FORGOTTEN = "forgotten"
-    # Nothing was done, because the definition was changed or fired since it was read.
+    # Nothing was done, because the definition was changed or has fired since it was read.
     CHANGED = "changed"
 
 
@@ -195,7 +197,8 @@ class DefinitionStore:
         self._calendars = CalendarStore(shard)
         self._client = shard.client
         self._keys = shard.keys
-        # Decoded definitions by name, each with its bytes. They are cached because parsing an expression is expensive.
+        # By name: the bytes of a definition, and the definition decoded from them. Cached, because parsing an
+        # expression is expensive.
         self._decoded: dict[str, tuple[bytes, StoredDefinition]] = {}
 
     async def names(self) -> list[str]:

@@ -23,10 +23,10 @@ from jqmaster.store.calendars.documents import StoredCalendar
 from jqmaster.store.job_documents import job_document, read_job_document
 
 ETAG_LENGTH: Final = 16
-# If a calendar moved an instant, the last part of its record begins with this.
+# The last part of a record begins with this if a calendar moved its instant.
 MOVED_FROM: Final = "moved:"
-# The stored kind of a definition of kind `time` that uses a calendar. A release without calendars cannot read such a
-# definition, and so never fires it on a holiday.
+# The stored kind of a `time` definition that uses a calendar. A release without calendars does not know this kind, so
+# it never fires such a definition on a holiday.
 _ON_DAYS: Final = "time_on_days"
 _UNREADABLE: Final = (KeyError, ValueError, TypeError, AttributeError, IndexError, msgpack.UnpackException)
 
@@ -206,7 +206,8 @@ def forgotten_until_ms(did: str, memory: bytes | None, first_ms: int | None, han
     until_ms = int(until) if its_did == did and until else None
     if its_did == did and (not noted or (first_ms is not None and first_ms <= int(noted))):
         return until_ms
-    # A master of another release removed records or created the definition.
+    # Otherwise, a master of another release created the definition or removed records, so all records before the first
+    # stored one may be lost.
     lost_ms = handled_ms if first_ms is None else first_ms - 1
     return lost_ms if until_ms is None else max(until_ms, lost_ms)
 
@@ -248,7 +249,7 @@ def _event_fields(trigger: EventTrigger) -> dict[str, Any]:
     return {
         "event_type": trigger.event_type,
         "matcher": trigger.matcher.document if trigger.matcher else None,
-        # Packed, because an argument may hold values, such as instants, that the document's own encoding does not
+        # Pack the argument separately: it may hold values, such as instants, that the encoding of the document does not
         # allow.
         "argument": None if trigger.argument is None else packed.encoded(trigger.argument.document),
         "debounce": debounce and [debounce.wait_ms, debounce.max_ms, _path_text(debounce.key)],

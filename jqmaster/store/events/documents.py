@@ -36,7 +36,7 @@ def encode_event(event: Event) -> bytes:
 def decode_event(event_id: str, raw: bytes) -> StoredEvent:
     """Decode a stored event. Raise DamagedError."""
     try:
-        # A script packed this, so its texts are bytes.
+        # Read texts as bytes, because a script has packed this entry.
         received_at_ms, lines, body = msgpack.unpackb(raw, raw=True)
         event_type, payload, dedupe_key, source, subject, occurred_at_ms, replay_of = msgpack.unpackb(body)
         event = Event(event_id, event_type, payload, dedupe_key, source, subject, occurred_at_ms, replay_of)

@@ -28,7 +28,7 @@ from jqmaster.store.link.wake import EventsWaiting, JobsReady, SlotsFreed
 
 logger = logging.getLogger(__name__)
 
-# The MessagePack library of Lua has no binary type, only raw strings.
+# Pack bytes as strings, because the MessagePack library of Lua has no binary type.
 _PACKER: Final = msgpack.Packer(autoreset=True, use_bin_type=False)
 NO_LIMIT: Final = -1
 
@@ -118,7 +118,8 @@ class EventStore:
     async def index(self) -> EventIndex:
         """Return the definitions that events start. Leave out those that cannot be read, which fsck reports."""
         k = self._keys
-        # Read the edition first, so that definitions of a later edition are noticed.
+        # Read the edition before the names. If the definitions change between both reads, the newer edition is noticed
+        # later.
         edition, names = await self._client.pipeline(
             [("GET", k.event_edition), ("SMEMBERS", k.event_definitions)]
         )

@@ -23,7 +23,7 @@ from jqmaster.store.link.wake import JobsReady, SlotsFreed
 
 logger = logging.getLogger(__name__)
 
-# The delay before a group is tried again because a backlog had no room for its job.
+# How long a group waits before it is tried again, after a backlog had no room for its job.
 RETRY_MS: Final = 1000
 GROUPS_PER_READ: Final = 100
 BYTES_PER_READ: Final = 8 * 1024 * 1024

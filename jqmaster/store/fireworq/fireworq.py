@@ -38,7 +38,7 @@ class FireworqStore:
     def __init__(self, shard: Shard) -> None:
         self._shard = shard
         self._keys = shard.keys
-        # The damaged queues that were already logged.
+        # Names of damaged queues that were already logged.
         self._reported = set[str]()
 
     async def all(self) -> FireworqDefinitions:

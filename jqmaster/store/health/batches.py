@@ -14,7 +14,7 @@ from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.pages import MAX_PER_CALL, scanned
 
-# A batch that changes while it is counted is counted again, at most this many times in all.
+# Maximum number of times that one check counts a batch. It counts again if the batch has changed meanwhile.
 MAX_LOOKS: Final = 3
 # Maximum number of members without a record that a finding names.
 MAX_MISSING: Final = 1000
@@ -54,7 +54,7 @@ async def _fault_of(client: StoreClient, keys: Keys, batch_id: str) -> BatchFaul
     for _ in range(MAX_LOOKS):
         flat = await client.command("HGETALL", keys.batch(batch_id))
         if not flat:
-            # The batch may have been removed since it was listed.
+            # The batch has no record. It may have been removed since it was listed, which is not a fault.
             gone = await client.command("ZSCORE", keys.batches, batch_id) is None
             return None if gone else BatchFault(batch_id, "is listed but does not exist")
         try:
@@ -108,7 +108,7 @@ def _judged(batch: Batch, counted: Counter[JobState], missing: list[str]) -> Bat
     if batch.gone == 0:
         ended = {state: counted[state] for state in FINISHED}
     else:
-        # Removed jobs keep the counts that they got when they ended.
+        # Removed jobs remain in the counts, under the state in which they ended.
         ended = {state: counted[state] + max(0, more[state]) for state in FINISHED}
     gone = sum(ended.values()) - sum(counted[state] for state in FINISHED)
     deleted = batch.deleted + len(lost)
@@ -130,7 +130,7 @@ async def _follow_up_fault(client: StoreClient, keys: Keys, batch: Batch) -> Bat
         return None
     if await client.command("ZSCORE", keys.follow_ups, f"batch:{batch.id}") is not None:
         return None
-    # The follow-up may have been carried out since the batch was read.
+    # Read the batch again, because the follow-up may have been carried out since.
     flat = await client.command("HGETALL", keys.batch(batch.id))
     if not flat or CallbackState.DUE not in decode_batch(batch.id, flat).callbacks.values():
         return None

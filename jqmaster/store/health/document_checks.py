@@ -76,7 +76,7 @@ def _calendar_of(definition: Definition, known: Mapping[bytes, bytes]) -> Stored
 async def event_faults(client: StoreClient, keys: Keys) -> list[EventFault]:
     """Return listed events with missing data, and groups of events that would never become a job."""
     faults = await _event_faults(client, keys)
-    # Events may change between two reads, so only a fault that both runs find is real.
+    # Check twice, because events may change between two reads. Only a fault that both checks find is real.
     again = await _event_faults(client, keys) if faults else set()
     return sorted(faults & again, key=lambda fault: (fault.kind, fault.member))
 
@@ -106,7 +106,8 @@ async def _event_faults(client: StoreClient, keys: Keys) -> set[EventFault]:
             if None in fields:
                 found.add(EventFault("group", group.decode()))
     found |= {EventFault("definition", name.decode()) for name in set(names) - documents.keys()}
-    # An older master removed these definitions. The entry with an empty name belongs to no definition.
+    # A master of an older release leaves a removed definition's memory behind. The entry with an empty name belongs to
+    # no definition.
     found |= {EventFault("memory", name.decode()) for name in set(memories) - documents.keys() - {b""}}
     return found | {
         EventFault("unlisted", (documents[name][:ETAG_LENGTH] + name).decode())

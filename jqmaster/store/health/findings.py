@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from jqmaster.store.definitions.documents import ETAG_LENGTH
 from jqmaster.store.keys import Keys
 
-# Keys per read: each may have a page of members.
+# Keys per round trip. It is small, because each key may return a page of members.
 KEYS_PER_READ: Final = 50
 
 

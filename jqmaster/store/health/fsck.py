@@ -24,9 +24,9 @@ from jqmaster.store.link.pages import pages, scanned
 from jqmaster.store.link.scripts import Arg, ScriptCall, load
 
 PAGE: Final = 200
-# Names per read: each may have hundreds of lanes.
+# Names per round trip. It is small, because each name may have hundreds of lanes.
 NAMES_PER_READ: Final = 10
-# Logs per read: up to 2 MiB of each are read.
+# Logs per round trip. It is small, because up to 2 MiB of each are read.
 LOGS_PER_READ: Final = 10
 HEAD_BYTES: Final = 64 * 1024
 
@@ -70,7 +70,7 @@ async def check(
             told.add(finding.key)
             yield finding
     except DamagedError:
-        # A key of a wrong type hides its data. Repeat the check once the key is gone.
+        # A key of a wrong type hides its data, so stop this check. People can repeat it once the key is removed.
         if not compared.mistyped.count:
             raise
     for rule, faults in (("type", compared.mistyped), ("foreign", compared.unknown)):
@@ -88,7 +88,7 @@ async def _check_contents(
     told: set[str] = set()
     async for groups in checker.everything_named():
         for finding in chain.from_iterable(await checker.check_jobs(groups)):
-            # Several keys of a page may name one job.
+            # Report each job once, because several keys of a page may name it.
             if (job_id := finding.key.removeprefix(keys.job_prefix)) not in told:
                 told.add(job_id)
                 yield finding
@@ -141,8 +141,8 @@ class Checker:
         self._plain = [keys.index(state) for state in INDEXED]
         self._finds_strays = finds_strays
         self._known = known
-        # By prefix: the lists that name the keys of this prefix. Keys of other prefixes belong to jobs, which other
-        # indexes name.
+        # By prefix: the function that lists the keys with this prefix. Keys with other prefixes belong to jobs, which
+        # other indexes name.
         self._named: dict[str, Callable[[], AsyncIterator[list[str]]]] = {
             keys.ready_prefix: self._lanes,
             keys.lane_prefix: self._lanes,
@@ -289,7 +289,7 @@ class Checker:
         if missing := needed - set(tokens):
             return "slot", f"runs without a slot at {sorted(missing)}"
         if job.state is JobState.AWAITING_CALLBACK:
-            return None  # nobody holds it now, so its token may be void
+            return None  # no claim holds the job while it waits, so the slot's token may be an old one
         foreign = [gate for gate, token in tokens.items() if token != job.token]
         return ("slot", f"its slots at {foreign} belong to another claim") if foreign else None
 
@@ -358,7 +358,7 @@ class Checker:
         told: set[str] = set()
         async for findings in self.log_pages():
             for finding in findings:
-                # Several keys may name one log.
+                # Report each log once, because several keys may name it.
                 if finding.key not in told:
                     told.add(finding.key)
                     yield finding
@@ -398,7 +398,7 @@ class Checker:
             )
             for name in unlisted:
                 yield Finding("slot", k.slots(name.decode()), "is not listed: its holders are not found")
-            # The sums are checked with each page, but reported once.
+            # Each call checks all sums, so report them only for the first page.
             for gate, counted, held in wrong if start == 0 else ():
                 yield Finding(
                     "slot", k.slot_counts, f"{counted} slots counted at {gate.decode()}, {held} held"
@@ -413,7 +413,7 @@ class Checker:
         """Yield the faults of charges at gates whose constraint has a weight, page by page; a page may be empty."""
         seen = set[str]()
         async for gates in self._charged_gates():
-            # Several indexes may name one gate.
+            # Check each gate once, because several indexes may name it.
             fresh = [gate for gate in dict.fromkeys(gates) if gate not in seen]
             seen.update(fresh)
             left = [(gate, "0") for gate in fresh]
@@ -485,12 +485,13 @@ class Checker:
             known = [key.removeprefix(prefix) for key in self._known if key.startswith(prefix)]
             for page in pages(known, PAGE):
                 yield page
-            # Repairs may have created other keys since.
+            # List the named keys, too: repairs may have created keys since the scan.
             if named:
                 async for page in named():
                     yield page
         elif self._finds_strays:
-            # A Cluster scans only the slot of the tag with which the pattern begins (since Valkey 8 and Redis 7.4).
+            # The pattern begins with the shard's tag, so that a Cluster scans only the slot of the tag (since Valkey 8
+            # and Redis 7.4).
             async for found in scanned(self._client, "SCAN", count=PAGE, match=f"{prefix}*"):
                 yield [key.decode().removeprefix(prefix) for key in found]
         elif named:
@@ -518,7 +519,7 @@ class Checker:
         self, command: str, keys: Sequence[str], *, step: int
     ) -> AsyncIterator[tuple[str, list[str]]]:
         """Yield pages of the members of these keys, each page with its key."""
-        # Most keys have few members, so the first pages of several are read at once.
+        # Read the first pages of several keys at once, because most keys have few members.
         for some in pages(keys, KEYS_PER_READ):
             first = await self._client.pipeline([(command, key, "0", "COUNT", PAGE) for key in some])
             for key, (cursor, flat) in zip(some, first, strict=True):

@@ -7,12 +7,12 @@ from jqmaster.errors import StoreUnfitError
 from jqmaster.store import codec
 from jqmaster.store.link.shard import Shard
 
-# The text for people if the mark of the served data has changed or is gone.
+# Shown to people if the generation mark of the served data has changed or is gone.
 CHANGED: Final = (
     "the store's data are gone or were replaced (the generation mark has changed). Masters serve nothing from "
     "this store: restore the data, or begin with an empty store as docs/store.md says"
 )
-# The text for people about why no master serves frozen data.
+# Shown to people if the data are frozen, so that no master serves them.
 MOVED: Final = (
     "the data of the namespace are frozen here, because it was moved to another store, or is just being moved; the "
     "registry of namespaces says where they are. If it names this store and no move is under way, `jqmaster namespaces "

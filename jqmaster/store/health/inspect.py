@@ -23,12 +23,12 @@ MAX_LOOKED_AT: Final = 2_000
 SHORTEST_STEP: Final = 50
 # Maximum number of calls that a page makes to read lanes. The cursor continues from there.
 MAX_LANE_CALLS: Final = 40
-# Maximum number of records that are read to count what a filter selects, and of jobs that are kept as examples.
+# Maximum number of records that are read to count a filter's matches, and of matches that are shown as examples.
 MAX_COUNTED: Final = 200_000
 MAX_EXAMPLES: Final = 5
 
 _POSITION = struct.Struct(">Bd36s")
-# The position after every member of a lane: no priority and no ID is greater.
+# A position after all members of a lane: no priority and no ID is greater.
 _BEHIND_ALL: Final = 1e300, "ffffffff-ffff-8fff-bfff-ffffffffffff"
 
 
@@ -130,11 +130,11 @@ class Inspector:
             if position.index not in indexes:
                 raise _foreign_cursor()
         elif position:
-            # If the index vanished because its last job left, continue at its position in the order of indexes.
+            # The index is gone if its last job left it. Continue with the indexes that come after it.
             at = self._rank(position.index, states)
             indexes = [index for index in indexes if self._rank(index, states) >= at]
         walk = _Walk(self._shard, indexes, position, wanted.ended_between_ms())
-        # If the filter selects little, read in longer and longer steps.
+        # Start with short reads, and make them longer as long as the filter finds few jobs.
         step = SHORTEST_STEP
         found: list[Job] = []
         looked_at = 0
@@ -247,7 +247,7 @@ class _Walk:
         self._keys = shard.keys
         self._indexes = indexes
         self._at = 0
-        # The caller left out the indexes before the position's index.
+        # If the position's index still exists, it is the first one, because the caller left out those before it.
         self._after = position if position and position.index in indexes[:1] else None
         self._finished = {shard.keys.finished(state) for state in FINISHED}
         self._ended_between_ms = ended_between_ms

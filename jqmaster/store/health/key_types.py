@@ -10,13 +10,13 @@ from jqmaster.store.keys import Key, KeyInfo, Keys, row_of
 from jqmaster.store.link.client import StoreClient
 
 PAGE: Final = 500
-# Maximum number of keys that are named. More names would not help anybody.
+# Maximum number of mistyped keys to name. A longer list would not help anybody.
 MAX_NAMED: Final = 100
 UNKNOWN: Final = (
     "belongs to no family of keys that this release knows: another program or a newer release wrote it; nothing reads "
     "it, and backups leave it out"
 )
-# By type: a short read that fails on keys of other types. Masters have the right to run these commands, but not TYPE.
+# By type: a cheap read that fails on keys of other types. Used instead of TYPE, which masters have no right to run.
 _READS: Final[dict[str, tuple[str, ...]]] = {
     "string": ("STRLEN",),
     "hash": ("HLEN",),
@@ -35,7 +35,7 @@ class KeysAtFault:
     details: dict[str, str] = field(default_factory=dict)
 
     def add(self, name: str, detail: str) -> None:
-        # SCAN may return a key twice.
+        # Count each key once, because SCAN may return it twice.
         if name not in self.details:
             self.count += 1
             if len(self.details) < MAX_NAMED:
@@ -93,7 +93,8 @@ async def _pages(
 ) -> AsyncIterator[list[bytes]]:
     cursor, count = b"0", 0
     while not compared.is_whole and (most_pages is None or count < most_pages):
-        # A Cluster looks only at the slot of the tag, with which the pattern begins (Valkey 8, Redis 7.4).
+        # The pattern begins with the shard's tag, so that a Cluster scans only the slot of the tag (since Valkey 8 and
+        # Redis 7.4).
         cursor, found = await client.command("SCAN", cursor, "MATCH", match, "COUNT", PAGE)
         count += 1
         compared.is_whole = cursor == b"0"

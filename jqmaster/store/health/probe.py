@@ -21,20 +21,20 @@ from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.refusals import told
 from jqmaster.store.link.store_faults import explained
 
-# Requested by name, because for a pattern the store would search all its settings.
+# Listed one by one, because for a pattern the store would search all its settings.
 _FSYNC_SETTINGS: Final = ("appendfsync", "no-appendfsync-on-rewrite")
-# Settings of a shared server, or of a Cluster, with which other users can block the queue. They are read once.
+# With these settings, other users of a shared server or of a Cluster can block the queue. They are read once.
 _SHARED_SETTINGS: Final = (
     "busy-reply-threshold", "client-output-buffer-limit", "cluster-require-full-coverage", "maxclients",
     "min-replicas-to-write", "save", "stop-writes-on-bgsave-error", "timeout",
 )  # fmt: skip
-# The lines of INFO that `_judged` reads. Parsing all of INFO every second would be too expensive.
+# `_judged` reads only these lines of INFO. Parsing all of them every second would be too expensive.
 _WATCHED: Final = (
     b"aof_enabled:", b"aof_last_write_status:", b"connected_slaves:", b"loading:", b"maxmemory:", b"maxmemory_policy:",
     b"role:", b"slave", b"used_memory:",
 )  # fmt: skip
-# ARGV: for each command the number of its words, then the words; at the end, the number of commands. Returns the
-# numbers of the commands that the user may not run.
+# A script that returns the numbers of the commands that the user may not run. ARGV: for each command the number of its
+# words, then the words; at the end, the number of commands.
 _DENIED: Final = """
 local denied, at = {}, 1
 for n = 1, tonumber(ARGV[#ARGV]) do
@@ -82,7 +82,7 @@ async def look_again(client: StoreClient, settings: Settings, before: StoreRepor
     for flat in shown:
         match flat:
             case StoreUnavailableError() if "permission" not in flat.detail:
-                raise flat  # the store is away or loading its data, which says nothing about its settings
+                raise flat  # the store is unreachable or loading its data, so its settings remain unknown
             case StoreUnavailableError() | ResponseError():
                 pass  # the setting was shown before, but is not shown now
             case Exception():
@@ -144,7 +144,7 @@ def _judged(
     *,
     lua_error: str,
 ) -> StoreReport:
-    """Return `before`, updated with the present answers of INFO and CONFIG."""
+    """Return the report `before`, updated with the present answers of INFO and CONFIG."""
     appendfsync, skips_fsync = fsync
     appendonly = bool(info.get("aof_enabled"))
     in_sync = _replicas_in_sync(info)

@@ -6,17 +6,17 @@ from jqmaster.config import Settings
 from jqmaster.store.health.store_report import LEVELS, ProbeResult, StoreReport
 
 _OLDEST: Final = {"Redis": (7, 0), "Valkey": (7, 2)}
-# The holes that the releases in PATCHED close, by the kind of server.
+# By kind of server: the security holes that the releases in PATCHED close.
 HOLES: Final = {
-    # Escapes from the Lua sandbox.
+    # All four are escapes from the Lua sandbox.
     "Redis": "CVE-2025-49844, 46817, 46818 and 46819",
     # The same escapes from the sandbox; from May and July 2026, uses of freed memory, and corrupt streams; from August
     # 2026, a use of freed memory by scripts, and a bypass of the rights on keys.
     "Valkey": "CVE-2025-49844, CVE-2026-23479, 25243, 23631, 56684, 63639 and GHSA-fq2f-crmw-q97r",
 }
 
-# The first release of each line without these holes. An older line that is not listed has no such release. `make audit`
-# also compares the images and the embedded server with this table.
+# By kind and line of server: the first release without these holes. A line that is not listed has no such release.
+# `make audit` also compares the images and the embedded server with this table.
 PATCHED: Final = {
     ("Redis", (7, 2)): 11,
     ("Redis", (7, 4)): 6,

@@ -23,7 +23,7 @@ from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.link.wake import EventsWaiting, JobDelayed, JobsReady
 
-# The content of lost records is unknown.
+# These faults are only reported, because the content of a lost record or constraint is unknown.
 _BEYOND_REPAIR: Final = frozenset({"record", "damaged", "constraint"})
 
 
@@ -44,7 +44,7 @@ class Repair:
         self._epoch = epoch
         self._who = who
         self._times = times
-        # The shard's keys, while the shared scan provides them.
+        # The shard's keys from the shared scan; None while the scan does not provide them.
         self._known: Sequence[str] | None = None
 
     @contextlib.asynccontextmanager
@@ -83,7 +83,7 @@ class Repair:
             yield RepairPage(await self.repair_logs(found))
         async for batch_fault in batch_faults(self._client, self._keys):
             yield RepairPage(await self.repair_batch(batch_fault))
-        # Two runs, because the removal of a group may leave its slot, which the second run finds.
+        # Repair twice: the removal of a group may leave its slot behind, which the second run finds.
         for _ in range(2):
             yield RepairPage(await self.repair_events(await event_faults(self._client, self._keys)))
         self.wake()

@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
-# Commands on keys of the shard, each with complete sample arguments after the key, because the store checks them.
+# By command on keys of the shard: sample arguments after the key. They are complete, because the store checks their
+# number.
 ON_KEYS: Final = {
     "append": "v", "del": "", "exists": "", "get": "", "getrange": "0 0", "hdel": "f", "hexists": "f", "hget": "f",
     "hgetall": "", "hincrby": "f 1", "hkeys": "", "hlen": "", "hmget": "f", "hscan": "0", "hset": "f v", "hvals": "",
@@ -20,16 +21,18 @@ ON_KEYS: Final = {
     "zcount": "0 0", "zrange": "0 0", "zrangebyscore": "0 0", "zrem": "m", "zremrangebyrank": "0 0",
     "zremrangebyscore": "0 0", "zscan": "0", "zscore": "m",
 }  # fmt: skip
-# Commands for messages on one node of a Cluster only. Without these rights, each message goes to all nodes.
+# Commands that send a message to one node of a Cluster only. Without these rights, each message goes to all nodes.
 SHARDED: Final = frozenset({"spublish", "ssubscribe"})
 ON_CHANNELS: Final = {"publish": "m", "spublish": "m", "ssubscribe": "", "subscribe": "", "unsubscribe": ""}
-# Commands without keys. `scan` lists the names of all keys, even those of other users, but reads no values.
+# By command without keys: sample arguments. `scan` lists the names of all keys, even those of other users, but reads no
+# values.
 ON_NOTHING: Final = {
     "cluster|nodes": "", "config|get": "x", "eval": "x 0", "evalsha": "x 0", "info": "", "ping": "", "role": "",
     "scan": "0", "select": "0", "time": "", "wait": "0 0",
 }  # fmt: skip
-# Rights that some stores cannot give. A managed store forbids CONFIG, and the operator then declares its durability.
-# The other rights are for Sentinels and a Cluster, where no connection works without `cluster|nodes` and `role`.
+# Masters also work without these rights, because some stores cannot give them. A managed store forbids CONFIG, and the
+# operator then declares its durability. Only Sentinels and a Cluster need the others: there, no connection works
+# without `cluster|nodes` and `role`.
 OPTIONAL: Final = frozenset({"cluster|nodes", "config|get", "role", *SHARDED})
 
 # The rights of `jqmaster backup`, which only reads, is notified of changes, and pauses the writes of the whole server

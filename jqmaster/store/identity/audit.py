@@ -23,14 +23,14 @@ LOGS: Final[tuple[Log, ...]] = get_args(Log)
 MAX_ENTRIES: Final = 100_000
 # Maximum number of entries that a page reads. The cursor continues from there.
 MAX_LOOKED_AT: Final = 2_000
-# Maximum number of entries that a page reads while it has found none. With a low limit, a flood of changes could hide a
+# As long as a page has found no entry, it reads up to this many. With a lower limit, a flood of changes could hide a
 # rare entry, such as a refused login.
 MAX_SEARCHED: Final = 20_000
 MAX_BYTES_SEARCHED: Final = 16 << 20
 ENTRIES_PER_READ: Final = 200
-# The longest delay between an event and the entry for its repeats: see lua/lib/identity/access_log.lua.
+# Maximum delay between an event and the entry that counts its repeats: see lua/lib/identity/access_log.lua.
 MAX_LATE_MS: Final = 2 * 3_600_000
-# The action of an entry that cannot be read.
+# The action that is shown for an entry that cannot be read.
 DAMAGED: Final = "damaged"
 _START: Final = "0-0"
 _POSITION: Final = re.compile(r"[0-9]{1,19}-[0-9]{1,19}")
@@ -55,7 +55,7 @@ class AuditEntry:
     since_ms: int | None = None
 
 
-# A function that returns whether a reader may see an entry.
+# Returns whether a reader may see the entry.
 Sight = Callable[[AuditEntry], bool]
 
 
@@ -164,7 +164,7 @@ class _Backwards:
         self.position = position
         self.is_over = False
         self.bytes_read = 0
-        # Reversed: the next entry is the last one.
+        # The entries that were read, oldest first: the next one to return is the last one in the list.
         self.entries: list[tuple[str, list[bytes]]] = []
 
     async def read(self, client: Any, key: str) -> None:
@@ -240,7 +240,7 @@ class _Wanted:
 
     def entry(self, log: Log, position: str, fields: list[bytes]) -> AuditEntry | None:
         """Return the entry, or None if it is not wanted."""
-        # Searching for the target's bytes first is cheaper than decoding each entry.
+        # Search for the bytes of the target first, because that is cheaper than decoding each entry.
         target = (self.target or "").encode("utf-8", "surrogatepass")
         if not any(target in field for field in fields):
             return None
@@ -270,7 +270,7 @@ def _positions(cursor: str, *, is_upper_bound: bool) -> Mapping[Log, str]:
     parts = cursor.split("_")
     if not all(map(_POSITION.fullmatch, parts)) or len(parts) not in (1, len(LOGS)):
         raise InvalidError("cursor was not returned by an earlier page", code="invalid_cursor")
-    if len(parts) == 1:  # from a master of the previous release, which knew one log
+    if len(parts) == 1:  # a master of the previous release, which had only one log, wrote this cursor
         parts += [_after(parts[0]) if is_upper_bound else parts[0]]
     return dict(zip(LOGS, parts, strict=True))
 
@@ -297,5 +297,5 @@ def decode_entry(log: Log, position: str, flat: list[bytes]) -> AuditEntry:
             times=times, since_ms=since_ms or None,
         )  # fmt: skip
     except (KeyError, ValueError, TypeError, msgpack.UnpackException):
-        # An unreadable entry must neither hide other entries nor be hidden itself.
+        # Return an unreadable entry as damaged: it must neither hide other entries nor be hidden itself.
         return AuditEntry(entry_id, log, int(position.partition("-")[0]), "", DAMAGED, "", None, None)

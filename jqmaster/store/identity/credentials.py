@@ -52,9 +52,10 @@ class StoredToken:
                 "created_at_ms": self.created_at_ms,
                 "created_by": self.created_by,
                 "expires_at_ms": self.expires_at_ms,
-                # Left out if empty, because masters of earlier releases cannot read a token with this field.
+                # Leave the field out if it is empty, because masters of earlier releases cannot read a token that has
+                # it.
                 **({"lineage": self.lineage} if self.lineage else {}),
-                # To masters that do not know this field, such a token gives no access at all.
+                # Masters that do not know this field grant such a token no access at all.
                 **({"namespaces": list(self.namespaces)} if self.namespaces else {}),
             }
         )
@@ -93,7 +94,7 @@ class StoredUser:
                 "password": self.password,
                 "created_at_ms": self.created_at_ms,
                 "is_disabled": self.is_disabled,
-                # To masters that do not know this field, such a user cannot log in.
+                # Masters that do not know this field refuse the login of such a user.
                 **({"roles": dict(self.roles)} if self.roles else {}),
             }
         )

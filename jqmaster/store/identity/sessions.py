@@ -81,8 +81,8 @@ class SessionStore:
         granted: bytes = b"",
         id_token: str = "",
     ) -> int | None:
-        """Open a session, and return its latest end. None: the user or token has changed since it was verified.
-        `proved`: the verified document; empty: it is not in this store."""
+        """Open a session, and return when it ends at the latest; None if the user or token has changed since it was
+        verified. `proved`: the verified document; empty if it is not in this store."""
         k = self._keys
         kind, _, name = subject.partition(":")
         word, data = await self._client.run(

@@ -36,13 +36,13 @@ logger = logging.getLogger(__name__)
 
 _STATES: Final = {code: state for state, code in CHALLENGE_CODES.items()}
 _UNREADABLE: Final = (ValueError, TypeError, KeyError, IndexError, AttributeError, msgpack.UnpackException)
-# A small number, because callbacks may be as large as arguments.
+# Challenges per round trip. It is small, because their callbacks may be as large as arguments.
 CALLBACKS_PER_READ: Final = 16
 
-# The audience of a challenge, as the store keeps it.
+# By stored text: the audience of a challenge.
 _AUDIENCES: Final = {str(audience): audience for audience in Audience}
 
-# The status of an attempt that reports that it waits for a challenge which it has not opened.
+# The status for an attempt that reports that it waits for its challenge, but has not opened one.
 NOT_OPENED: Final = 2
 
 
@@ -184,7 +184,7 @@ class ChallengeStore:
              callback.content_type, callback.body, self._shard.wake_channel, int(is_verified),
              codec.pack([answer.choice, answer.comment, answer.by, answer.address]) if answer else b""),
         )  # fmt: skip
-        # The job's name is unknown here, so the claim is for any worker that has room.
+        # Claim for any worker that has room, because the name of the job is unknown here.
         claim = self._shard.leader.claim_with(JobsReady(), ())
         ((word, data),) = await self._client.run_all([call], claim=claim)
         if word == "form":
@@ -245,7 +245,8 @@ class ChallengeStore:
             found = await self.of([job.job_id for job in page])
             for job in page:
                 mine = found[job.job_id]
-                # If an operator retried the job, a later attempt may have opened another challenge.
+                # Compare attempts: if an operator has retried the job, the last challenge may belong to a later
+                # attempt.
                 if mine and mine[-1].attempt == job.record.attempt and mine[-1].callbacks:
                     job.callbacks, job.challenge_meta = mine[-1].callbacks, mine[-1].meta
                 else:
@@ -304,7 +305,7 @@ class ChallengeStore:
         self._shard.leader.wake(JobDelayed())
         return ended
 
-    # --- for people
+    # --- for views of jobs
 
     async def of(self, job_ids: Sequence[str]) -> dict[str, list[Challenge]]:
         """Return the challenges of each job, the newest last."""
@@ -323,7 +324,7 @@ class ChallengeStore:
 
 
 def decode_challenges(job_id: str, packed: bytes) -> list[Challenge]:
-    """Return the challenges of a job; empty if they cannot be read."""
+    """Decode the challenges of a job; return none if they cannot be read."""
     try:
         return [_challenge(job_id, fields) for fields in msgpack.unpackb(packed, raw=True)]
     except _UNREADABLE:

@@ -19,10 +19,10 @@ from jqmaster.store.link.pages import MAX_PER_CALL
 from jqmaster.store.link.scripts import ScriptCall, load
 from jqmaster.store.link.shard import Shard
 
-# Maximum number of bytes of records that the claims of one round trip return. Each claim may exceed its share by its
-# last job.
+# Maximum number of bytes of records that one round trip returns. The claims share it equally; the last job of each may
+# exceed its share.
 MAX_CLAIM_BYTES: Final = 8 * 1024 * 1024
-# Follows the worker's ID: the limit of its claim, and whether its poll waits here.
+# Packed after the ID of each worker: the limit of its claim, and whether its poll waits at this master.
 _LIMIT: Final = struct.Struct(">IB")
 
 
@@ -61,13 +61,13 @@ class ClaimedJob:
     token: str
     fence: int
     record: codec.ClaimedRecord
-    # The last checkpoint of an earlier attempt.
+    # The last checkpoint that an earlier attempt has saved.
     checkpoint: bytes | None = None
-    # Empty unless the job was claimed because its callbacks have arrived.
+    # The callbacks of the job's challenge, if their arrival has caused this claim; otherwise empty.
     callbacks: Sequence[Callback] = ()
-    # The `meta` of the answered challenge, as MessagePack; None: it has none, or there are no callbacks.
+    # The `meta` of the answered challenge, as MessagePack; None if it has none or there are no callbacks.
     challenge_meta: bytes | None = None
-    # None: the job has no predecessors.
+    # The results of the job's predecessors; None if it has no predecessors.
     inputs: Sequence[PredecessorResult] | None = None
 
 
@@ -85,7 +85,7 @@ class Claim:
     passed_over: int = 0
     is_exhausted: bool = False
     opens_in_ms: int = -1
-    # For a worker that pulls: its poll waits at this master, so the script notified no other master.
+    # True if the worker pulls and its poll waits at this master. The script has then notified no other master.
     is_ours_to_tell: bool = False
 
 
@@ -148,7 +148,7 @@ class ClaimStore:
 
     def prepare_claims(self, epoch: str, wanted: Sequence[WantedClaim], edition: int = 0) -> PreparedClaims:
         """Return the script calls of `claim_each`, for the caller to send."""
-        # Keep one reading of the settings, so that worker and store get the same durations.
+        # Read the settings once, so that the worker and the store get the same durations.
         times = self._times.current
         max_bytes = MAX_CLAIM_BYTES // len(wanted)
         calls: list[ScriptCall] = []
@@ -232,7 +232,7 @@ class ClaimStore:
                     one.polls_here,
                 )
             )
-            # The jobs that the call passed over count only for the first worker.
+            # `passed_over` is a number of the whole call, so report it with the first worker only.
             begin, passed_over = end, 0
         return claims
 
@@ -304,7 +304,7 @@ def _shared_calls(wanted: Sequence[WantedClaim]) -> list[tuple[list[int], int]]:
     """Return for each call the positions of its claims, and how many jobs they claim. A call has claims of workers that
     serve the same names, as many as fit into it."""
     calls: list[tuple[list[int], int]] = []
-    # By names: the position of their last call in `calls`.
+    # By names that a worker serves: the position of the last call for these names in `calls`.
     last: dict[tuple[str, ...], int] = {}
     for number, one in enumerate(wanted):
         names, limit = tuple(one.names), min(one.limit, MAX_PER_CALL)

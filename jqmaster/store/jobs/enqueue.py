@@ -33,16 +33,16 @@ from jqmaster.store.link.wake import JobDelayed, JobsReady
 
 logger = logging.getLogger(__name__)
 
-# Jobs that become due later than this need no message: the leader looks at the shard at least every five seconds, and
-# finds them.
+# Enqueueing sends no message for jobs that become due later than this, because the leader looks at the shard at least
+# every five seconds and then finds them.
 SOON_MS: Final = 6000
 
-# Maximum number of predecessors in one call.
+# Maximum number of predecessors of all jobs in one call.
 PREDECESSORS_PER_CALL: Final = MAX_IN_PUSH
 _NOTHING: Final = codec.pack([])
-# A placeholder for the table of a call whose only lane is known.
+# Passed as the lane table of a call whose only lane is known.
 _UNUSED: Final = LaneTable()
-# These attributes are read from each job of a bulk. `map` with a getter needs no Python frame per job.
+# Read these attributes from each job of a bulk. `map` with a getter is fast, because it needs no Python frame per job.
 _AFTER, _RUN_AT_MS, _DELAY_MS = map(attrgetter, ("after", "run_at_ms", "delay_ms"))
 
 
@@ -57,7 +57,7 @@ class EnqueueStore:
         self._keys = shard.keys
         self.checks = EnqueueChecks(shard)
         self.idempotency = IdempotencyStore(shard)
-        # The lanes of jobs that were pushed alone, by queue, under these constraints.
+        # By queue: the lane of a job that was pushed alone. Valid for `_known_constraints` only.
         self._known_constraints = NO_CONSTRAINTS
         self._sole_lanes: dict[str, SoleLane] = {}
 
@@ -81,7 +81,7 @@ class EnqueueStore:
         """
         spans = [(0, 1)] if len(specs) == 1 else list(_spans(specs))
         calls = self._enqueue_calls(specs, spans, constraints, is_whole=is_whole, most_per_s=most_per_s)
-        # The first call of a whole push decides for all its jobs.
+        # In a whole push, the first call decides whether all jobs are accepted, so send it alone.
         first = calls[:1] if is_whole else calls
         rest = calls[len(first) :]
         claim = None if rest else self._claim_with(specs, replicas)
@@ -119,7 +119,7 @@ class EnqueueStore:
     def _claim_with(self, specs: Sequence[JobSpec], replicas: int | None) -> TravellingClaim | None:
         """Return the leader's claims for the jobs that become ready at once; None: there are none."""
         if replicas not in (None, self._client.quorum_replicas):
-            # Claims need as many replicas as every write, which may differ from the number for this push.
+            # Do not claim in this round trip: claims wait for the usual number of replicas, and this push for another.
             return None
         names = {
             spec.name if spec.requires is None else spec.queue
@@ -174,7 +174,7 @@ class EnqueueStore:
             if is_whole and start == 0 and not sole and constraints.bounds_backlogs:
                 following.update(table.place(constraints, spec)[0] for spec in specs[end:])
             push = "each" if not is_whole else "rest" if start else "whole"
-            # The first call of a whole push counts all of its jobs.
+            # In a whole push, the first call also counts the jobs of the later calls.
             later = len(specs) - end if is_whole else 0
             head: tuple[Arg, ...] = (
                 "" if now is None else now(), k.tag, wake_channel, constraints.edition, push,

@@ -44,7 +44,7 @@ class EnqueueChecks:
         the store nor in this push, or that ended in another way than required."""
         own = {spec.id for spec in specs}
         known = await self._client.pipeline([("EXISTS", self._keys.job(spec.id)) for spec in specs])
-        # Jobs that were already accepted are not checked again.
+        # Skip the jobs that the store already has.
         specs_to_judge = [(n, spec) for n, spec in enumerate(specs) if not known[n]]
         asked = {job_id for spec in specs if spec.after for job_id in spec.after.jobs if job_id not in own}
         states: dict[str, JobState | None] = {}

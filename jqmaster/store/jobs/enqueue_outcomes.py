@@ -46,7 +46,7 @@ class PushRefusal(ABC):
     """The reason why a job is refused."""
 
     __slots__ = ()
-    # The path of the field at fault in the request for one job; empty: no field is at fault.
+    # In the request for one job: the path of the field that caused the refusal; empty if no field did.
     field_path: ClassVar[tuple[str, ...]] = ()
 
     @property
@@ -224,9 +224,9 @@ class PushExpired(PushRefusal):
 
 
 Outcome = Accepted | PushRefusal
-# A script refuses a whole push for these reasons. If it found several, the first one in this list is reported.
+# A script refuses a whole push for these reasons. If several apply, the first one in this order is reported.
 _OF_WHOLE_PUSHES: Final = (BatchClosed, PredecessorRefused, NotUnique, PushExpired)
-# For these reasons, a script refuses single jobs and accepts the others.
+# A script refuses only the job in question for these reasons, and accepts the other jobs of the push.
 _OF_SINGLE_JOBS: Final = (BacklogFull, TooFast, IdTaken)
 
 

@@ -32,7 +32,7 @@ class FollowUpStore:
         self._keys = shard.keys
 
     async def oldest(self) -> list[FollowUp]:
-        """Return the oldest entries."""
+        """Return the oldest follow-ups."""
         flat = await self._client.command("ZRANGE", self._keys.follow_ups, "0", PER_READ - 1, "WITHSCORES")
         found = []
         for n in range(0, len(flat), 2):
@@ -41,7 +41,8 @@ class FollowUpStore:
         return found
 
     async def end(self, epoch: str, done: Collection[FollowUp], postponed: Collection[FollowUp] = ()) -> None:
-        """Remove entries that are done, and postpone failed ones, as the leader of `epoch`. Raise StaleEpochError."""
+        """Remove follow-ups that are done, and postpone those that failed, as the leader of `epoch`. Raise
+        StaleEpochError."""
         args: list[Arg] = [epoch]
         for entries, is_done in ((done, 1), (postponed, 0)):
             for entry in entries:

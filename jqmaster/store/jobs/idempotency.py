@@ -22,7 +22,7 @@ class Bound:
     conflict: Conflict | None = None
 
 
-# By conflict of an accepted push: its mark in the value of the idempotency key.
+# By conflict of an accepted push: the character that marks it in the value of the idempotency key.
 _MARKS: Final = {None: "+", Conflict.EXISTING: "=", Conflict.REPLACED: "~"}
 _MARKED: Final = {ord(mark): conflict for conflict, mark in _MARKS.items()}
 

@@ -19,7 +19,8 @@ from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.link.wake import JobDelayed, JobsReady, SlotsFreed
 
-# A small number, because each job is searched for among the claims of all workers.
+# Maximum number of jobs that one call sets aside. It is small, because the call searches the claims of all workers for
+# each job.
 SET_ASIDE_PER_CALL: Final = 50
 
 
@@ -106,7 +107,7 @@ class LeaseStore:
         return now_ms, found, next_ms
 
     async def shorten_leases(self, epoch: str) -> None:
-        """Shorten leases that last longer than a new one."""
+        """Shorten leases that end later than a new lease would."""
         k = self._keys
         while True:
             args = (self._shard.now_arg, epoch, self._times.current.lease_ms, MAX_PER_CALL)
@@ -125,7 +126,7 @@ class LeaseStore:
             await self._client.run("look_later", (k.epoch, k.running), args)
 
     async def reclaim(self, epoch: str, settlements: Sequence[Settlement]) -> list[bool]:
-        """End attempts whose lease is over, unless renewed or settled meanwhile."""
+        """End attempts whose lease is over, unless the lease was renewed or the attempt was settled meanwhile."""
         k = self._keys
         ended: list[bool] = []
         for chunk in pages(settlements, MAX_PER_CALL):

@@ -27,11 +27,12 @@ MAX_LOOKED_AT: Final = 2_000
 SHORTEST_STEP: Final = 50
 # Maximum number of running jobs that a call sorts, because each costs a read of its record.
 RUNNING_PER_CALL: Final = 2_000
-# Maximum number of calls that read lanes and priorities within lanes. A page reports if it leaves out jobs for this
-# reason.
+# Maximum number of calls in which one page reads lanes, and priorities within lanes. The page reports if jobs are
+# missing for this reason.
 MAX_LANE_CALLS: Final = 40
 
-# States whose instants lie in the future. In a list of all states, these jobs come after jobs with past instants.
+# Jobs in these states are ordered by an instant in the future. In a list of all states, they come after the jobs with
+# past instants.
 _AHEAD: Final = frozenset({JobState.SCHEDULED, JobState.RETRYING, JobState.AWAITING_CALLBACK})
 _POSITION: Final = struct.Struct(">BBq36s")
 # The first byte of cursors of these lists. It distinguishes them from cursors of lists by state.
@@ -59,7 +60,7 @@ class Page:
     is_partial: bool
 
 
-# Positions before and after those of all jobs.
+# The position before the first job, and the one after the last job.
 _FIRST: Final = ListPosition(-1, "00000000-0000-1000-8000-000000000000")
 _LAST: Final = ListPosition(2**62, "ffffffff-ffff-8fff-bfff-ffffffffffff")
 
@@ -116,7 +117,8 @@ class JobLists:
                     break
                 if is_late():
                     return Page(found, _encode_cursor(number, positions[-1]), looked_at, is_partial)
-                # If the filter selects little, a few long reads are cheaper than many short ones.
+                # Read more at once as long as few jobs match, because a few long reads are cheaper than many short
+                # ones.
                 step = MAX_PER_CALL if 4 * len(found) < looked_at else min(2 * step, MAX_PER_CALL)
         return Page(found, None, looked_at, is_partial)
 
@@ -230,7 +232,7 @@ class _Running(_Source):
             )
             found += [ListPosition(int(flat[n + 1]), flat[n].decode()) for n in range(0, len(flat), 2)]
             from_rank += RUNNING_PER_CALL
-        # A job whose lease is renewed between two calls may be in both results.
+        # Remove duplicates: a job is in two results if its lease was renewed between the calls.
         return self.first(list(dict.fromkeys(found)), count)
 
 

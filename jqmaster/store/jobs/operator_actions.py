@@ -27,7 +27,7 @@ class Changes:
     timeout_ms: int | None = None
 
     def applied_to(self, job: Job) -> Job:
-        """Return the job with these changes, for matchers."""
+        """Return the job as it will be after these changes, for matchers."""
         return replace(
             job,
             priority=job.priority if self.priority is None else self.priority,

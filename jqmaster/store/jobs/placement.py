@@ -21,7 +21,7 @@ _ONE_GATE = _COUNTS[1]
 
 
 class StaleConstraints(Exception):  # noqa: N818 - a value for the service, not an error of the store
-    """The constraints have another edition. The caller has to match again and repeat."""
+    """The constraints have a new edition. The caller must match its jobs again and retry."""
 
 
 def fields_of(job: JobSpec | Job) -> JobFields:
@@ -126,12 +126,12 @@ class LaneTable:
         # keyed gates.
         self._bases: dict[bytes, tuple[int, dict[str, int]]] = {}
         self._base_parts: list[tuple[str, str, str, str]] = []
-        # The values that are packed for the script.
+        # The content of the table, in the order in which `packed` returns it for the script.
         self._parts: list[Any] = [self._base_parts]
         self._gates: list[bytes] = []
-        # By queue, if the queue alone determines the lane: the number of the lane, and the packed gates.
+        # By queue: the number of its lane, and the packed gates. Contains only queues that alone determine the lane.
         self._placed: dict[str, Placement] = {}
-        # By queue, if its jobs differ at most in their weights: the number of the lane.
+        # By queue: the number of its lane. Contains only queues whose jobs differ at most in their weights.
         self._fixed: dict[str, int] = {}
         for lane in lanes:
             self.number(lane)
@@ -144,11 +144,11 @@ class LaneTable:
         """Return the number of the lane of a group that has these keyed gates."""
         base, numbers = self._bases.get(base_lane.base_id) or self._new_base(base_lane)
         joined = keyed[0].id if len(keyed) == 1 else _joined(keyed)
-        # Jobs with the same gates may meet different conditional overrides.
+        # Include the conditional overrides, because they may differ between jobs with the same gates.
         known_as = _known_as(joined, keyed) if keyed else joined
         number = numbers.get(known_as)
         if number is None:
-            # Most lanes have at most one keyed gate.
+            # Fast path: most lanes have at most one keyed gate.
             if len(keyed) == 1:
                 gates = _ONE_GATE + joined.encode()
                 self._parts += (base, gates, "", _told(keyed[0]))

@@ -16,11 +16,11 @@ from jqmaster.store.link.scripts import ScriptCall, load
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.link.wake import JobDelayed, JobsReady
 
-# About how many dependents one call handles.
+# The approximate number of dependents that one call handles.
 PER_PAGE: Final = 200
 # Maximum number of bytes of predecessors' results that a job gets.
 MAX_INPUT_BYTES: Final = 1024 * 1024
-# Maximum number of dependents that a view of a job names.
+# A view of a job lists at most this many of its dependents.
 MAX_SHOWN: Final = 100
 _ROOT: Final = b"root"
 
@@ -137,7 +137,7 @@ class PredecessorStore:
             for job_id, state, size in zip(job_ids, states, sizes, strict=True)
         ]
 
-    # --- for people
+    # --- for views of jobs
 
     async def links(self, job: Job) -> Links:
         """Return the links of a job to its predecessors and dependents."""

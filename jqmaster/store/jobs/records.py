@@ -14,7 +14,7 @@ from jqmaster.store.link.shard import Shard
 # more read.
 HEAD_READ: Final = 1024
 
-# The end of the last attempt is among this many last entries of a history; other entries describe events within
+# The end of the last attempt is one of the last three entries of a history. Later entries describe events within
 # attempts.
 _LAST_ENTRIES: Final = 3
 

@@ -25,7 +25,7 @@ class Selection:
         sought = [text.encode() for text in (wanted.name, wanted.tag) if text is not None]
         for n, (job_id, record) in enumerate(zip(ids, beginnings, strict=True)):
             if len(record) < HEAD_READ and not all(text in record for text in sought):
-                continue  # records without these words need not be decoded: most, if little is selected
+                continue  # do not decode records without these words; if few jobs match, that saves most of the work
             if wanted.q is not None and wanted.q not in job_id and wanted.q.encode() not in record:
                 continue
             if len(record) > codec.HEAD_SIZE:
@@ -52,7 +52,7 @@ class Selection:
         found = {}
         for some in pages(sorted(long), RECORDS_PER_READ):
             whole = await self._records.get_all([jobs[n].id for n in some])
-            # Whole jobs are not kept, because arguments may be large.
+            # Keep the jobs without their arguments, because arguments may be large.
             matching = [n for n in some if (job := whole.get(jobs[n].id)) and matcher.matches(fields_of(job))]
             found.update({n: jobs[n] for n in matching})
         found.update({n: job for n, job in jobs.items() if n not in long and matcher.matches(fields_of(job))})

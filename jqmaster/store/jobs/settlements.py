@@ -21,12 +21,11 @@ from jqmaster.store.link.shard import Shard
 from jqmaster.store.link.wake import GateClosed, JobDelayed, JobsReady, SlotsFreed
 
 NO_REPORT: Final[Mapping[str, UsedUnits]] = {}
-# The answer of `settle` for an attempt that this call did not end.
+# `settle` returns this if the call did not end the attempt.
 NOT_ENDED: Final = -1
-# The answer of `settle_success` for the stale attempts of a worker that is not registered.
+# `settle_success` returns this for stale attempts of a worker that is not registered.
 UNKNOWN: Final = -1
-# Maximum total bytes of results in one call with the reports of several workers. The report of a single worker may
-# have more.
+# Maximum total bytes of results in one call for several workers. A single worker's report may exceed it.
 MAX_SHARED_BYTES: Final = 1024 * 1024
 
 
@@ -72,7 +71,8 @@ class Successes:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """The answer to a report. `verdicts`: False: the token is stale. `given`: the next jobs of the worker."""
+    """The answer to a report. `verdicts`: for each attempt, False if its token is stale. `given`: the next jobs of the
+    worker."""
 
     verdicts: list[bool]
     given: NextJobs | None = None
@@ -109,8 +109,8 @@ class SettlementStore:
         ended: Sequence[tuple[str, str, bytes]],
         used: Mapping[str, UsedUnits] = NO_REPORT,
     ) -> list[bool]:
-        """End attempts of (job ID, token, encoded result) as succeeded; False: the token is stale. `used`: by job ID,
-        what an attempt has used."""
+        """End attempts of (job ID, token, encoded result) as succeeded. Return False for each with a stale token.
+        `used`: by job ID, what an attempt has used."""
         (settled,) = await self.settle_successes([Successes(worker_id, ended, used)])
         if isinstance(settled, Exception):
             raise settled
@@ -121,7 +121,7 @@ class SettlementStore:
         report, or the error that it would have raised alone."""
         first = reports[0]
         if len(reports) == 1:
-            # One report may have more attempts than a script may end.
+            # Split the report into several calls if it has more attempts than one script may end.
             calls = (
                 [self._success_call(reports)]
                 if len(first.ended) <= MAX_PER_CALL
@@ -147,7 +147,7 @@ class SettlementStore:
             if claim is not None and claim.given:
                 claim.on_no_answer()
             if len(reports) > 1 and isinstance(exc, DamagedError | ResponseError):
-                # The fault of one report must not prevent answers to the others.
+                # Settle each report alone, so that an error of one report does not prevent answers to the others.
                 return [await self._settled_alone(one) for one in reports]
             raise
         return self._read_successes(reports, replies, claim)
@@ -172,7 +172,7 @@ class SettlementStore:
         for _, (of_call, opened, runs_of_workers) in replies:
             codes += of_call
             has_opened = has_opened or bool(opened)
-            # There is either one call for all workers, or there are several calls for a single worker.
+            # There is either one call for all workers, or several calls for a single worker.
             for one, runs in zip(reports, runs_of_workers, strict=True):
                 on_worker = self._tally.on(one.worker_id)
                 for name, run_ms, jobs in zip(runs[::3], runs[1::3], runs[2::3], strict=True):
@@ -198,7 +198,7 @@ class SettlementStore:
         k, now = self._keys, self._shard.now
         keys = [k.running, self._succeeded, k.results]
         workers = b""
-        # Keyed by number of the attempt, because a stale report may name a job that another worker runs.
+        # By number of the attempt, not by job ID: a stale report may name a job that another worker of this call runs.
         used: dict[int, UsedUnits] = {}
         ended: list[Arg] = []
         before = 1

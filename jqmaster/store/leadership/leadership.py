@@ -97,8 +97,8 @@ class LeadershipStore:
             (self._shard.now_arg, silent.holder, silent.master_id, seen_ms, master_id, nonce, ttl_ms, hold_ms,
              audit_entry, MAX_ENTRIES, k.wake_channel),
         )  # fmt: skip
-        # If the silent master led many shards, it is deposed in all of them at about the same time. The calls share
-        # round trips, because the other masters also have to renew their own locks on the same few connections.
+        # Share round trips with the other shards, because a silent master that led many shards is deposed in all of
+        # them at about the same time. Other masters must still renew their locks on the same few connections.
         word, data = await self._shard.client.together.run(call)
         return Leadership(data[0].decode(), master_id) if word == "ok" else None
 

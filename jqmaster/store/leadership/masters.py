@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 # dies at every start leaves an entry each time.
 FORGET_MS: Final = 60_000
 MAX_MASTERS: Final = 500
-# Maximum number of faults in a heartbeat, because every other master reads them.
+# Maximum number of faults in a heartbeat. It is small, because every other master reads them.
 MAX_FAULTS: Final = 20
 MAX_FAULT_CHARS: Final = 500
 _UNREADABLE: Final = (KeyError, ValueError, TypeError, AttributeError, msgpack.UnpackException)
@@ -41,7 +41,7 @@ class MasterRegistry:
         return next((m for m in self.seen if m.record.id == master_id), None)
 
 
-# A named tuple, because one is made for each shard every second.
+# A named tuple is created faster than a frozen dataclass, and one is created for each shard every second.
 class BeatAnswer(NamedTuple):
     """The store's answer to a heartbeat: the versions that every master follows, 0 before the first change. `versions`:
     the versions of settings, targets and namespaces. `mark`: see `generation`; None: it is gone. `leader`: the holder
@@ -157,7 +157,7 @@ def _listens_sharded(info: bytes) -> bool:
     try:
         return _record("", msgpack.unpackb(info)).listens_sharded
     except _UNREADABLE:
-        return False  # the master's next heartbeat writes the entry again
+        return False  # the master's next heartbeat replaces the unreadable entry
 
 
 def _record(master_id: str, fields: Mapping[str, Any]) -> MasterRecord:

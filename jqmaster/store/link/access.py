@@ -72,7 +72,8 @@ def pool_of(
     options = {
         **_credentials(parsed.username, parsed.password),
         **_tls_options(parsed, access),
-        # A primary that is gone for good must not delay callers that wait for the next primary.
+        # Connect with a short timeout, because a primary that is gone for good must not delay callers that wait for the
+        # next one.
         **_connection_options(timeout_s, min(timeout_s, ASK_S)),
     }
     pool = BlockingConnectionPool(
@@ -116,8 +117,8 @@ def _connecting(
 
 
 def _connection_options(timeout_s: float, connect_timeout_s: float) -> dict[str, Any]:
-    # Without `driver_info`, no connection sends CLIENT SETINFO. The store's user needs no right for it, and its
-    # refusals would bury real refusals in ACL LOG.
+    # Set no `driver_info`, so that no connection sends CLIENT SETINFO. The store's user then needs no right for it, and
+    # its refusals do not hide others in ACL LOG.
     return {
         "socket_timeout": timeout_s,
         "socket_connect_timeout": connect_timeout_s,

@@ -32,7 +32,7 @@ from jqmaster.store.link.scripts import Arg, ScriptCall, load
 from jqmaster.store.link.shared_scan import SharedScan
 from jqmaster.store.link.shared_trips import SharedTrips
 
-# The reply of every script that refuses a write because its leader has an old epoch.
+# Every script replies with this word if it refuses a write because the caller's epoch is old.
 STALE_EPOCH: Final = "stale_epoch"
 _MAX_MOVES: Final = 3
 
@@ -48,7 +48,8 @@ class _Overtaken(list[Any]):
 
 
 class _Partial(list[Any]):
-    """Replies to calls, with the error of the round trip in place of some, while others were done."""
+    """Replies to calls of which only some were executed. In place of the other replies, it has the error of the round
+    trip."""
 
 
 class StoreClient:
@@ -68,7 +69,7 @@ class StoreClient:
         """`url`: see `store_url`. Raise ValueError if it is malformed."""
         self._timeout_s = timeout_s
         self.quorum_replicas = quorum_replicas
-        # By script: round trips, calls (several may share a round trip), and failed round trips.
+        # By script: round trips, calls (a round trip may have several), and failed round trips.
         self.round_trips: Latencies[str] = Latencies()
         self.script_calls: dict[str, int] = {}
         self.failed_round_trips: dict[str, int] = {}
@@ -78,8 +79,8 @@ class StoreClient:
         self.together = SharedTrips(self._run_once)
         self._repeated = RepeatedTrips()
         self.scan = SharedScan(self.command)
-        # On a Cluster: whether listeners also get messages that are published on the shard's node only, and whether
-        # messages are published there (see runtime/leadership/sharding.py).
+        # On a Cluster: whether listeners receive messages that are published only on the node of the shard, and whether
+        # this master publishes there (see runtime/leadership/sharding.py).
         self.listens_sharded = False
         self.publishes_sharded = False
 
@@ -190,10 +191,11 @@ class StoreClient:
         known = {"packed": trip.commands} if trip.commands else {}
         of_pages = await self._replies(trip.together, None, **known)
         for page, reply in zip(trip.pages, of_pages, strict=True):
-            # The first call of the page was counted when it was sent.
+            # Count the calls of the page except the first, which `_replies` has counted.
             self.script_calls[page[0].script.name] += len(page) - 1
             found = [reply] * len(page) if isinstance(reply, JqmasterError) else page_replies(page, reply)
-            # A refusal may concern only one shard of the page, so repeat its calls separately.
+            # Without `found`, the store refused the page. Repeat its calls one by one, because the reason may concern
+            # only one shard.
             replies += await self._replies_or_error(page) if found is None else found
         return self._read_each(trip.calls, replies)
 
@@ -238,7 +240,7 @@ class StoreClient:
         for call, reply in zip(calls, replies, strict=True):
             try:
                 read.append(self._read(call, reply))
-            except Exception as exc:  # whatever the store answers here, the other answers count
+            except Exception as exc:  # an unexpected answer must not affect the answers to the other calls
                 read.append(exc)
         return read
 
@@ -273,8 +275,8 @@ class StoreClient:
         the error of the round trip if no call is known to be done. `packed`: the commands of the calls, if they are
         known."""
         if not calls:
-            # Send nothing. Since Python 3.12, an empty write never leaves the buffer of asyncio's transport: the loop
-            # spins, and the connection does not close.
+            # Send nothing: since Python 3.12, the transport of asyncio never removes an empty write from its buffer, so
+            # the loop spins and the connection does not close.
             return []
         cluster = self._locator if isinstance(self._locator, ClusterLocator) else None
         guard = cluster.guard if cluster else None
@@ -293,7 +295,8 @@ class StoreClient:
             return ("EVAL", text, *commands[n][2:])
 
         async def load_missing(replies: list[Any], todo: Sequence[int], ask: _Ask) -> None:
-            # EVAL also loads the script, so a failover or SCRIPT FLUSH costs only one more round trip.
+            # Send these calls again with EVAL, which also loads the script. So a failover or SCRIPT FLUSH costs only
+            # one more round trip.
             nonlocal is_overtaken, is_partial
             missing = [n for n, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
             is_overtaken = is_overtaken or len(missing) < len(replies) - missing[0]
@@ -329,7 +332,7 @@ class StoreClient:
             if cluster or replicas_needed:
                 replies = await self._with_redirects(len(calls), evaluate)
             else:
-                # The whole round trip can use any connection.
+                # Without redirects or replicas, no command depends on a certain connection, so the pool may use any.
                 replies = await self._pool.ask(commands, writes=writes)
                 if NoScriptError in map(type, replies):
                     await load_missing(replies, range(len(calls)), self._pool.ask)
@@ -387,7 +390,7 @@ class StoreClient:
         return replies
 
     async def _await_replicas(self, connection: AbstractConnection, needed: int) -> None:
-        # WAIT counts only the writes of its own connection, so use the connection of the writes.
+        # Send WAIT on the connection that sent the writes, because it counts only the writes of its own connection.
         wait_ms = int(self._timeout_s * 500)
         (confirmed,) = await self._pool.exchange(connection, [("WAIT", needed, wait_ms)], writes=True)
         if isinstance(confirmed, ResponseError) or confirmed < needed:
@@ -414,6 +417,6 @@ def _whole_error(calls: Sequence[ScriptCall], replies: Sequence[Any]) -> Jqmaste
     """Return the error for a caller that cannot use a part of the replies."""
     error = next(reply for reply in replies if isinstance(reply, JqmasterError))
     if isinstance(error, StoreUnavailableError) and any(call.script.writes for call in calls):
-        # The calls whose scripts were loaded may have been done.
+        # The outcome is unknown, because the calls whose scripts were loaded may have been executed.
         return OutcomeUnknownError(error.detail, retry_after_s=RETRY_AFTER_S)
     return error

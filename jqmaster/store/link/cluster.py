@@ -32,8 +32,8 @@ class ClusterLocator(Locator):
         self._seeds = {endpoint: connect(endpoint) for endpoint in url.endpoints}
         self._others: dict[Endpoint, Redis] = {}
         self._slot: int | None = None
-        # A key that never exists. Each script gets it, so that a node whose slot is being moved refuses the script as a
-        # whole. Otherwise the node would begin the script, and stop at a key that has moved or is not declared.
+        # A key that never exists, passed to each script, so that a node whose slot is being moved refuses the whole
+        # script. Otherwise the node would start the script, and fail at a key that has moved or is not declared.
         self.guard: str | None = None
 
     def bind(self, tag: str) -> None:
@@ -82,8 +82,8 @@ class ClusterLocator(Locator):
 
     def _endpoint(self, address: str, node: dict[str, Any], asked_host: str) -> Endpoint:
         host, _, port = address.rpartition(":")
-        # A node that does not know its own address returns none, so use the address of the request. Prefer host names,
-        # because certificates are issued for names.
+        # A node that does not know its own address returns none, so use the address that was asked. With TLS, prefer
+        # the host name, because certificates are issued for names.
         name = str(node.get("hostname") or "")
         return (name if name and self._is_tls else host) or asked_host, int(port)
 

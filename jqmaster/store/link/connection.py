@@ -50,7 +50,8 @@ class CheckedConnection(AbstractConnection):
 
     async def send_packed_command(self, command: Any, check_health: bool = True) -> None:
         if is_lost(self):
-            # A write would raise uvloop's RuntimeError, which callers do not recognize as a lost connection.
+            # Disconnect instead of writing to a closed transport. The write would raise RuntimeError from uvloop, which
+            # callers do not recognize as a lost connection.
             await self.disconnect(nowait=True)
             raise RedisConnectionError("the connection was lost")
         await super().send_packed_command(command, check_health)

@@ -26,7 +26,7 @@ class ReportedSlots:
     has_answer: bool = True
 
 
-# Writes that make claims possible: jobs became ready, or slots of one worker or of several became free.
+# The change by which a write made more claims possible: jobs became ready, or slots of one or more workers became free.
 Trigger = JobsReady | Sequence[ReportedSlots]
 
 

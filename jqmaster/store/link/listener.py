@@ -19,7 +19,7 @@ from jqmaster.store.link.wake import WakeMessage, decode
 logger = logging.getLogger(__name__)
 
 RECONNECT_S: Final = 0.5
-# A connection that was silent for this long is pinged. The answer must come within the same time.
+# After this many seconds without a message, the connection is pinged. The answer must arrive within the same time.
 QUIET_S: Final = 15.0
 _KINDS: Final = frozenset({"message", "smessage", "subscribe", "ssubscribe", "sunsubscribe"})
 
@@ -40,7 +40,7 @@ class ShardChannels:
     ) -> None:
         self._listener = listener
         self._wake_channel = keys.wake_channel
-        # The last channel in each command. Its confirmation shows that all are subscribed.
+        # Each subscribe command names this channel last, so its confirmation shows that all channels are subscribed.
         self.last = keys.finished_channel
         self.names = keys.wake_channel, keys.finished_channel
         self._on_wake = on_wake
@@ -115,7 +115,8 @@ class StoreListener:
                     if message is None:
                         if is_asked:
                             raise TimeoutError
-                        # Nothing else is ever sent on this connection, so only a ping shows that it is lost.
+                        # Ping, because nothing else is sent on this connection, so nothing else would show that it is
+                        # lost.
                         await pubsub.ping()
                         is_asked = True
                         continue
@@ -132,7 +133,7 @@ class StoreListener:
     async def _change(
         self, pubsub: PubSub, change: Callable[[PubSub, Sequence[str]], Awaitable[None]], names: Sequence[str]
     ) -> None:
-        # If the connection is lost, the loop notices it, and subscribes to everything on the next one.
+        # Ignore a lost connection: the loop notices it, and subscribes to everything on the next one.
         with contextlib.suppress(RedisError, OSError, TimeoutError):
             await change(pubsub, names)
 
@@ -162,7 +163,7 @@ class StoreListener:
             case "sunsubscribe":
                 raise RedisConnectionError("another node holds the shard")
             case _:
-                # Reached also when the client library has connected and subscribed again by itself.
+                # This also happens after the client library has reconnected and subscribed again by itself.
                 is_last = kind == ("ssubscribe" if self._client.listens_sharded else "subscribe")
                 if is_last and channel == shard.last:
                     shard.on_gap()

@@ -17,11 +17,11 @@ from jqmaster.store.link.connection import TcpConnection, TlsConnection
 
 logger = logging.getLogger(__name__)
 
-# The time to wait for the first answer, and then again for all other answers.
+# How long to wait for the first server that answers, and then for the answers of all others.
 ASK_S: Final = 1.0
 ASK_OTHERS_S: Final = 0.2
-# A primary that hangs, or does not know that it was replaced, sends no error. So the other servers are asked this
-# often.
+# How often the other servers are asked for the primary. A primary that hangs, or does not know that it was replaced,
+# sends no error.
 WATCH_S: Final = 1.0
 
 _T = TypeVar("_T")
@@ -78,7 +78,7 @@ class Locator(ABC):
             await self._disconnect()
 
     async def _located(self) -> Endpoint:
-        # All callers share one search, because all connections of the pool may ask at the same time.
+        # Share one search among all callers, because all connections of the pool may need the primary at once.
         if self._search is None or self._search.done():
             self._search = asyncio.create_task(self._find())
             self._search.add_done_callback(_look_at_failure)
@@ -91,7 +91,7 @@ class Locator(ABC):
         if found == self._last:
             return
         self._take(found)
-        # The former primary may never answer the calls that still wait for it.
+        # Close connections to the former primary, because it may never answer the calls that wait for it.
         for connection in self._connections:
             connection.close_unless_at(found)
 
@@ -131,7 +131,8 @@ class LocatedConnection(TcpConnection):
 
     async def on_connect_check_health(self, check_health: bool = True) -> None:
         await super().on_connect_check_health(check_health)
-        # The server may not know yet that it was replaced, and the answer of a replica may be outdated.
+        # Check the role of the server: it may have been replaced without knowing it, or the replica that named it may
+        # be outdated.
         await self.send_command("ROLE", check_health=False)
         role = await self.read_response(disable_decoding=True)
         if role[0] != b"master":
@@ -149,13 +150,14 @@ class LocatedTlsConnection(LocatedConnection, TlsConnection):
 
 
 def _look_at_failure(search: "asyncio.Task[Endpoint]") -> None:
-    # The caller may have been canceled, so retrieve the error here.
+    # Retrieve the error of the search here, in case its caller was canceled. Otherwise asyncio logs it as never
+    # retrieved.
     if not search.cancelled():
         search.exception()
 
 
 async def ask_all(nodes: Sequence[Redis], ask: Callable[[Redis], Awaitable[_T | None]]) -> list[_T]:
-    """Return the answers that come in time, without None."""
+    """Ask all nodes, and return the answers that arrive in time, without None."""
     loop = asyncio.get_running_loop()
     pending = {asyncio.ensure_future(_answer(node, ask)) for node in nodes}
     found: list[_T] = []
@@ -178,4 +180,4 @@ async def _answer(node: Redis, ask: Callable[[Redis], Awaitable[_T | None]]) -> 
     try:
         return await ask(node)
     except (RedisError, OSError, LookupError, ValueError, RuntimeError):
-        return None  # an invalid answer counts as none
+        return None  # ignore an invalid answer, as if the server had not answered

@@ -5,13 +5,13 @@ from typing import Any, Final, TypeVar
 
 from jqmaster.store.link.client import StoreClient
 
-# Maximum number of items in one script call. The store does nothing else while a script runs.
+# Maximum number of items in one script call. It is limited, because the store does nothing else while a script runs.
 MAX_PER_CALL: Final = 500
 
-# Maximum number of gates in one call, because each opened gate may move several lanes.
+# Maximum number of gates in one call. It is small, because opening a gate may move several lanes.
 GATES_PER_CALL: Final = 100
 
-# Maximum number of whole records that are read at once, because arguments may be large.
+# Maximum number of whole records in one read. It is small, because arguments may be large.
 RECORDS_PER_READ: Final = 100
 LANES_PER_READ: Final = 100
 

@@ -28,9 +28,9 @@ from jqmaster.store.link.refusals import RETRY_AFTER_S, told
 from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.store_faults import explained
 
-# Errors of a server that may no longer be the primary.
+# Servers that are no longer the primary may return these errors.
 _DOUBTS = (ReadOnlyError, ClusterDownError, AskError)
-# Errors of a lost connection. uvloop raises RuntimeError after it has closed its transport.
+# A lost connection raises one of these errors. RuntimeError comes from uvloop after it has closed its transport.
 _LOST: Final = (RedisError, OSError, TimeoutError, RuntimeError)
 
 
@@ -52,10 +52,10 @@ class StorePool:
         self._is_tls = "rediss" in url.partition("://")[0]
         self._pool, self.locator = pool_of(url, access, timeout_s=timeout_s, connections=connections)
         self.redis: redis_asyncio.Redis = redis_asyncio.Redis(connection_pool=self._pool)
-        # Connections in use, with the commands that were sent on them.
+        # By transport of a connection in use: the commands that were sent on it.
         self._busy: dict[asyncio.WriteTransport, Sequence[tuple[Arg, ...]]] = {}
-        # Idle connections that were taken from the pool, for quick reuse. If the primary may move, there are none,
-        # because only the pool checks to which server a connection leads.
+        # Idle connections that were taken from the pool, for quick reuse. Empty if the primary may move, because only
+        # the pool checks to which server a connection leads.
         self._at_hand: list[AbstractConnection] = []
         self._most_at_hand = connections // 4 if self.locator is None else 0
         self._asking_the_pool = 0
@@ -70,7 +70,7 @@ class StorePool:
         """Close every connection, including those in use. Their callers get OutcomeUnknownError."""
         for transport in self._busy:
             transport.abort()
-        # Best effort: a peer that closes slowly is not the caller's error.
+        # Best effort: the caller cannot help it if a peer closes slowly.
         with contextlib.suppress(*_LOST):
             await self._pool.disconnect(inuse_connections=True)
 
@@ -92,7 +92,7 @@ class StorePool:
             try:
                 connection = await self._pool.get_connection()  # type: ignore[no-untyped-call]
             except _LOST as exc:
-                # BlockingConnectionPool reports the end of its wait with these words.
+                # BlockingConnectionPool raises this text if it has waited in vain for a free connection.
                 if str(exc).startswith("No connection available"):
                     kind = f"all connections to the store have been in use for {self._timeout_s:g} s"
                 else:
@@ -139,20 +139,22 @@ class StorePool:
         Raises StoreUnavailableError if nothing was done, OutcomeUnknownError if `writes` is set and some may have been
         done.
         """
-        # hiredis packs in C. redis-py's asyncio connection would pack each argument in Python.
+        # Pack with hiredis, in C. redis-py's asyncio connection would pack each argument in Python.
         packed = (
             commands.packed
             if isinstance(commands, PackedCommands)
             else b"".join(map(hiredis.pack_command, commands))  # type: ignore[arg-type]
         )
-        # Keep the connection, because redis-py drops a failed one before its caller gets the error.
+        # Keep a reference to the transport, because redis-py drops that of a failed connection before the caller gets
+        # the error.
         transport: asyncio.WriteTransport | None = getattr(
             getattr(connection, "_writer", None), "transport", None
         )
         if transport:
             self._busy[transport] = commands
         try:
-            # Do not use redis-py's methods to send and read, because they start a timeout or a task for each command.
+            # Write to the transport directly: redis-py's methods to send and read start a timeout or a task for each
+            # command.
             if not connection.is_connected:
                 raise RedisConnectionError("the connection was closed")
             link: Any = connection
@@ -171,10 +173,10 @@ class StorePool:
             self._has_answered = True
             return replies
         except BaseException as exc:
-            # Answers may still be under way, so no other caller may use this connection.
+            # Close the connection: answers may still arrive on it, so no other caller may use it.
             await self._abandon(connection, transport)
             if isinstance(exc, (BusyLoadingError, AuthenticationError)):
-                # These are answers, although redis-py raises them as lost connections.
+                # The store sent these errors as answers, although redis-py raises them as lost connections.
                 raise StoreUnavailableError(
                     f"the store refuses: {told(exc)}", retry_after_s=RETRY_AFTER_S
                 ) from exc
@@ -198,7 +200,7 @@ class StorePool:
             connection = self._at_hand.pop()
             if _is_idle(connection):
                 return connection
-            # The pool connects it again.
+            # Return a closed connection to the pool, which connects it again.
             with contextlib.suppress(*_LOST):
                 await connection.disconnect(nowait=True)
             await self._pool.release(connection)

@@ -14,7 +14,7 @@ from jqmaster.errors import (
 )
 
 RETRY_AFTER_S = 1.0
-# The first words of errors that redis-py removes and turns into a class.
+# By class of redis-py: the first word of the error, which redis-py removes from the text.
 _WORDS: Final = {
     "AskError": "ASK", "BusyLoadingError": "LOADING", "ClusterDownError": "CLUSTERDOWN",
     "MasterDownError": "MASTERDOWN", "MovedError": "MOVED", "NoPermissionError": "NOPERM", "ReadOnlyError": "READONLY",
@@ -24,7 +24,7 @@ _IS_REPLICA: Final = (
     "it is a replica: name the primary in redis_url, or the Sentinels (redis+sentinel://host,host/service)"
 )
 _IS_CLUSTER: Final = "it is a node of a Cluster: redis_url must begin with redis+cluster://"
-# The remedy by the first words of an error.
+# By first word of an error: the remedy that people are told.
 _ADVICE: Final = {
     "ASK": _IS_CLUSTER,
     "BUSY": "a script of another program runs there for too long",
@@ -38,19 +38,19 @@ _ADVICE: Final = {
     "READONLY": _IS_REPLICA,
     "max number of clients": "raise its maxclients",
 }
-# Errors after which the store has done nothing, and a repeat may succeed.
+# After these errors, the store has not executed the command, and a repeat may succeed.
 _REFUSALS = (
     "OOM", "LOADING", "READONLY", "MISCONF", "BUSY", "NOREPLICAS", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "MOVED",
     "ASK", "NOAUTH", "NOPERM", "max number of clients",
 )  # fmt: skip
-# Refusals of only some commands, such as all writes. The store still serves other commands.
+# With these errors, the store refuses only some commands, such as all writes, and still serves others.
 _OF_COMMAND: Final = ("READONLY", "MISCONF", "NOREPLICAS", "NOPERM")
 
 
 def classified(error: ResponseError) -> Exception:
-    """Return the meaning of an error of the store: refused for now, damaged, or a fault of the call."""
-    # redis-py turns a first word that it knows into an exception class, and drops it from the text. A plain
-    # ResponseError keeps a word that redis-py does not know.
+    """Convert an error of the store to an exception for callers: refused for now, damaged, or a fault of the call."""
+    # Restore the first word of the error: if redis-py knows it, it raises the matching class and removes the word.
+    # Otherwise the text of the ResponseError still begins with it.
     text = str(error)
     name = type(error).__name__
     if text.startswith("OOM") or name == "OutOfMemoryError":

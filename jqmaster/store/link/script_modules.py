@@ -29,7 +29,7 @@ _FUNCTION: Final = re.compile(
 )
 _ENTRY: Final = re.compile(r"(\w+) = (\w+)")
 _COMMENT: Final = re.compile(r"^ *--.*\n?", re.MULTILINE)
-# A name, with the member that is read from it.
+# Matches a name in Lua, and the member that is read from it.
 _NAME: Final = re.compile(r"(?<![\w.])([A-Za-z_]\w*)(?:\.(\w+))?")
 _ASKED: Final = re.compile(r"(?<![\w.])lazily\.is_made\((\w+)\)")
 
@@ -43,7 +43,7 @@ class ScriptHeaderError(JqmasterError):
 def with_modules(text: str) -> str:
     """Return the text with the included modules, each reduced to the functions that the script can reach. Raise
     ScriptHeaderError."""
-    # Each module comes after the modules that it includes, and `lazily` comes before all.
+    # The modules to add, each after the ones that it includes; `lazily` is the first of all.
     modules: dict[str, _Module] = {}
 
     def include(path: str) -> None:
@@ -57,7 +57,8 @@ def with_modules(text: str) -> str:
     for path in ["lib/lazily.lua", *paths] if paths else []:
         include(path)
     reach = _Reach(_COMMENT.sub("", text), modules)
-    # All modules take the place of the first line, because they may use one another.
+    # Put all modules in place of the first include line, because they may use one another. Remove the other include
+    # lines.
     places = iter([_text_of([*modules.values()], reach)])
     return INCLUDE.sub(lambda _: next(places, ""), text)
 
@@ -125,7 +126,7 @@ class _Reach:
         self.functions: dict[str, set[str]] = {}
         self.entries: dict[str, set[str]] = {}
         self._modules = modules
-        # Code that is still to be examined, with its module.
+        # Code that is still to be examined, each with its module (None: the script itself).
         self._todo: list[tuple[_Module | None, _Piece]] = [(None, _Piece.of(code))]
         while self._todo:
             self._look_through(*self._todo.pop())
@@ -134,7 +135,7 @@ class _Reach:
         for name, member in part.uses:
             if of is not None:
                 self._reach_function(of, name)
-            # Modules are not used as values, so a module's name without a member is a field of another table.
+            # Without a member, the name is a field of another table, because modules are never used as values.
             if member is not None and name in self._modules and self._modules[name] is not of:
                 self._reach(self._modules[name], member)
 
@@ -164,13 +165,13 @@ def _text_of(modules: Sequence[_Module], reach: _Reach) -> str:
     made_at_once = [_made(module, reach, "do", "end") for module in reached if not module.is_lazy]
     lazy = [module for module in reached if module.is_lazy]
     if lazy:
-        # Placed after `lazily`. Modules that are made at once may use lazy modules, and vice versa.
+        # Insert the lazy modules right after `lazily`: other modules may use them, and they may use other modules.
         made_at_once.insert(1, _made_on_first_use(lazy, reach))
     return "\n".join([f"local {', '.join(module.name for module in reached)}", *made_at_once])
 
 
 def _made(module: _Module, reach: _Reach, begin: str, end: str, name: str = "") -> str:
-    # Use a block, because the script would create a function only to call it once.
+    # Write a block and not a function, because the script would create the function only to call it once.
     code, table = module.code(reach.functions[module.name]), module.table(reach.entries[module.name])
     return f"{begin}\n{code}  {name or module.name} = {table}\n{end}"
 

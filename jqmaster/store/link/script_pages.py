@@ -11,9 +11,10 @@ from redis.exceptions import ResponseError
 from jqmaster.store.link.pool import PackedCommands
 from jqmaster.store.link.scripts import Arg, Script, ScriptCall
 
-# Maximum number of round trips that are kept.
+# Maximum number of round trips in the cache.
 MAX_TRIPS: Final = 500
-# A script that runs for each shard in turn, with the keys and arguments of that shard. An error affects only its shard.
+# The template of a page: it runs one script for several shards in turn, each with its own keys and arguments. An error
+# affects only its shard.
 _PAGE: Final = b"""%(flags)s
 local function of_one(KEYS, ARGV)
 %(body)s
@@ -31,7 +32,7 @@ end
 return replies
 """
 
-# If a script gets no time, all shards of a page use the same reading of the store's clock.
+# Read the store's clock once for all shards of a page whose calls state no time.
 _NOW: Final = b"""local time = redis.call('TIME')
 local now_ms = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
 """
@@ -42,7 +43,7 @@ def in_pages(calls: Sequence[ScriptCall]) -> Sequence[Sequence[ScriptCall]]:
     """Return the calls in pages: consecutive calls of one script with equal numbers of keys and arguments."""
     pages: list[list[ScriptCall]] = []
     first: ScriptCall | None = None
-    # One loop without a function call for each item, because this is a large part of the cost of a quiet shard.
+    # Use one loop and call no function for each item: these comparisons are a large part of the cost of a quiet shard.
     for call in calls:
         if (
             first is not None
@@ -58,11 +59,12 @@ def in_pages(calls: Sequence[ScriptCall]) -> Sequence[Sequence[ScriptCall]]:
 
 
 def page_call(page: Sequence[ScriptCall]) -> ScriptCall:
-    """Return the one call that makes all calls of a page. Raise ScriptHeaderError if their counts are wrong."""
+    """Combine the calls of a page into one call. Raise ScriptHeaderError if their numbers of keys or arguments are
+    wrong."""
     first = page[0]
     if len(page) == 1:
         return first
-    # Checks the counts of keys and arguments.
+    # Build the command of the first call only to check the numbers of its keys and arguments.
     first.script.command(first.keys, first.args, None, is_sharded=False)
     keys: list[str] = []
     args: list[Arg] = [len(first.keys), len(first.args)]
@@ -94,7 +96,7 @@ class RepeatedTrips:
     does not touch its many keys and arguments, which the processor's cache no longer holds."""
 
     def __init__(self) -> None:
-        # By the identity of the first call, which the entry keeps alive.
+        # By `id` of the first call, which stays valid because the entry refers to the call.
         self._known: dict[int, PagedTrip] = {}
 
     def trip(self, calls: Sequence[ScriptCall]) -> PagedTrip:

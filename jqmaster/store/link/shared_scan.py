@@ -8,12 +8,12 @@ from typing import Any, Final
 # How long a scan waits for other shards that also need a scan.
 GATHER_S: Final = 1.0
 KEYS_PER_STEP: Final = 1_000
-# After each step, a scan rests for this many times the duration of the step. So it uses at most a tenth of the store's
-# time.
+# After each step, a scan sleeps this many times as long as the step took, so that it uses at most a tenth of the
+# store's time.
 REST: Final = 9
 # Maximum number of keys that a scan keeps. Shards for which there is no room wait for the next scan.
 MAX_KEYS: Final = 20_000
-# How many shards with found keys are checked at the same time.
+# Maximum number of shards that check their keys at the same time.
 TURNS: Final = 2
 
 _Answer = asyncio.Future[list[str] | None]
@@ -31,7 +31,7 @@ class SharedScan:
         self.shards = 1
         self._waiting: dict[str, _Answer] = {}
         self._scanning: asyncio.Task[None] | None = None
-        # Shards that still use the result of the last scan.
+        # The results of the last scan that shards still use.
         self._in_use: set[_Answer] = set()
         self._is_used_up = asyncio.Event()
         self._is_used_up.set()
@@ -82,7 +82,7 @@ class SharedScan:
             found = exc
         for tag, answer in waiting.items():
             if self._waiting.get(tag) is not answer or answer.done():
-                continue  # the shard no longer waits
+                continue  # the shard has stopped waiting
             if isinstance(found, Exception):
                 del self._waiting[tag]
                 answer.set_exception(found)
@@ -110,9 +110,9 @@ class SharedScan:
                 _, dropped = found.popitem()
                 count -= len(dropped)
             if not found:
-                # Even the first shard alone does not fit.
+                # Give up: the keys of even one shard do not fit.
                 return {tags[0]: None}
             if cursor == b"0":
-                # A scan may return a key twice.
+                # Remove duplicates, because a scan may return a key twice.
                 return {tag: list(dict.fromkeys(keys)) for tag, keys in found.items()}
             await asyncio.sleep(REST * (loop.time() - began_s))

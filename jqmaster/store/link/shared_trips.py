@@ -6,11 +6,11 @@ from typing import Any, Final
 
 from jqmaster.store.link.scripts import ScriptCall
 
-# How long a call waits for the calls of other shards.
+# How long a call waits so that calls of other shards can join its round trip.
 GATHER_S: Final = 0.1
-# Maximum number of calls in one round trip, because the store runs them without a pause.
+# Maximum number of calls in one round trip. It is limited, because the store runs them without a pause.
 MAX_TOGETHER: Final = 50
-# While this many round trips of a kind are under way, calls wait for the end of one.
+# Maximum number of simultaneous round trips of a kind. Further calls wait until one of them has returned.
 MAX_TRIPS: Final = 2
 
 Reply = tuple[str, list[Any]]
@@ -61,7 +61,7 @@ class _TripsOfOneKind:
 
     def _send(self) -> None:
         self._timer = None
-        # Callers may have given up meanwhile.
+        # Drop the calls whose callers were canceled or timed out.
         self._gathered = [(call, future) for call, future in self._gathered if not future.done()]
         while self._gathered and len(self._trips) < MAX_TRIPS:
             together, self._gathered = self._gathered[:MAX_TOGETHER], self._gathered[MAX_TOGETHER:]
@@ -76,7 +76,7 @@ class _TripsOfOneKind:
             self._send()
 
     async def _trip(self, gathered: Sequence[tuple[ScriptCall, asyncio.Future[Reply]]]) -> None:
-        # Put calls of one script next to each other, so that they become one call.
+        # Sort by script: adjacent calls of the same script become one call.
         gathered = sorted(gathered, key=lambda one: one[0].script.name)
         replies: Sequence[Reply | Exception]
         try:

@@ -125,7 +125,8 @@ WakeMessage = (
     | MasterDemoted
 )
 
-# The words of the wake channel. A test compares every PUBLISH of the scripts with this table.
+# By first word of a message on the wake channel: its type. A test compares every PUBLISH of the scripts with this
+# table.
 WORDS: Final[dict[str, type[WakeMessage]]] = {
     "ready": JobsReady,
     "queue": QueueOpened,
@@ -160,7 +161,7 @@ def decode(text: str) -> WakeMessage | None:
     store."""
     word, _, rest = text.partition(":")
     kind = WORDS.get(word)
-    # The labels in the name of a queue may have any character.
+    # Do not split the name of a queue, because its labels may contain colons.
     texts = [rest] if kind is QueueOpened else text.split(":")[1:]
     if kind is None or len(texts) != len(_FIELDS[kind]):
         return None

@@ -18,11 +18,11 @@ from jqmaster.config import Settings
 from jqmaster.domain.logs.piece import PieceName
 from jqmaster.errors import ArchiveUnavailableError, JqmasterError
 
-# The time for one operation. An archive that takes longer counts as unavailable.
+# Timeout of one operation. An archive that needs longer counts as unavailable.
 TIMEOUT_S: Final = 20.0
 RETRY_AFTER_S: Final = 10.0
 _MAX_REASON: Final = 400
-# The metadata service of a cloud, from which machines get credentials if none are configured.
+# The address of the metadata service of a cloud. A machine gets its credentials from it if none are configured.
 _CREDENTIALS_OF_A_MACHINE: Final = "169.254.169.254"
 _SAID: Final = re.compile(
     r"<Code>(\w{1,60})</Code>|status(?: code)?:? (\d{3}(?: [A-Z][A-Za-z ]{1,40})?)|"
@@ -75,7 +75,7 @@ class LogArchive:
         self._shard = shard
         self._timeout_s = timeout_s
         self._opened: Any = None
-        # The URL of `log_archive_url` and its storage, for messages to people.
+        # The archive as messages show it: its URL, and the endpoint if one is set.
         self.place = address.url if address.endpoint is None else f"{address.url} at {address.endpoint}"
         url = urlsplit(address.url)
         self._directory = Path(unquote(url.path)) if url.scheme == "file" else None
@@ -89,7 +89,8 @@ class LogArchive:
         path = f"{self.ref(job_id)}{name}"
         async with self._asking("write to"):
             if self._directory:
-                # The library would create the folders with the process's umask, but log lines are confidential.
+                # Create the private folders here: the library would create them with the process's umask, but log lines
+                # are confidential.
                 await asyncio.to_thread(_make_private, self._directory / self.ref(job_id))
             await self._obstore.put_async(self._store(), path, data)
             if self._directory:
@@ -130,7 +131,7 @@ class LogArchive:
         paths = [path for path in await self._paths(job_id) if _belongs_to_earlier(path, deleted_ms)]
         async with self._asking("remove from"):
             for path in paths:
-                # Another master may remove the same objects.
+                # Ignore an object that is missing: another master may have removed it.
                 with contextlib.suppress(FileNotFoundError):
                     await self._obstore.delete_async(self._store(), path)
             if self._directory:
@@ -176,7 +177,7 @@ class LogArchive:
                 "timeout": timedelta(seconds=self._timeout_s),
                 **({"root_certificate": address.cafile.read_bytes()} if address.cafile else {}),
             },
-            # The archiving duty tries again, and readers are asked to try again.
+            # Retry only once here: the archiving duty tries again later, and readers are asked to.
             retry_config={"max_retries": 1, "retry_timeout": timedelta(seconds=self._timeout_s)},
         )
 
@@ -223,6 +224,6 @@ def _sync(directory: Path, path: str) -> None:
 
 
 def _remove_directory(directory: Path) -> None:
-    # best effort: an empty directory holds no log
+    # Best effort: an empty directory contains no log.
     with contextlib.suppress(OSError):
         directory.rmdir()

@@ -12,7 +12,7 @@ from jqmaster.store.link.shard import Shard
 from jqmaster.store.logs.logs import CHUNKS_PER_READ, entries_of, facts_of, read_entries
 
 LOGS_PER_LOOK: Final = 200
-# After this time, the archive is checked again for the log of a deleted job.
+# The archive is checked a second time for the log of a deleted job, this long after the deletion.
 LATE_MS: Final = 3_600_000
 
 
@@ -39,7 +39,7 @@ class StoredPiece:
 
 @dataclass(frozen=True, slots=True)
 class GoneLog:
-    """Entries after a position of a deleted job's log, which waits to be archived, and the job."""
+    """A deleted job whose log waits to be archived, and the entries of the log after a position."""
 
     job: Job
     facts: LogFacts

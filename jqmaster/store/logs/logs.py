@@ -16,9 +16,9 @@ from jqmaster.store.link.shard import Shard
 # Number of chunks in one read, about 1 MiB in all.
 CHUNKS_PER_READ: Final = 16
 CHUNKS_PER_SWEEP: Final = 200
-# How long lines of a claim are still accepted after another claim began, or after the end of the claim.
+# Lines of a claim are still accepted for this long after the claim has ended or another one has begun.
 LATE_MS: Final = 60_000
-# How long lines of a job are still accepted after its end.
+# Lines of a job are still accepted for this long after the job has ended.
 OVER_MS: Final = 60_000
 _PACKER: Final = msgspec.msgpack.Encoder()
 _UNPACKER: Final = msgspec.msgpack.Decoder(list[tuple[int, int, int, str]])
@@ -171,5 +171,5 @@ def facts_of(fields: Sequence[bytes]) -> LogFacts:
     """Return the facts about a log in the store; 0 for a damaged number."""
     *numbers, ref = fields
     last, dropped, size, archived = (int(raw) if raw.isdigit() else 0 for raw in numbers)
-    # The reference is stored before the first piece.
+    # Until a piece is archived, the reference leads to nothing: it is stored before the first piece.
     return LogFacts(last, dropped, size, archived, ref.decode() if ref and archived else None)

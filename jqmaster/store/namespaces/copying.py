@@ -12,19 +12,21 @@ from jqmaster.store.link.pages import pages
 from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.shard import Shard
 
-# How many keys one round trip reads, and how many elements of each key.
+# Limits of one round trip: the number of keys, and of each key the elements, the entries of a stream, and the bytes of
+# a string.
 _KEYS_PER_READ: Final = 100
 _ELEMENTS_PER_PART: Final = 500
 _ENTRIES_PER_PART: Final = 50
 _BYTES_PER_PART: Final = 1 << 16
-# Keys that belong to a place or to processes, and not to the data.
+# Keys that a move does not copy, because they belong to a store or to processes and not to the data.
 OF_THE_PLACE: Final = frozenset({b"frozen", b"generation", b"leader", b"demoted", b"masters", b"master_info"})
-# How many keys of a page are measured, and about how many bytes a key needs in the server besides its content.
+# To estimate the memory of a page, this many of its keys are measured. A key and an element need about this many bytes
+# besides their content.
 _SAMPLE: Final = 10
 _BYTES_PER_KEY: Final = 150
 _BYTES_PER_ELEMENT: Final = 40
-# How much the expiries of a key and of its copy may differ: the copy gets the remaining time, which starts again by
-# the other store's clock.
+# The times at which a key and its copy expire may differ this much. The copy receives the remaining time, which starts
+# again by the clock of the other store.
 _SAME_EXPIRY_MS: Final = 1_500
 _GONE: Final = -2
 
@@ -147,7 +149,7 @@ async def _prints(shard: Shard, keys: Sequence[bytes]) -> dict[bytes, _Print]:
 
 def _difference(here: _Print | None, there: _Print | None) -> str:
     if here is None or there is None:
-        # A key that expires vanishes on both sides, but not in the same millisecond.
+        # A missing key is not a difference if it expires: its copy expires too, but not in the same millisecond.
         one = here or there
         return (
             "" if one is None or one.expires_at_ms else f"is missing in {'the data' if there else 'the copy'}"
@@ -214,7 +216,7 @@ def _part(kind: int, reply: Any, cursor: Any) -> tuple[list[Any], Any]:
     if kind == STREAM:
         return values, b"(" + values[-2] if len(values) == 2 * _ENTRIES_PER_PART else None
     if kind == SORTED_SET:
-        # Servers differ in how they write a number.
+        # Write all scores in the same form, because servers differ in how they write numbers.
         values[1::2] = [repr(float(score)).encode() for score in values[1::2]]
         return values, cursor + _ELEMENTS_PER_PART if len(values) == 2 * _ELEMENTS_PER_PART else None
     return values, cursor + _ELEMENTS_PER_PART if len(values) == _ELEMENTS_PER_PART else None

@@ -11,7 +11,7 @@ from jqmaster.errors import DamagedError
 from jqmaster.store.namespaces.documents import fields_of, namespace_of
 from jqmaster.store.namespaces.namespaces import StoredNamespaces
 
-# Every file of a copy begins with this, so that a data directory is recognized.
+# The prefix of every copy's file name. It shows that a directory is a data directory.
 FILE_PREFIX: Final = "namespaces-"
 _UNREADABLE: Final = (KeyError, ValueError, TypeError, AttributeError)
 
@@ -24,7 +24,7 @@ class RegistryCopy:
     """
 
     def __init__(self, data_dir: Path, url: str, shard: str) -> None:
-        # The name of the file must not follow from the credentials, because they may change.
+        # Derive the file name from the URL without credentials, because these may change.
         scheme, _, rest = url.partition("://")
         origin = f"{scheme}://{rest.rpartition('@')[2]} {shard}"
         self.path = data_dir / f"{FILE_PREFIX}{hashlib.sha256(origin.encode()).hexdigest()[:12]}"
@@ -53,7 +53,7 @@ class RegistryCopy:
         }
         text = json.dumps(document, indent=1).encode()
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # Use a separate file name, because another master may write the same copy at this moment.
+        # Write to a file with a name of its own first, because another master may write the same copy at this moment.
         partial = self.path.with_name(f"{self.path.name}.{os.getpid()}")
         with contextlib.suppress(FileNotFoundError):
             partial.unlink()

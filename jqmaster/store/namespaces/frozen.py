@@ -67,7 +67,7 @@ async def held_data(shard: Shard) -> HeldData:
     lost_by = "" if freeze else codec.leading_move(leader)
     if frozen is not None and not freeze and not lost_by:
         raise DamagedError(f"the key {k.frozen}, which says who froze the data, cannot be read")
-    # Nobody can lead where a move holds the lead, so such data are not served whatever their mark is.
+    # If a move holds the lead, nobody can lead. The data are not served then, whatever their mark is.
     served = "" if lost_by else (mark or b"").decode()
     return HeldData(served, (moved_by or b"").decode(), freeze, lost_by)
 
@@ -141,7 +141,7 @@ class FrozenData:
         size = begun = 0
         async for record in records:
             keys.append(self.shard.keys.tag + record.key.decode("utf-8", "surrogateescape"))
-            # Scripts have no binary type.
+            # Pack bytes as strings, because the MessagePack library of Lua has no binary type.
             packed = msgpack.packb(record.values, use_bin_type=False)
             args += (record.kind, record.part, record.expires_at_ms, packed)
             begun += record.part == 0

@@ -24,7 +24,7 @@ from jqmaster.store.identity.audit import MAX_ENTRIES
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.namespaces.documents import decode_namespace, encode_namespace, stored_version
 
-# Another master replaces a mover that is silent for this long.
+# If a mover is silent for this long, another master continues its move.
 HOLD_MS: Final = 10_000
 _RELEASED: Final = "released:"
 _UNREADABLE: Final = (KeyError, ValueError, TypeError, AttributeError, msgpack.UnpackException)
@@ -93,8 +93,8 @@ class MoveStore:
         if not names:
             return []
         k = self._keys
-        # A move begins and ends together with a change of the entry. So if the entry has not changed, no move has begun
-        # or ended.
+        # Read the entries before and after the moves. Each move changes the entry when it begins and when it ends, so
+        # if an entry is the same in both reads, no move of it has begun or ended.
         before, under_way, after = await self._shard.client.pipeline(
             [("HMGET", k.namespaces, *names), ("ZRANGE", k.moves, 0, -1), ("HMGET", k.namespaces, *names)]
         )

@@ -44,7 +44,8 @@ class NamespaceStore:
     async def load(self) -> StoredNamespaces:
         """Return all namespaces. One that cannot be read is reported."""
         k = self._keys
-        # Read the version first, so that a change between both reads causes another read.
+        # Read the version before the entries: if they change between both reads, the next check sees a newer version
+        # and reads them again.
         version, flat = await self._client.pipeline(
             [("HGET", k.settings, "namespaces"), ("HGETALL", k.namespaces)]
         )
@@ -70,7 +71,7 @@ class NamespaceStore:
 
         Raise ConflictError if another namespace has its tag, or if there are already `max_namespaces`.
         """
-        # The default namespace always exists, so its entry does not add one.
+        # Apply no limit to the default namespace: it always exists, so its entry does not add one.
         allowed = _NO_LIMIT if new.is_default else max_namespaces
         return await self._write(new.name, present, new, audit_entry, allowed)
 

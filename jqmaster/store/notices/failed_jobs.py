@@ -51,7 +51,8 @@ async def ids_after(client: StoreClient, key: str, at_ms: int, now_ms: int) -> t
     which the list is complete. The present millisecond is left out, because more jobs may fail within it."""
     last_ms = now_ms - 1
     if last_ms < at_ms - CLOCK_STEP_MS:
-        # The store's clock was set back, so new entries get earlier times.
+        # The store's clock was set back. Continue from its new time, because new entries have earlier times than
+        # `at_ms`.
         return [], last_ms
     flat = await client.command(
         "ZRANGE", key, f"({at_ms}", last_ms, "BYSCORE", "LIMIT", 0, PER_READ, "WITHSCORES"
@@ -61,7 +62,7 @@ async def ids_after(client: StoreClient, key: str, at_ms: int, now_ms: int) -> t
         return [job_id for job_id, _ in found], max(at_ms, last_ms)
     newest_ms = found[-1][1]
     if found[0][1] < newest_ms:
-        # The next page may have more jobs of the last millisecond.
+        # Leave out the last millisecond, because the next page may have more jobs of it.
         return [job_id for job_id, ms in found if ms < newest_ms], newest_ms - 1
     whole = await client.command("ZRANGE", key, newest_ms, newest_ms, "BYSCORE")
     return [job_id.decode() for job_id in whole], newest_ms

@@ -49,7 +49,7 @@ class NoticeStore:
         self._shard = shard
         self._client = shard.client
         self._keys = shard.keys
-        # Decoded notices by name, each with its bytes. They are cached because the leader reads them often.
+        # By name: the bytes of a notice, and the notice decoded from them. Cached, because the leader reads them often.
         self._decoded: dict[str, tuple[bytes, StoredNotice]] = {}
 
     async def all(self) -> AllNotices:

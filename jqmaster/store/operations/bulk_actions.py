@@ -17,7 +17,7 @@ from jqmaster.store.link.wake import BulkActionsChanged
 
 logger = logging.getLogger(__name__)
 
-# How long a finished action is listed, and the maximum number of listed finished actions.
+# A finished action is listed for KEPT_MS, unless MAX_KEPT newer ones have finished.
 KEPT_MS: Final = 7 * 86_400_000
 MAX_KEPT: Final = 200
 # Maximum number of running actions. The number is small, because all actions share the leader's time for them.
@@ -150,7 +150,7 @@ def _readable(action_id: str, fields: Sequence[Any]) -> StoredAction | None:
     try:
         return _read(action_id, fields)
     except (ValueError, TypeError, KeyError, AttributeError, msgpack.UnpackException):
-        # An action that cannot be read, or that a later version wrote, must not hide the others.
+        # Skip an action that is damaged or that a later version wrote, so that the others are still shown.
         logger.warning("action %s: its record cannot be read", action_id)
         return None
 

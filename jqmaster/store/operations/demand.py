@@ -11,7 +11,7 @@ from jqmaster.store.link.shard import Shard
 # Maximum number of lanes that a call counts, and of jobs that it checks one by one because each has its own gates.
 MAX_LANES: Final = 1_000
 MAX_SINGLE_JOBS: Final = 1_000
-# Maximum number of running jobs to read: in one call, and in all calls together.
+# Maximum number of running jobs that one call reads, and that all calls together read.
 RUNNING_PER_CALL: Final = 2_000
 MAX_RUNNING: Final = 100_000
 _ID_BYTES: Final = 16

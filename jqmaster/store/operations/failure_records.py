@@ -20,10 +20,10 @@ def decode_group(
     assignment: AssignedPerson | None = None,
     resolution: Resolution | None = None,
 ) -> GroupedFailures | None:
-    """Return the group; None if it cannot be read."""
+    """Decode a group of failures; None if it cannot be read."""
     try:
         count, first_ms, last_ms, job_id, name, cause, message, *added = msgpack.unpackb(packed)
-        # A master of release 0.2 wrote none of these.
+        # Groups that a master of release 0.2 wrote lack these three values.
         hours, versions, regressed_ms = (*added, [], [], 0)[:3] if len(added) < 3 else added[:3]
         return GroupedFailures(
             group_id.decode(),
@@ -54,7 +54,7 @@ def encode_ignore(ignore: Ignore) -> bytes:
 
 
 def decode_ignore(packed: bytes) -> Ignore | None:
-    """Return the decision; None if it cannot be read."""
+    """Decode the decision to ignore a group; None if it cannot be read."""
     try:
         who, at_ms, until_ms, reason, versions, most, since, is_new, *_ = msgpack.unpackb(packed)
         return Ignore(

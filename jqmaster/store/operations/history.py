@@ -26,18 +26,19 @@ from jqmaster.store.operations.failure_triage import decode_assignment, decode_r
 Step = Literal["minute", "hour"]
 STEP_MS: Final[Mapping[Step, int]] = {"minute": 60_000, "hour": 3_600_000}
 
-# Two steps longer than the longest span of a request, because the first and the last step of a span are incomplete.
+# How long counts are kept: two steps longer than the longest span of a request, whose first and last steps are
+# incomplete.
 KEEP_MS: Final[Mapping[Step, int]] = {"minute": 24 * 3_600_000 + 120_000, "hour": 30 * 86_400_000 + 7_200_000}
 # Maximum number of entries that a call adds.
 MAX_PER_CALL: Final = 100
 MAX_GROUPS: Final = 500
 KEEP_GROUPS_MS: Final = 30 * 86_400_000
 KEEP_WORKERS_MS: Final = 600_000
-# The lifetime of a sample. A leader stores the next one long before it ends.
+# The lifetime of a sample of the backlog. A leader stores the next sample long before it ends.
 BACKLOG_LIVES_MS: Final = 30_000
-# The lifetime of a sample without ready jobs. It is longer, because the next sample of a quiet shard comes later.
+# The lifetime of a sample without ready jobs. It is longer, because a quiet shard is sampled less often.
 EMPTY_BACKLOG_LIVES_MS: Final = 75_000
-# Writes with more arguments than this do not share a round trip.
+# A write with more arguments than this gets a round trip of its own.
 _MAX_SHARED: Final = 16
 _HASHES_PER_READ: Final = 20
 _VALUES_PER_READ: Final = 240
@@ -175,7 +176,8 @@ class HistoryStore:
             backlog.at_ms,
             [backlog.whole.ready, backlog.whole.since_ms],
             {name: [waiting.ready, waiting.since_ms] for name, waiting in backlog.names.items()},
-            # A separate list, because masters of 0.3 read two figures of each name and ignore further lists.
+            # Store these two values apart: masters of 0.3 expect two values for each name above, and ignore what
+            # follows that list.
             {
                 name: [waiting.startable_since_ms, waiting.startable_job_id]
                 for name, waiting in backlog.names.items()

@@ -11,15 +11,15 @@ from jqmaster.store.identity.audit import changes_of
 from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.shard import Shard
 
-# Maximum number of entries since the last look that are read from each log.
+# Maximum number of new entries that one look reads from each audit log.
 _MAX_ENTRIES: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
 class LiveFingerprint:
-    """A fingerprint: if two are equal, nothing has changed. `changed`: by the audit log, the kinds of objects that
-    changed since the last look. `running_actions`: IDs of bulk actions under way. `news_of_actions`: IDs of bulk
-    actions that began or ended since then."""
+    """The state of a shard in short: if two fingerprints are equal, nothing has changed. `changed`: by the audit log,
+    the kinds of objects that changed since the last look. `running_actions`: IDs of bulk actions under way.
+    `news_of_actions`: IDs of bulk actions that began or ended since then."""
 
     at_ms: int
     jobs: tuple[Any, ...]
@@ -44,7 +44,7 @@ class LiveStore:
         self._stale_ms = stale_ms
         self._pace = pace
         self._at_ms = 0
-        # The newest entry that was seen of each log.
+        # By log: the ID of the newest entry that a look has seen.
         self._audited = {shard.keys.audit: "", shard.keys.access: ""}
 
     async def look(self) -> LiveFingerprint:
@@ -81,7 +81,7 @@ class LiveStore:
         worker_ms, master_ms = self._stale_ms.current, self._pace.current.fresh_ms
         return {
             "time": [("TIME",)],
-            # The instant of the last look is exact enough to find silent workers.
+            # Compare with the time of the last look, which is exact enough to find silent workers.
             "workers": [("ZCOUNT", k.workers, self._at_ms - worker_ms, "+inf"), ("ZCARD", k.workers)],
             "masters": [
                 ("ZCOUNT", k.masters, self._at_ms - master_ms, "+inf"), ("ZCARD", k.masters), ("GET", k.leader),
@@ -98,13 +98,13 @@ class LiveStore:
                 *(("ZCARD", k.index(state)) for state in INDEXED),
                 *(("ZRANGE", index, -1, -1) for index in sorted(map(k.finished, FINISHED))),
             ],
-            # When a definition fires, the name or the time of the next due definition changes.
+            # Read the next due definition: its name or its time changes whenever a definition fires.
             "definitions": [
                 ("ZRANGE", key, 0, 0, "WITHSCORES") for key in (k.definitions_due, k.definitions_due_on_days)
             ],
-            # Another event of the same millisecond changes the number, but not the score.
+            # Count the events, too: a second event of the same millisecond does not change the newest score.
             "events": [("ZRANGE", k.events, -1, -1, "WITHSCORES"), ("ZCARD", k.events)],
-            # Changes when a batch is created, ends or is removed. The ends of its jobs count as changes of jobs.
+            # These values change when a batch is created, ends or is removed. Ends of its jobs are changes of jobs.
             "batches": [
                 ("ZRANGE", k.batches, -1, -1, "WITHSCORES"), ("ZCARD", k.batches),
                 ("ZRANGE", k.batches_due, 0, 0, "WITHSCORES"),

@@ -8,7 +8,8 @@ from jqmaster.domain.jobs.job import FINISHED, JobState
 from jqmaster.store.link.scripts import ScriptCall, load
 from jqmaster.store.link.shard import Shard
 
-# If more names than this have jobs, or had jobs within the last minute, the look reports that jobs are ready.
+# If more names than this have jobs, or had some within the last minute, a look does not check each name, but reports
+# that jobs are ready.
 MANY_NAMES: Final = 100
 
 
@@ -66,7 +67,7 @@ class LookStore:
         )  # fmt: skip
         self._keys = (k.epoch, k.rules, k.workers, k.ready_counts, *due, *waiting)
         self._due_keys, self._waiting_keys = len(due), len(waiting)
-        # The answer to the last look.
+        # The answer that `look` received last.
         self._seen: Sequence[Any] = ()
 
     @property
@@ -93,7 +94,7 @@ class LookStore:
 
     def _read(self, data: Sequence[Any]) -> Look:
         now_ms, firsts, counts, waiting, is_ready, workers, silent_ms, version, edition, settled = data
-        # A shard without any of the keys answers without the lists.
+        # The script returns empty lists if the shard has none of the keys.
         firsts, counts = firsts or [-1] * self._due_keys, counts or [0] * self._due_keys
         waiting = waiting or [0] * self._waiting_keys
 

@@ -42,7 +42,8 @@ class SettingsStore:
 
     async def load(self) -> StoredSettings:
         """Read the settings. Raise DamagedError if the document cannot be read."""
-        # `jqmaster export` reads the settings, too, with the rights of backups, which do not include HMGET.
+        # Use HGETALL and not HMGET: `jqmaster export` calls this with the rights of backups, which do not include
+        # HMGET.
         flat = await self._shard.client.command("HGETALL", self._key)
         fields = dict(zip(flat[::2], flat[1::2], strict=True))
         version, document = fields.get(b"version"), fields.get(b"document")

@@ -20,7 +20,7 @@ from jqmaster.store.link.shard import Shard
 
 logger = logging.getLogger(__name__)
 
-# The approximate number of entries that are kept, and also of acknowledgements.
+# The approximate number of entries that are kept, and of acknowledgements.
 MAX_TIMELINE: Final = 2_000
 _OPTIONAL: Final = tuple(
     one.name for one in fields(TimelineEntry) if one.name not in ("kind", "at_ms", "subject", "id")

@@ -9,9 +9,10 @@ from jqmaster.domain.jobs.job import INDEXED, STATES, WAITING
 from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.shard import Shard
 
-# About how many records are measured each time. If fewer jobs wait, all of them are measured, and the sum is exact.
+# About how many records one estimate measures. If fewer jobs wait, all are measured, and the sum is exact.
 DRAWS: Final = 256
-# This many names with the most ready jobs are measured separately. For the other names, a sample is measured.
+# The names with the most ready jobs are measured separately, up to this number. For the other names, only a sample is
+# measured.
 LARGEST_NAMES: Final = 24
 OTHER_NAMES: Final = 8
 _INDEXES: Final = tuple(STATES[state].index or "" for state in INDEXED if state in WAITING)

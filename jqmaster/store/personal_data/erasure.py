@@ -13,9 +13,9 @@ from jqmaster.store.jobs.operator_actions import StateConflict
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.logs.logs import OVER_MS
 
-# The bytes before each entry of a history: the end of the attempt.
+# Each entry of a history begins with the end time of the attempt, which has this many bytes.
 _END_BYTES: Final = 8
-# Positions in an entry: see `codec.encode_attempt`.
+# Positions of the message and the error in an entry: see `codec.encode_attempt`.
 _MESSAGE: Final = 4
 _ERROR: Final = 5
 Drop = Literal["progress", "parts", "challenges"]
@@ -126,7 +126,7 @@ def _content(content: StoredContent, erasure: Erasure) -> bytes:
 def _history(
     entries: Sequence[tuple[bytes, Attempt]], errors: Sequence[tuple[str, bytes | None]]
 ) -> list[bytes]:
-    """Return whole entries of a history with other messages and errors. All else in them stays."""
+    """Return the entries of a history with new messages and errors. Everything else in them stays."""
     changed = []
     for (raw, _), (message, error) in zip(entries, errors, strict=True):
         fields = msgpack.unpackb(raw[_END_BYTES:])

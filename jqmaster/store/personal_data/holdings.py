@@ -14,9 +14,9 @@ from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.logs.logs import LogStore
 
-# About how many keys one step of the walk examines.
+# About how many keys one step of the search examines.
 KEYS_PER_STEP: Final = 500
-# A small number, because arguments and results may be large.
+# Jobs per read. It is small, because arguments and results may be large.
 JOBS_PER_READ: Final = 25
 _MAX_PARTS: Final = 1_000
 

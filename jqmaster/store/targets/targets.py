@@ -16,7 +16,7 @@ from jqmaster.store.targets.documents import StoredTarget, decode_target, encode
 
 logger = logging.getLogger(__name__)
 
-# How long the figures of a master are kept after the master has stopped delivering.
+# The figures of a master are kept for this long after it has stopped delivering.
 FIGURES_KEPT_MS: Final = 300_000
 
 
@@ -39,7 +39,8 @@ class TargetStore:
     async def load(self) -> StoredTargets:
         """Return all targets. One that cannot be read is reported and left out."""
         k = self._keys
-        # Read the version first, so that a change between both reads causes another read.
+        # Read the version before the targets: if they change between both reads, the next check sees a newer version
+        # and reads them again.
         version, documents = await self._client.pipeline(
             [("HGET", k.settings, "targets"), ("HGETALL", k.targets)]
         )
@@ -102,5 +103,5 @@ class TargetStore:
                 try:
                     found[name].append(msgpack.unpackb(raw))
                 except (ValueError, msgpack.UnpackException):
-                    continue  # the master writes them again
+                    continue  # skip unreadable figures, because their master writes them again soon
         return found

@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 MAX_NAMES: Final = 10_000
 # Maximum number of contracts that are kept for one name. The latest are kept.
 MAX_CONTRACTS: Final = 10
-# How long a contract is kept if no worker reports it again.
+# A contract is removed if no worker has reported it for this long.
 LIFE_MS: Final = 30 * 86_400_000
 _NAMES_PER_CALL: Final = 100
 _NAMES_PER_READ: Final = 1_000
@@ -83,7 +83,8 @@ class ContractStore:
         return none, because the answer is unknown."""
         found: list[str] = []
         for page in pages(list(names), _NAMES_PER_READ):
-            # Do not use ZMSCORE: the rights of store users of older releases lack it.
+            # Read each score with ZSCORE, because users of the store that older releases created have no right to
+            # ZMSCORE.
             count, *scores = await self._client.pipeline(
                 [
                     ("ZCARD", self._keys.served_names),

@@ -140,7 +140,7 @@ class PollStore:
             try:
                 offered = codec.decode_offered(record)
             except DamagedError:
-                continue  # nobody can run it; the leader sets it aside when its lease ends
+                continue  # skip a damaged job, which nobody can run; the leader sets it aside when its lease ends
             job = ClaimedJob(job_id.decode(), offered.token, offered.fence, offered.claimed)
             offers.append(
                 Offer(job, offered.not_after_ms, offered.started_at_ms + self._times.current.lease_ms)

@@ -23,7 +23,8 @@ from jqmaster.store.link.wake import GateClosed, JobsReady, WorkersChanged
 
 logger = logging.getLogger(__name__)
 
-# How long an announced end stays recorded. A lease ends within a minute, but all masters may be down then.
+# How long the store remembers that a worker announced its end. Its leases end within a minute, but all masters may be
+# down at that time.
 LEFT_NOTE_MS: Final = 24 * 3600 * 1000
 FULL_RETRY_AFTER_S: Final = 5.0
 
@@ -124,8 +125,8 @@ class WorkerStore:
         k = self._keys
         if former is None:
             former = await self.serving(spec.url) if spec.url else ""
-        # Read the store's clock first, because a connection may deliver a command long after the worker has registered
-        # at another master.
+        # Read the store's clock first and set a deadline for the command. A connection may deliver it long after the
+        # worker has registered at another master.
         until_ms = await self._now_ms() + round(self._client.gives_up_after_s * 1000)
         described: dict[str, Arg] = {
             "url": spec.url or "",
@@ -215,7 +216,8 @@ class WorkerStore:
         k = self._keys
         answer: HeartbeatReply | None = None
         for start in range(0, max(len(claims), 1), MAX_PER_CALL):
-            # The store has seen all claims only with the last call. Until then, a missing claim proves nothing.
+            # Only the last call reports `as_of_ms`. Before it, the store has not seen all claims of the heartbeat, so a
+            # missing claim proves nothing.
             is_last = start + MAX_PER_CALL >= len(claims)
             args: list[Arg] = [
                 self._shard.now_arg, worker_id, codec.id_bytes(worker_id), free, as_of_ms if is_last else -1,
@@ -232,7 +234,7 @@ class WorkerStore:
             now_ms, epoch, draining, detached_by, to_cancel, lost, fence, most = data
             earlier = answer or HeartbeatReply(now_ms, 0, False, None, frozenset(), frozenset())
             answer = HeartbeatReply(
-                # Use the time of the first call, because the leases that it renewed end first.
+                # Return the store time of the first call, because the leases that it renewed end first.
                 earlier.now_ms,
                 codec.epoch_number(epoch),
                 bool(draining),
@@ -265,7 +267,7 @@ class WorkerStore:
         self, worker_id: str, names: Sequence[str], max_jobs: int, unreachable: str
     ) -> bool:
         """Change the names and slots of a worker that delivers to a target. `unreachable`: why the target cannot be
-        reached; empty: it can. False: the worker is not registered."""
+        reached; empty if it can. Return False if the worker is not registered."""
         word, _ = await self._client.run(
             "change_target_worker",
             (self._keys.worker(worker_id),),
@@ -448,7 +450,8 @@ class WorkerStore:
 
     async def fleet(self) -> FleetSeen:
         """Return every registered worker, by age, and the other facts that the leader needs."""
-        # The known workers are usually all workers, so one round trip is enough.
+        # Read the workers that the last call found together with the registry. They usually are all workers, so one
+        # round trip is enough.
         known = self._known_ids
         flat, (seconds, microseconds), queues, *replies = await self._client.pipeline(
             [
@@ -493,7 +496,7 @@ class WorkerStore:
             flat, busy, score = replies[n * 3 : n * 3 + 3]
             fields = {flat[i].decode(): flat[i + 1] for i in range(0, len(flat or ()), 2)}
             if "max_jobs" not in fields:
-                continue  # removed between the two reads
+                continue  # the worker was removed between the two reads
             try:
                 last_seen_ms = seen.get(worker_id) or int(float(score or 0))
                 workers.append(_worker(worker_id, fields, last_seen_ms, busy or 0))

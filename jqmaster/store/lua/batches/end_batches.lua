@@ -23,7 +23,8 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', due_key, '-inf', now_ms, 'LIMIT'
   local again_ms = tonumber(values[3] or 0)
   if state == 'complete' then
     again_ms = tonumber(values[2] or 0) + retention_ms
-    -- Keep the batch as long as its parent, because a retry of the parent also retries the members of this batch.
+    -- Keep a nested batch as long as its parent exists, because a retry of the parent also retries the members of this
+    -- batch.
     local parent = values[5] or ''
     if again_ms <= now_ms and parent ~= '' and redis.call('EXISTS', tag .. 'batch:' .. parent) == 1 then
       again_ms = now_ms + PARENT_AGAIN_MS

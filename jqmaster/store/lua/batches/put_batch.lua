@@ -19,10 +19,11 @@ local tag = ARGV[2]
 if mark ~= '' and redis.call('HGET', rules_key, 'mark') ~= mark then return {'other_data'} end
 local present = redis.call('HGET', batch_key, 'spec')
 if present then
-  -- A repeat also writes. Otherwise WAIT would confirm a write that never reached the replicas: see enqueue.lua.
+  -- Write again on a repeated call. Otherwise WAIT would confirm a write that never reached the replicas: see
+  -- enqueue.lua.
   if present ~= spec then return {'taken'} end
   redis.call('HSET', batch_key, 'spec', spec)
-  -- Only the newest call may drop a batch that is not sealed yet.
+  -- Let only the newest call drop this batch while it is not sealed, and not an earlier one.
   if redis.call('HEXISTS', batch_key, 'filled_by') == 1 then
     if filled_by ~= '' then redis.call('HSET', batch_key, 'filled_by', filled_by)
     else redis.call('HDEL', batch_key, 'filled_by') end

@@ -22,7 +22,7 @@ if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 if (redis.call('HGET', rules_key, 'edition') or '0') ~= edition then return {'stale_constraints'} end
 edition = tonumber(edition)
 
--- Removes the lane from its old group. No group orders the lane until it joins the new group.
+-- Removes the lane from its old group. The lane is in the order of no group until it joins the new one.
 local function leave_group(lane)
   if lane.member ~= '' then redis.call('ZREM', tag .. 'open:' .. lane.group, lane.member) end
   if redis.call('EXISTS', tag .. 'open:' .. lane.group) == 0 then
@@ -41,7 +41,7 @@ local function join_group(lane, group, shared)
   lanes.save(lane)
 end
 
--- Drops the notes of the lane's jobs at gates that they no longer have to pass.
+-- Drops the notes by which gates keep room for jobs of the lane that no longer have to pass them.
 local left = {}
 local function end_waits(lane, shared)
   local passed, others = {}, {}

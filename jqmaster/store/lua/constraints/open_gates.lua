@@ -35,8 +35,8 @@ for _, key in ipairs(#due > 0 and {holds_key, observed_key} or {}) do
   end
 end
 parking.open_all(due)
--- A due gate counts as opened even if no lane is parked there now, because a claim for another name may already have
--- opened those lanes.
+-- Count due gates as opened even if no lane is parked there now, because a claim for another name may have opened these
+-- lanes.
 local has_opened = #due > 0
 for i = FIRST, #ARGV do
   local _, has_come_back = parking.open(ARGV[i])

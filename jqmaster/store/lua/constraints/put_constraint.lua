@@ -26,9 +26,9 @@ local ETAG_LENGTH = 16
 local present = redis.call('HGET', constraints_key, name) or ''
 if string.sub(present, 1, ETAG_LENGTH) ~= expected_etag then return {'changed', present} end
 if present == '' and document ~= '' and redis.call('HLEN', constraints_key) >= max_constraints then return {'full'} end
--- Every change raises the version, so that caches notice the change. A new edition makes the leader match every
--- unfinished job again. Both are at least the clock's time, so that a store restored to an older state does not use a
--- number twice.
+-- Raises the version or the edition, and returns the new number. Each change raises the version, so that caches notice
+-- it; a new edition makes the leader match every unfinished job again. The number is at least the clock's time, so that
+-- a store restored to an older state does not use a number twice.
 local function raised(field)
   local number = string.format('%.0f', math.max(tonumber(redis.call('HGET', rules_key, field) or 0) + 1, now_ms))
   redis.call('HSET', rules_key, field, number)
@@ -37,7 +37,7 @@ end
 local version = raised('version')
 local edition = is_rematched and raised('edition') or tonumber(redis.call('HGET', rules_key, 'edition') or '0')
 
--- Removes the limits of a constraint or of one of its parts. This opens its gates.
+-- Opens the gates of a constraint, or of one of its parts, by removing its limits.
 local function lift(gone_cid, its_limits_key, its_overrides_key)
   redis.call('UNLINK', its_limits_key, its_overrides_key)
   redis.call('ZADD', reopened_key, version, gone_cid)

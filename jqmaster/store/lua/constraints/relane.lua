@@ -60,8 +60,8 @@ if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 if (redis.call('HGET', rules_key, 'edition') or '0') ~= edition then return {'stale_constraints'} end
 edition = tonumber(edition)
 local moved, running, keys, written, filled = 0, {}, {}, {}, 0
--- Consecutive jobs usually have the same old lane and the same new lane. Such jobs are counted together, and their old
--- lane is looked up once.
+-- Jobs that are moved from the same old lane to the same new lane are counted together, and their old lane is looked up
+-- once, because consecutive jobs usually have the same lanes.
 local old, old_lane_bytes
 local from, to, together = nil, nil, 0
 local function count_neighbours()
@@ -73,7 +73,7 @@ local function count_neighbours()
 end
 
 for i = FIRST, #ARGV do keys[i - FIRST + 1] = tag .. 'job:' .. ARGV[i] end
--- Reads short records in one command, because single reads cost several times as much. Does not read long arguments.
+-- Reads short records in one command, because single reads cost several times as much. Long arguments are not read.
 local records = read == 'whole' and redis.call('MGET', unpack(keys))
 for i = 1, #keys do
   local id, key = ARGV[FIRST + i - 1], keys[i]
@@ -100,7 +100,7 @@ for i = 1, #keys do
     local old_own = byte(head, gates_at) > 0 and #old.keyed == 0 and own_gates(head) or nil
     local lane, own = home_by_number(definitions, number, edition)
     if old ~= lane then
-      -- A job that awaits its callback holds its slots as a running job does.
+      -- Treat a job that awaits its callback like a running one, because it holds its slots, too.
       local holds_slots = state == layout.STATE.running or state == layout.STATE.awaiting_callback
       local kept = holds_slots and kept_charges(id, lane.shared, own or lane.keyed)
       local its_extras = kept and (extras[i] or record.extras_of(key, head))
@@ -128,7 +128,7 @@ for i = 1, #keys do
         if old_own then waiting.add(old_own, -1) end
         if own then waiting.add(own, 1) end
         if state == READY then
-          -- `count_neighbours` marks these lanes as changed.
+          -- Change these lists without `lanes.remove`, because `count_neighbours` marks the lanes as changed.
           local removed = old.removed
           removed[#removed + 1] = id
           add(lane, read_place('>i4', head, layout.priority.at), id)
@@ -141,7 +141,7 @@ end
 count_neighbours()
 if filled > 0 then redis.call('MSET', unpack(written)) end
 lane_writes.write(nil)
--- Takes the new slots only after freeing the old ones, because both lanes may have the same gate.
+-- Take the new slots only after the old ones are free, because both lanes may have the same gate.
 for _, claim in ipairs(running) do
   for _, ids in ipairs(claim.gates) do
     if claim.kept then

@@ -26,7 +26,7 @@ local now_ms, job_id, head_bytes, max_holders = clock.now_ms(ARGV[1]), ARGV[3], 
 local max_lanes, is_keyed = tonumber(ARGV[6]), ARGV[7] == '1'
 local tag = ARGV[2]
 local FIRST = 8
--- Maximum number of slot holders to read: in one call, and at one gate.
+-- Maximum number of slot holders whose records are read: in one call, and at one gate.
 local MAX_HEADS, MAX_HELD = 500, 100
 
 local head = record.beginning(tag .. 'job:' .. job_id, head_bytes)
@@ -86,8 +86,7 @@ local function figures_of(gate)
   return flat
 end
 
--- Compares the room of a gate that counts units with the weight of the job. Returns whether the gate is closed to the
--- job.
+-- Returns whether a gate that counts units has too little room for the weight of the job.
 local own_weights, own_place
 local function is_closed_to_job(gate)
   own_weights = own_weights or weights.of_extras(record.extras_of(tag .. 'job:' .. job_id, whole))

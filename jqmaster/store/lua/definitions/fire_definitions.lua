@@ -31,7 +31,7 @@ local tag, on_days_key = ARGV[2], KEYS[9]
 local edition, mark, batch = ARGV[6], ARGV[8], cmsgpack.unpack(ARGV[11])
 local ETAG_LENGTH, is_unfinished, is_waiting = 16, layout.is_unfinished, layout.is_waiting
 local FIRST, WIDTH = 12, 8
--- How often to check a definition with a queued instant, which waits for the end of a job.
+-- A definition with a queued instant is checked this often, until the job that the instant waits for has ended.
 local LOOK_AGAIN_MS = 1000
 
 if epoch ~= '' and not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
@@ -54,7 +54,7 @@ for n, item in ipairs(batch) do
     memory = run_records.memory_of(item[1], item[7], memories[n], tonumber(handled_ms) or item[4])}
 end
 local count = (#ARGV - FIRST + 1) / WIDTH
--- If several instants would replace one another, only the last one fires.
+-- If several instants of this call replace one another, only the last one fires.
 for i = 1, count do
   local at = FIRST + (i - 1) * WIDTH
   if ARGV[at + 1] == 'fires' or ARGV[at + 1] == 'queued' then definitions[tonumber(ARGV[at])].last_firing = i end
@@ -68,8 +68,8 @@ local function unfinished(definition)
   return head ~= '' and is_unfinished[record.state_of(head)] and head or nil
 end
 
--- Adds the job of an entry to those that this call writes. `replaced`: the head of the job that it replaces (nil:
--- none). Returns the entry's outcome.
+-- Adds the job of an entry to the jobs that this call writes. `replaced`: the head of the job that it replaces, or nil.
+-- Returns the outcome of the entry.
 local function enqueue(definition, at, replaced)
   local id = ARGV[at + 4]
   if redis.call('EXISTS', tag .. 'job:' .. id) == 1 then
@@ -83,7 +83,7 @@ local function enqueue(definition, at, replaced)
   return 'fired'
 end
 
--- Cancels a job that another one replaced.
+-- Cancels a job after another one has replaced it.
 local function cancel(id, head)
   local worker_id = cancellation.cancel(id, head, now_ms)
   canceled[id] = record.has_flag(record.flags_of(head), layout.FLAG.watched) and 'watched' or 'alone'
@@ -130,7 +130,7 @@ for i = 1, count do
   elseif verdict == 'fires' or verdict == 'queued' then
     became = fire(definition, i, at)
   end
-  -- The instant is no longer queued.
+  -- The instant is decided, so it is no longer queued.
   if became ~= 'queued' and became ~= 'changed' and definition.queued == instant then definition.queued = '' end
   if became == 'queued' and definition.queued ~= instant then
     if definition.queued ~= '' then run_records.put(name, definition.queued, 'skipped', 'superseded', '', now_ms) end

@@ -36,7 +36,7 @@ if present == '' and redis.call('HLEN', definitions_key) >= max_definitions then
 local stored_calendar = calendar ~= '' and redis.call('HGET', calendars_key, calendar) or ''
 if calendar ~= '' and string.sub(stored_calendar, 1, ETAG_LENGTH) ~= calendar_etag then return {'changed'} end
 
--- Records the last instant at which the removed definition may have started a job.
+-- Remembers the last instant at which the removed definition may have started a job.
 local function leave_memory()
   local memory = redis.call('HGET', memory_key, name)
   local has_until = not memory or string.match(memory, '^%S+ %S')
@@ -52,8 +52,8 @@ local function leave_memory()
   redis.call('ZREMRANGEBYRANK', gone_key, 0, excess - 1)
 end
 
--- A new definition takes over the memory of a deleted one of the same name, so that no instant fires twice. The
--- instants of the new definition are all later than now.
+-- Lets a new definition take over the memory of a deleted one of the same name, so that no instant fires twice. All
+-- instants of the new definition are later than now.
 local function begin_memory()
   local until_ms = redis.call('ZSCORE', gone_key, name) or redis.call('HGET', memory_key, OF_OTHERS)
   local left_over = redis.call('HEXISTS', memory_key, name) == 1

@@ -48,7 +48,7 @@ for i = 1, count do
 end
 local answers = #seen_keys > 0 and redis.call('MGET', unpack(seen_keys)) or {}
 
--- If several events of this call would replace one another's jobs, only the last one fires.
+-- If several events of this call replace one another's jobs, only the last one fires.
 local last_firing, repeated = {}, {}
 for i = 1, count do
   local digest = events[i][2]
@@ -78,7 +78,7 @@ local function put_aside(definition, entry, event_id, is_debounced)
   if group then
     local values = redis.call('HMGET', tag .. 'event_group:' .. group, 'since', 'bytes')
     since_ms, size = tonumber(values[1]), tonumber(values[2] or 0)
-    -- A group that has lost some or all of its data takes no more events. Closes the rest of it.
+    -- Close a group that has lost data or has no room for this event. It accepts no more events.
     if not since_ms or (not is_debounced and size + #argument > max_argument_bytes) then
       close(slot, group)
       if redis.call('EXISTS', tag .. 'event_group:' .. group) == 0 then redis.call('ZREM', groups_key, group) end
@@ -103,7 +103,8 @@ local function put_aside(definition, entry, event_id, is_debounced)
     if max_ms >= 0 then due_ms = math.min(due_ms, since_ms + max_ms) end
     redis.call('ZADD', groups_key, due_ms, group)
   else
-    -- A collecting group has four other fields besides `bytes`: definition, did, slot and since.
+    -- Count the events: a collecting group has one field for each of them, `bytes`, and the four fields definition,
+    -- did, slot and since.
     local number = is_new and 1 or redis.call('HLEN', key) - 4
     redis.call('HSET', key, tostring(number), cmsgpack.pack({event_id, argument}), 'bytes', size + #argument)
     if is_new then redis.call('ZADD', groups_key, now_ms + wait_ms, group) end
@@ -158,7 +159,7 @@ run_records.write_added(now_ms)
 if #kept > 0 then
   lists.zadd(events_key, kept)
   redis.call('HSET', bodies_key, unpack(bodies))
-  -- Removes events that are too old or too many, but only a bounded number of them. Later calls remove the rest.
+  -- Remove events that are too old or too many. One call removes a bounded number, and later calls the rest.
   local oldest_ms = string.format('%.0f', now_ms - events_life_ms)
   local gone = redis.call('ZRANGE', events_key, '-inf', '(' .. oldest_ms, 'BYSCORE', 'LIMIT', 0, MAX_REMOVED)
   local over = math.min(redis.call('ZCARD', events_key) - max_events, MAX_REMOVED)

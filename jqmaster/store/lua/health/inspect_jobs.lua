@@ -19,7 +19,7 @@ local results_key, rules_key = KEYS[1], KEYS[2]
 local now_ms, tag = clock.now_ms(ARGV[1]), ARGV[2]
 local head_bytes, found_in = tonumber(ARGV[3]), ARGV[4]
 local FIRST = 5
--- Maximum number of predecessors of one job to check.
+-- Maximum number of predecessors that are checked for one job.
 local MAX_PREDECESSORS = 20
 local index_of = layout.index
 
@@ -58,7 +58,7 @@ for i = FIRST, #ARGV do
     order_fault = dependents.fault_of(id, MAX_PREDECESSORS)
   end
   local expiry_fault = #head >= layout.head.length and expiry.fault_of(id, head, now_ms) or ''
-  -- The log of a deleted job may still wait to be archived.
+  -- A deleted job may still have a log that waits to be archived.
   local waits_for_archive = #head == 0 and redis.call('ZSCORE', tag .. 'log_waits', id)
   local has_lost_dependents = #head == 0 and redis.call('EXISTS', tag .. 'dependents:' .. id) == 1
     and not redis.call('ZSCORE', tag .. 'follow_ups', 'order:' .. id)

@@ -33,7 +33,7 @@ local function has_events(group)
 end
 
 local is_due = false
--- Each function repairs one fault if it still exists, and returns whether it did.
+-- By kind of fault: a function that repairs a fault if it still exists, and returns whether it did.
 local mend = {}
 
 function mend.event(id)
@@ -49,7 +49,7 @@ function mend.slot(slot)
   if not group or redis.call('ZSCORE', groups_key, group) then return false end
   redis.call('HDEL', slots_key, slot)
   if has_events(group) then
-    -- The events of the group were accepted, so their job must start.
+    -- Schedule the group, because its events were accepted, so their job must start.
     redis.call('ZADD', groups_key, now_ms, group)
     is_due = true
   else
@@ -61,7 +61,7 @@ end
 function mend.group(group)
   if not redis.call('ZSCORE', groups_key, group) then return false end
   local fields = redis.call('HMGET', key_of(group), '1', 'slot')
-  -- If events remain but their definition is gone, an operator has to decide.
+  -- Leave events without a definition alone, because an operator has to decide about them.
   if fields[1] then return false end
   if fields[2] and redis.call('HGET', slots_key, fields[2]) == group then redis.call('HDEL', slots_key, fields[2]) end
   redis.call('ZREM', groups_key, group)
@@ -83,7 +83,7 @@ end
 
 function mend.unlisted(member)
   local etag, name = string.sub(member, 1, ETAG_LENGTH), string.sub(member, ETAG_LENGTH + 1)
-  -- The definition has changed since. Perhaps events no longer start it.
+  -- Repair nothing if the definition has changed since it was inspected: perhaps events no longer start it.
   if string.sub(redis.call('HGET', definitions_key, name) or '', 1, ETAG_LENGTH) ~= etag then return false end
   if redis.call('SADD', names_key, name) == 0 then return false end
   redis.call('SET', edition_key, event_edition)

@@ -47,8 +47,8 @@ local function free(gate_list, id)
   return slots.give_back(gate_list, {id})
 end
 
--- Removes a job from a lane to which it does not belong. The lane's counts include the job only if the job has no
--- record.
+-- Removes a job from a lane to which it does not belong. Lowers the counts of the lane only if the job has no record,
+-- because only then they include it.
 local function leave_found_lane(id, is_gone)
   if redis.call('EXISTS', tag .. 'lane:' .. found_lane) == 0 then
     return redis.call('ZREM', tag .. 'ready:' .. found_lane, id)
@@ -72,7 +72,7 @@ local function forget(id)
   if found_lane then count = count + leave_found_lane(id, true) end
   if found_worker then count = count + redis.call('SREM', tag .. 'claims:' .. found_worker, id) end
   if found_gates then count = count + free(found_gates, id) end
-  -- Keep a log that still waits to be archived.
+  -- Keep a log that waits to be archived.
   if not redis.call('ZSCORE', tag .. 'log_waits', id) then
     if job_logs.forget(id) then count = count + 1 end
     count = count + redis.call('UNLINK', tag .. 'log:' .. id, tag .. 'logs:' .. id)
@@ -144,7 +144,8 @@ local function put_slots_right(id, head, state)
   local holds_slots = state == layout.STATE.running or state == layout.STATE.awaiting_callback
   for gate_list in pairs(gate_lists) do
     local held = redis.call('HGET', tag .. 'slots:' .. gate_list, id)
-    -- A job that awaits its callback may have a void token, because no worker runs it.
+    -- The token of a job that awaits its callback may be void, because no worker runs it. So only compare tokens of
+    -- running jobs.
     local is_foreign = held and held ~= token and state == layout.STATE.running
     if not holds_slots then
       count = count + free(gate_list, id)
@@ -160,19 +161,18 @@ local function put_slots_right(id, head, state)
   return count
 end
 
--- Makes the job available to workers if, and only if, its callbacks have arrived.
+-- Makes a job available to workers if its callbacks have arrived, and unavailable if not.
 local function put_callbacks_right(id, head, state)
   if state ~= layout.STATE.awaiting_callback or challenges.fault_of(id, head) == '' then return 0 end
   local challenge = challenges.open_one(id, head)
-  -- A job without a challenge ends at its deadline.
+  -- Without a challenge, nothing can be repaired. The job ends at its deadline.
   if not challenge then return 0 end
   challenges.withdraw(id, head)
   if challenges.is_answered(challenge) then challenges.offer(id, head, challenge, now_ms) end
   return 1
 end
 
--- Makes a job wait for each predecessor that may still end as required, and lists the job among the dependents of that
--- predecessor.
+-- Lets a job wait for each predecessor that may still end as required, and lists it among the dependents of each.
 local function put_order_right(id, key, head, state)
   if state ~= layout.STATE.awaiting_jobs or dependents.fault_of(id, MAX_PREDECESSORS) == '' then return 0 end
   return dependents.wait_again(id, key, head) and 1 or 0

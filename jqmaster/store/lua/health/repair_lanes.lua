@@ -18,13 +18,14 @@ local now_ms, epoch, wake_channel, audit_entry = clock.now_ms(ARGV[1]), ARGV[3],
 local audit_max = tonumber(ARGV[6])
 local tag = ARGV[2]
 local FIRST = 7
--- Maximum number of entries that are searched for duplicates of a lane.
+-- Maximum number of entries of an order that are searched for duplicates of a lane.
 local LOOKED_AT = 500
 
 if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 local edition = tonumber(redis.call('HGET', rules_key, 'edition') or '0')
 
--- Recreates a lane whose key was lost. The new lane has no gates and no edition, so the leader matches its jobs again.
+-- Recreates a lane whose key was lost. The new lane has no gates and no edition, so the leader matches its jobs to the
+-- constraints again.
 local function found_again(lane)
   local first = redis.call('ZRANGE', tag .. 'ready:' .. lane.id, 0, 0)
   local head = first[1] and record.read_head(tag .. 'job:' .. first[1]) or ''
@@ -70,8 +71,8 @@ for i = FIRST, #ARGV do
       if lane.queue ~= lane.name and redis.call('HEXISTS', tag .. 'requirements', lane.queue) == 0 then
         redis.call('HSET', tag .. 'requirements', lane.queue, 1)
       end
-      -- If the count is too high, the lane only exists for longer. If it were too low, the lane would be removed while
-      -- it has jobs.
+      -- Use the larger number. A count that is too high only keeps the lane for longer. With one that is too low, the
+      -- lane would be removed while it still has jobs.
       lane.jobs = math.max(lane.jobs, redis.call('ZCARD', tag .. 'ready:' .. id))
       stand_open(lane)
       lanes.save(lane)

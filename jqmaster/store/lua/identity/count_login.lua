@@ -12,9 +12,9 @@ local most_of_user = tonumber(ARGV[4])
 local max_fields, address, user = tonumber(ARGV[5]), 'a' .. ARGV[6], ARGV[7]
 
 local since_ms = tonumber(redis.call('HGET', attempts_key, 'since_ms') or '0')
--- Counts restart after the window. They also restart if the clock was set back, so that nobody is locked out for longer
--- than the window. Finally, they restart if the hash is full. If logins were refused instead, an attacker could fill
--- the hash and lock everybody out.
+-- The counts restart after the window, and also in two other cases. If the clock was set back, nobody is locked out for
+-- longer than the window. If the hash is full, refusing logins instead would let an attacker fill it and lock everybody
+-- out.
 local is_new = now_ms - since_ms >= window_ms or now_ms < since_ms or redis.call('HLEN', attempts_key) + 2 > max_fields
 if not is_new then
   local of_address = tonumber(redis.call('HGET', attempts_key, address) or '0')

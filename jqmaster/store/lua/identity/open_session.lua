@@ -24,7 +24,7 @@ local now = string.format('%.0f', now_ms)
 local until_ms = string.format('%.0f', now_ms + life_ms)
 redis.call('ZREMRANGEBYSCORE', sessions_key, '-inf', now)
 local surplus = redis.call('ZCARD', sessions_key) - max_sessions
--- Makes room for the new session.
+-- End the oldest sessions to make room for the new one.
 if surplus >= 0 then
   for _, oldest in ipairs(redis.call('ZRANGE', sessions_key, 0, surplus)) do
     redis.call('UNLINK', session_prefix .. oldest)

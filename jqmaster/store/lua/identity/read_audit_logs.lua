@@ -9,7 +9,7 @@ local limit = ARGV[1]
 local FIRST, WIDTH = 2, 2
 local STREAM = 'STREAM'
 
--- Compares two stream positions of the form ms-number.
+-- Returns whether one stream position (ms-number) comes after the other.
 local function is_after(one, other)
   local one_ms, one_number = string.match(one, '^(%d+)-(%d+)$')
   local other_ms, other_number = string.match(other, '^(%d+)-(%d+)$')
@@ -25,7 +25,7 @@ for at = 1, #KEYS do
     entries = redis.call('XRANGE', KEYS[at], '(' .. position, '+', 'COUNT', limit)
     local info, facts = redis.call('XINFO', STREAM, KEYS[at]), {}
     for n = 1, #info, 2 do facts[info[n]] = info[n + 1] end
-    -- Entries that were trimmed before they were read leave a gap in the numbers.
+    -- If entries were trimmed before they were read, continue with the number of the first one that is left.
     if facts['first-entry'] and is_after(facts['first-entry'][1], position) then
       first_number = math.max(first_number, facts['entries-added'] - facts['length'] + 1)
     end

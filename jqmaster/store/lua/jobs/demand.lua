@@ -22,7 +22,7 @@ local PAGE = 100
 
 local edition = tonumber(redis.call('HGET', rules_key, 'edition') or 0)
 local ready, blocked, since_ms, is_exact = 0, 0, 0, true
--- By gate: how much of its room is used up by jobs that were counted as ready.
+-- By gate: how much of its room the jobs counted as ready use up.
 local taken = {}
 
 local function room_at(ids)
@@ -31,7 +31,7 @@ local function room_at(ids)
     local gate = gates.of(id, now_ms)
     local its_room = gate.room
     if gate.weight_default and its_room > 0 then
-      -- The exact weights are in the jobs' records, which this count does not read.
+      -- Estimate, because the exact weights are in the records of the jobs, which this count does not read.
       its_room, is_exact = weighing.usual_room(gate), false
     end
     room = math.min(room, its_room - (taken[id] or 0))
@@ -43,7 +43,7 @@ local function take_room(ids, count)
   for _, id in ipairs(ids) do taken[id] = (taken[id] or 0) + count end
 end
 
--- Takes note of when the first startable job of a lane became ready, and keeps the earliest such time: see
+-- Reads since when the first startable job of a lane has been ready, and keeps the earliest of these times: see
 -- sample_backlog.lua.
 local function note_wait(id)
   local head = record.read_head(tag .. 'job:' .. id)
@@ -53,8 +53,8 @@ local function note_wait(id)
   if ms > 0 and (since_ms == 0 or ms < since_ms) then since_ms = ms end
 end
 
--- Checks `count` jobs of a lane one by one, because each has its own gates. `room`: how many starts the shared gates
--- allow. Returns how many jobs may start, and how many were checked.
+-- Checks `count` jobs of a lane one by one, because each has gates of its own. `room`: how many jobs the shared gates
+-- let start. Returns how many of the jobs may start, and how many were checked.
 local function count_singly(lane, count, room)
   local key, free, seen, first = tag .. 'ready:' .. lane.id, 0, 0, nil
   while seen < count and free < room and jobs_left > 0 do
@@ -77,14 +77,14 @@ end
 local is_keyed = {}
 local function count_lane(lane, count)
   if lane.edition ~= edition then
-    -- The leader is still matching the jobs of this lane to the constraints. None of them starts until that is done.
+    -- Count all jobs of the lane as blocked: none of them starts until the leader has matched them to the constraints.
     blocked, is_exact = blocked + count, false
     return
   end
   local room, free, seen = math.min(room_at(lane.shared), room_at(lane.keyed)), nil, count
   if room > 0 and #lane.keyed == 0 and is_keyed[lane.queue] then
     free, seen = count_singly(lane, count, room)
-    -- Once the shared gates have no room, all other jobs are blocked, whatever their own gates are.
+    -- If the shared gates have no room left, the other jobs are blocked, whatever their own gates are.
     if free >= room then seen = count end
     is_exact = is_exact and seen >= count
   else
@@ -116,7 +116,7 @@ for _, name in ipairs(names) do
     if count > 0 then found[#found + 1] = {lane, count} end
   end
   lanes_left = math.max(0, lanes_left - #ids)
-  -- The callbacks of these jobs have arrived, so they wait only for a worker.
+  -- Count jobs whose callbacks have arrived as ready, because they wait only for a worker.
   ready = ready + redis.call('ZCOUNT', tag .. 'callbacks:' .. name, '-inf', now_ms)
 end
 table.sort(found, function(a, b)

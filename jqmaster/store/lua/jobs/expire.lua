@@ -36,7 +36,7 @@ for _, id in ipairs(due) do
     skipped = skipped + 1
     names[skipped] = record.name_of(head)
   elseif state == layout.STATE.running or state == layout.STATE.awaiting_callback then
-    -- The job may wait again, so it is checked again later.
+    -- Check a running job again later, because it may return to the queue.
     running[#running + 1] = now_ms + expiry.RECHECK_MS
     running[#running + 1] = id
   end

@@ -14,7 +14,7 @@ local function comes_before(id, other)
   return id < other
 end
 
--- Reads the IDs of a run's next members into its buffer. Returns false at the end of the run.
+-- Reads the IDs of the next members of a run into its buffer. Returns false if the run has no more members.
 local function refill(run)
   if run.first > run.last then return false end
   local low, high = run.first, math.min(run.last, run.first + run.size - 1)
@@ -30,8 +30,8 @@ local function refill(run)
   return ids[1] ~= nil
 end
 
--- Returns the rank of the first member after the position `after`. Searches the ranks from `first` to `last - 1`, whose
--- members all have one priority.
+-- Searches the ranks from `first` to `last - 1`, whose members all have one priority. Returns the rank of the first
+-- member after the position `after`.
 local function rank_behind(key, first, last)
   while first < last do
     local middle = math.floor((first + last) / 2)

@@ -26,7 +26,8 @@ local page = redis.call('ZSCAN', dependents_key, cursor, 'COUNT', count)
 local left, scheduled, skipped, watched, names, revivable = {}, {}, {}, {}, {}, {}
 local has_ready = false
 
--- Returns the root cause of this job's end: the ID and state of the first job in the chain of skipped jobs.
+-- Returns the ID and the state of the job that is the root cause of this job's end: the first one in the chain of
+-- skipped jobs.
 local function root()
   if state == layout.STATE.skipped then
     local first = redis.call('HGET', tag .. 'awaits:' .. job_id, 'root')

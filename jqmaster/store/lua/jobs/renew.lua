@@ -13,7 +13,7 @@
 -- include lib/lists.lua
 local worker_key, workers_key, running_key, epoch_key, fence_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local now_ms, worker_id, worker_id_bytes, free = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
--- If the clock was set back, a worker may report a time in the future. Such a time counts as now.
+-- Treat a time in the future as now: a worker may report one after the store's clock was set back.
 local as_of_ms = math.min(tonumber(ARGV[5]), now_ms)
 local lease_ms, offer_ms, grace_ms, job_prefix = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8]), ARGV[9]
 local offered = ARGV[10]
@@ -23,8 +23,8 @@ local worker = redis.call('HMGET', worker_key, 'max_jobs', 'is_draining', 'is_de
   'ordered_max_jobs')
 if not worker[1] then return {'unknown'} end
 local detached_by = worker[3] == '1' and (worker[4] or 'operator') or ''
--- A worker that was detached for its silence and came back keeps its claims until it learns whether it may continue. A
--- worker that an operator detached keeps only the rest of its leases. A worker that is known to have ended keeps
+-- A worker that was detached for its silence and is back keeps its claims until it learns whether it may continue. A
+-- worker that an operator detached keeps its leases only until they end. A worker whose process has ended keeps
 -- nothing, because its jobs are already free.
 local is_renewed, is_gone = detached_by == '' or detached_by == 'silence', worker[5] == '1'
 local renewed, to_cancel, lost = {}, {}, {}
@@ -56,7 +56,7 @@ redis.call('HSET', worker_key, 'free', free, 'as_of_ms', string.format('%.0f', a
 lists.zadd(running_key, renewed)
 local max_jobs = worker[1]
 if offered ~= '0' then
-  -- A number that an operator set limits the number that the worker reports.
+  -- If an operator set the number of slots, the worker cannot exceed it.
   max_jobs = worker[6] and tonumber(worker[6]) < tonumber(offered) and worker[6] or offered
   redis.call('HSET', worker_key, 'max_jobs', max_jobs, 'own_max_jobs', offered)
 end

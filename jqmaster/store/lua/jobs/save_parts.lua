@@ -15,7 +15,7 @@ local head = record.beginning(job_key, layout.worker_id.last)
 if not record.is_held_by(head, token_bytes, worker_id_bytes) then return {'stale'} end
 local attempt = record.attempts_of(head)
 
--- A key of another type is damaged, and is replaced like the parts of an earlier attempt.
+-- Replace a key of another type, which is damaged, like the parts of an earlier attempt.
 local last = redis.pcall('XREVRANGE', parts_key, '+', '-', 'COUNT', 1)
 last = not last.err and last[1]
 local last_attempt, number, passed_over, bytes = nil, 0, 0, 0
@@ -48,6 +48,6 @@ for i, value in ipairs(values) do
     'sent', string.format('%d', first + passed_over + i - 1), 'bytes', string.format('%d', bytes), 'value', value)
 end
 redis.call('PEXPIRE', parts_key, keep_ms)
--- Wakes the clients that wait for the end of the job, because they also wait for its parts.
+-- Wake the clients that wait for the end of the job, because they also wait for its parts.
 redis.call('PUBLISH', finished_channel, id)
 return {'ok'}

@@ -34,7 +34,8 @@ for i = FIRST, #ARGV, WIDTH do
     end
     if checkpoint ~= '' then
       lists.add_pair(fields, 'checkpoint', checkpoint)
-      -- The job made progress. Only losses without a checkpoint between them count towards the limit.
+      -- Reset the losses, because the job made progress. Only losses without a checkpoint between them count towards
+      -- the limit.
       local _, _, losses = record.attempts_of(head)
       if losses > 0 then redis.call('SETRANGE', job_key, layout.losses.offset, '\0\0') end
     end
@@ -42,8 +43,7 @@ for i = FIRST, #ARGV, WIDTH do
       lists.add_pair(fields, 'token', token_bytes)
       lists.add_pair(fields, 'seq', seq)
     end
-    -- A key of another type is damaged. Replace it, because an error in the middle of the call would skip the later
-    -- jobs.
+    -- Replace a key of another type, which is damaged. An error in the middle of the call would skip the other jobs.
     if #fields > 0 and type(redis.pcall('HSET', progress_key, unpack(fields))) == 'table' then
       redis.call('UNLINK', progress_key)
       redis.call('HSET', progress_key, unpack(fields))

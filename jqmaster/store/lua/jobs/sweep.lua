@@ -45,7 +45,7 @@ local function batch_of(job_key, head)
   return batch_id, needed[batch_id] or nil
 end
 
--- Returns whether a job with the flag `followed` has to be kept: 'must' if other jobs need it, 'may' if they would need
+-- Returns whether other jobs need a job with the flag `followed`: 'must' if they need it now, 'may' if they would need
 -- it after a retry, nil otherwise.
 local function need_of(id, job_key, head, is_awaited)
   local need = is_awaited and dependents.need_of(id, record.state_of(head)) or nil

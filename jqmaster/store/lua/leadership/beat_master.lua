@@ -16,12 +16,12 @@ local now_ms, master_id, info, forget_ms = clock.now_ms(ARGV[1]), ARGV[2], ARGV[
 local max_masters = tonumber(ARGV[5])
 local MAX_REMOVED = 100
 
--- Reads the masters that have been silent longest. Usually this reads all masters. If the clock jumped and a living
--- master is removed, its next heartbeat adds it again.
+-- Read the masters that have been silent longest, which usually are all masters. If a jump of the clock causes a living
+-- master to be removed, its next heartbeat adds it again.
 local oldest = redis.call('ZRANGE', masters_key, 0, MAX_REMOVED - 1, 'WITHSCORES')
 local are_all = #oldest < 2 * MAX_REMOVED
 local surplus = (are_all and #oldest / 2 or redis.call('ZCARD', masters_key)) - max_masters
--- Most heartbeats repeat the facts of the last one. Skipping this write keeps them out of the append-only file.
+-- Write the facts only if they have changed, so that most heartbeats do not add them to the append-only file.
 if redis.call('HGET', info_key, master_id) ~= info then redis.call('HSET', info_key, master_id, info) end
 redis.call('ZADD', masters_key, now_ms, master_id)
 local removed, all_seen_ms = 0, {}
@@ -38,7 +38,7 @@ end
 all_seen_ms[master_id] = now_ms
 local versions = reading.try('HMGET', settings_key, 'version', 'targets', 'namespaces') or {}
 local numbers = {tonumber(versions[1] or 0), tonumber(versions[2] or 0), tonumber(versions[3] or 0)}
--- A key of a wrong type counts as gone.
+-- MGET returns nil for a key of a wrong type, so it counts as missing.
 local marked = redis.call('MGET', generation_key, leader_key)
 local mark, holder = marked[1] or '', marked[2] or ''
 local leader_id = string.match(holder, '^[^:]*:[^:]*:(.*)$')

@@ -9,12 +9,13 @@
 -- include lib/leadership.lua
 local leader_key, epoch_key, demoted_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, master_id, nonce, ttl_ms = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
--- The holder may be configured with a longer lifetime of the lock than the caller.
+-- The lock may last this many times as long as the caller's lifetime, because its holder may have a longer lifetime
+-- configured.
 local MAX_LIVES = 4
 
 local holder = redis.call('GET', leader_key)
 if holder then
-  -- If the clock was set back, the lock would outlive its holder by that amount, so its lifetime is shortened.
+  -- Shorten a lock that lasts longer: if the clock was set back, it would outlive its holder by as much.
   if redis.call('PTTL', leader_key) > MAX_LIVES * ttl_ms then
     redis.call('PEXPIRE', leader_key, MAX_LIVES * ttl_ms)
   end

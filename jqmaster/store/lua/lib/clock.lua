@@ -1,6 +1,6 @@
 -- The clock of all scripts. It is the store's clock, unless a test passes a time.
 local clock = (function()
-  -- Called once per script, because TIME changes within a script on Redis 7.0.
+  -- Call this only once per script, because TIME changes within a script on Redis 7.0.
   local function now_ms(given)
     if given ~= '' then return tonumber(given) end
     local t = redis.call('TIME')

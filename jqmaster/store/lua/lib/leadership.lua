@@ -7,7 +7,7 @@ local leadership = (function()
   end
 
   -- Begins a leadership: sets the lock and a new epoch, and returns the epoch. The epoch is at least the clock's time,
-  -- so that a store restored to an older state does not use an epoch twice.
+  -- so that a store that was restored to an older state does not use an epoch twice.
   local function begin(leader_key, epoch_key, now_ms, master_id, nonce, ttl_ms)
     local newest = tonumber(string.match(redis.call('GET', epoch_key) or '0', '^%d+'))
     local epoch = string.format('%.0f:%s', math.max(newest + 1, now_ms), nonce)

@@ -1,6 +1,7 @@
 -- Functions on lists, and commands on all members of a list.
 local lists = (function()
-  -- Appends two elements. Uses `#` once, because it searches, and lists may have hundreds of elements.
+  -- Appends two elements. Uses `#` only once, because it searches for the end of the list, which may have hundreds of
+  -- elements.
   local function add_pair(list, first, second)
     local n = #list
     list[n + 1], list[n + 2] = first, second
@@ -16,20 +17,20 @@ local lists = (function()
     return list
   end
 
-  -- Calls ZADD once. `list` alternates scores and members, and has at most 1,000 elements (500 jobs a call).
+  -- Calls ZADD with one command. `list` alternates scores and members, and has at most 1,000 elements, because a call
+  -- handles at most 500 jobs.
   local function zadd(key, list)
     return #list > 0 and redis.call('ZADD', key, unpack(list)) or 0
   end
 
-  -- Calls one command, such as ZREM or SADD, for all members of a list. Returns its result, a count.
+  -- Calls a command, such as ZREM or SADD, once for all members of a list. Returns its result, which is a count.
   local function call(command, key, list)
     return #list > 0 and redis.call(command, key, unpack(list)) or 0
   end
 
-  -- Runs a step for one entry, such as a gate or a lane, in a script that has begun to write. A damaged key ends the
-  -- step but not the script, because the other entries must agree with the records that were already written. The
-  -- server's log names the fault, and fsck finds what the step has left undone. Returns the step's result; nil if it
-  -- was ended.
+  -- Runs a step for one entry, such as a gate or a lane, in a script that has begun to write. A damaged key ends only
+  -- the step, because the other entries must agree with the records that are already written. The server's log names
+  -- the fault, and fsck finds what the step has left undone. Returns the result of the step; nil if it failed.
   local function alone(step, ...)
     local is_done, result = pcall(step, ...)
     if is_done then return result end

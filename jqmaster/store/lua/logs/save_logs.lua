@@ -20,20 +20,20 @@ local late_ms, over_ms, max_job_bytes = tonumber(ARGV[6]), tonumber(ARGV[7]), to
 local max_bytes = tonumber(ARGV[9])
 local finished_channel, is_final = ARGV[10], layout.is_final
 local FIRST, WIDTH = 11, 5
--- Limits what one call removes, so that it does not block the store. The next call continues.
+-- The maximum number of chunks that one call removes, so that it does not block the store. The next call removes more.
 local MAX_MADE_ROOM = 200
 
 local head = record.beginning(job_key, layout.worker_id.last)
 local known = job_logs.read(id, 'token', 'worker', 'attempt', 'base', 'sent', 'last', 'late_token', 'late_worker',
   'late_attempt', 'late_sent')
 local is_known = known[1] == token_bytes and known[2] == worker_id_bytes
--- Whether this claim wrote lines before the claim that wrote last.
+-- True if this claim wrote lines before the claim that wrote last.
 local is_late = known[7] == token_bytes and known[8] == worker_id_bytes
 local attempt
 
--- Returns the attempt number `wanted` if this worker ended that attempt recently, otherwise nil. Without `wanted`,
--- returns the newest attempt that this worker ended recently and that has no lines yet. Searches the history, because
--- the job's record has only the newest token.
+-- Searches the history for an attempt that this worker ended recently, because the job's record has only the newest
+-- token. Returns its number if it is `wanted`; without `wanted`, returns the newest one that has no lines yet.
+-- Otherwise returns nil.
 local function ended_attempt(wanted)
   local worker_id = record.uuid_text(worker_id_bytes)
   for _, entry in ipairs(history.newest(id)) do
@@ -66,7 +66,7 @@ else
 end
 local last = known[6] and tonumber(known[6])
 if not last then
-  -- There are no lines yet, or the stored number is damaged: derive it from the newest chunk.
+  -- If there are no lines yet or the stored number is damaged, derive it from the newest chunk.
   local newest = redis.pcall('XREVRANGE', logs_key, '+', '-', 'COUNT', 1)
   last = newest[1] and tonumber(string.match(newest[1][1], '^%d+')) or 0
 end
@@ -84,7 +84,7 @@ end
 
 local function append(...)
   if type(redis.pcall('XADD', logs_key, ...)) == 'table' then
-    -- A key of another type is damaged. Replace it.
+    -- Replace a key of another type, because it is damaged.
     redis.call('UNLINK', logs_key)
     redis.call('XADD', logs_key, ...)
   end
@@ -109,7 +109,7 @@ elseif not is_known and known[1] then
   redis.call('HSET', log_key, 'late_token', known[1], 'late_worker', known[2] or '', 'late_attempt', known[3] or '0',
     'late_sent', known[5] or '0')
 end
--- The number of lines sent by the claim that wrote last. Late lines of other claims do not count.
+-- The number of lines that the claim that wrote last has sent, without late lines of other claims.
 local main_sent = prefix == '' and sent or job_logs.number(known[5])
 redis.call('HSET', log_key, prefix .. 'token', token_bytes, prefix .. 'worker', worker_id_bytes,
   prefix .. 'attempt', string.format('%d', attempt), prefix .. 'sent', string.format('%.0f', sent),
@@ -128,6 +128,6 @@ for _ = 1, MAX_MADE_ROOM do
   made_room = made_room + lines
   if oldest == id then own_size = own_size - freed end
 end
--- Wakes the clients that wait for the end of the job, because they also wait for its lines.
+-- Wake the clients that wait for the end of the job, because they also wait for its lines.
 redis.call('PUBLISH', finished_channel, id)
 return {'ok', kept, left_out, made_room}

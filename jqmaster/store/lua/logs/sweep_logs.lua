@@ -29,7 +29,7 @@ for _ = 1, limit do
   else
     local lines, _, is_left = job_logs.drop_oldest(oldest)
     dropped = dropped + lines
-    -- Removes the entry even if the log has no other data.
+    -- Remove the entry even if the log has no other data.
     if gone and not is_left then redis.call('ZREM', waits_key, gone) end
   end
 end

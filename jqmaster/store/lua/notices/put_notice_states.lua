@@ -11,7 +11,7 @@ local epoch = ARGV[1]
 local FIRST, WIDTH = 2, 3
 local EDITION_LENGTH = 16
 
--- States whose names begin with a colon belong to the masters themselves and have no notice.
+-- Returns whether a state belongs to the masters themselves and has no notice. Its name begins with a colon.
 local function is_own(name) return string.sub(name, 1, 1) == ':' end
 
 if epoch ~= '' and not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end

@@ -11,7 +11,7 @@ local now_ms, entry_id, entry, timeline_max = clock.now_ms(ARGV[1]), ARGV[2], AR
 local audit_entry, audit_max = ARGV[5], ARGV[6]
 
 if #redis.call('XRANGE', timeline_key, entry_id, entry_id) == 0 then return {'unknown'} end
--- Acknowledgements have their own stream, so that many of them cannot push out other entries.
+-- Write acknowledgements to a stream of their own, so that many of them cannot push out other entries.
 redis.call('XADD', acknowledged_key, 'MAXLEN', '~', timeline_max, '*', 'entry', entry)
 audit_log.write(audit_key, now_ms, audit_entry, audit_max)
 return {'ok'}

@@ -20,8 +20,7 @@ redis.call('SET', flushed_key, string.format('%.0f', number), 'PX', FLUSHED_MS)
 redis.call('ZREMRANGEBYSCORE', names_key, '-inf', now_ms - hours_ms)
 local known = redis.call('ZCARD', names_key)
 
--- Returns whether anything happened to jobs of this name. A backlog alone does not count, because its jobs may have
--- waited for days.
+-- Returns whether these counts include more than a backlog, whose jobs may have waited for days.
 local function has_events(counted)
   for n = 1, SUMS do
     if counted[n] > 0 then return true end

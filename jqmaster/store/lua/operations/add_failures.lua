@@ -21,8 +21,8 @@ local hour = math.floor(now_ms / HOUR_MS)
 
 local function list(value) return type(value) == 'table' and value or {} end
 
--- Adds failures to the present hour. Returns a list that alternates hours and numbers of failures, the oldest first,
--- for the last 24 hours.
+-- Adds failures to the present hour. Returns the failures of the last 24 hours as a list that alternates hours and
+-- numbers, the oldest first.
 local function add_hour(before, more)
   local hours = {}
   for i = 1, #before, 2 do
@@ -60,7 +60,7 @@ local function add_versions(before, told)
   return versions
 end
 
--- Updates the facts that decide whether a group stays ignored. They are stored apart from the group, which forgets old
+-- Updates the facts by which a group stays ignored. They are stored apart from the group, because it forgets old
 -- versions and hours.
 local function tell_ignore(id, hours, told)
   local packed = redis.call('HGET', ignores_key, id)

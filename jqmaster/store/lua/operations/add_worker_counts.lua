@@ -14,7 +14,7 @@ if tonumber(redis.call('GET', flushed_key) or '0') >= number then return {'repea
 local number_text = string.format('%.0f', number)
 redis.call('SET', flushed_key, number_text, 'PX', FLUSHED_MS)
 local key = tag .. 'worker_minute:' .. string.format('%.0f', math.floor(now_ms / MINUTE_MS))
--- Each call writes a separate field. Readers add the fields up, so that the store does not have to.
+-- Write a separate field in each call. Readers add the fields up, so that the store does not have to.
 redis.call('HSET', key, master_id .. ':' .. number_text, counted)
 redis.call('PEXPIRE', key, lives_ms)
 return {'ok', now_ms}

@@ -18,8 +18,7 @@ local FIRST_LOOKED_FOR, FIRST_DUE = 3, 5
 
 if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 
--- Returns how many of a range of the keys exist. `unpack` is safe here, because the number of a shard's indexes does
--- not grow.
+-- Returns how many keys of a range exist. `unpack` cannot fail, because the number of a shard's indexes does not grow.
 local function existing(from, to)
   return redis.call('EXISTS', unpack(KEYS, from, to))
 end
@@ -31,7 +30,8 @@ end
 
 if existing(FIRST_LOOKED_FOR, #KEYS) == 0 then return {'ok', now_ms, {}, {}, {}, 0, 0, -1, editions()} end
 
--- A key of a wrong type must not hide the other keys. It counts as due, so its duty finds and reports it.
+-- Returns whether jobs may be ready. A key of a wrong type counts as if they were, so that the other keys are still
+-- read and its duty finds and reports it.
 local function has_ready()
   local names = reading.try('HLEN', counts_key) or many + 1
   if names == 0 or names > many then return names > 0 and 1 or 0 end
@@ -49,8 +49,8 @@ local function first_of(key)
   return math.ceil(tonumber(first[2])), redis.call('ZCARD', key)
 end
 
--- Calls `read` with each key of a range that exists, and `skip` for each that does not, in order. It checks half of the
--- range at a time, because most keys do not exist.
+-- For the keys of a range in order, calls `read` with each one that exists, and `skip` for each other one. Checks half
+-- of the range at a time, because most keys do not exist.
 local function read_each(from, to, read, skip)
   if from > to then return end
   if existing(from, to) == 0 then

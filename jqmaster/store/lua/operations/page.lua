@@ -11,12 +11,12 @@ local after_score, after_id, count, head_bytes = tonumber(ARGV[1]), ARGV[2], ton
 local job_prefix = ARGV[5]
 local least, most, is_backward = ARGV[6], ARGV[7], ARGV[8] == '1'
 
--- The wanted ranks: from `first` to before `last`.
+-- The wanted ranks begin with `first` and end before `last`.
 local first = least ~= '' and redis.call('ZCOUNT', index_key, '-inf', '(' .. least) or 0
 local last = most ~= '' and redis.call('ZCOUNT', index_key, '-inf', most) or redis.call('ZCARD', index_key)
 if after_score then
-  -- Binary search by rank. Equal scores, such as priorities, are common, so a score range alone would not find the
-  -- place.
+  -- Search by rank: many members have equal scores, such as priorities, so a range of scores alone would not find the
+  -- position.
   local low, high = first, math.max(first, last)
   while low < high do
     local middle = math.floor((low + high) / 2)

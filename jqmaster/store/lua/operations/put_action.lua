@@ -15,7 +15,8 @@ local action_prefix, wake_channel, at_most = ARGV[10], ARGV[11], ARGV[12]
 
 if redis.call('SCARD', running_key) >= max_running then return {'full'} end
 local surplus = redis.call('ZCARD', actions_key) + 1 - max_kept
--- Reads `max_running` more than the surplus, because all running actions may be among the oldest ones.
+-- Read `max_running` actions more than the surplus, because all running actions may be among the oldest ones, and they
+-- stay.
 local oldest = surplus > 0 and redis.call('ZRANGE', actions_key, 0, surplus + max_running - 1) or {}
 for _, old in ipairs(oldest) do
   if surplus > 0 and redis.call('SISMEMBER', running_key, old) == 0 then

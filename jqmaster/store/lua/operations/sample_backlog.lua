@@ -23,7 +23,7 @@ local function ready_since(id)
   return (due_ms > 0 or attempt == 0) and math.max(due_ms, record.int64(head, layout.created_at_ms.at)) or 0
 end
 
--- By lane: the time since which its first job has waited, and the ID of that job.
+-- By lane: since when its first job has waited, and the ID of that job.
 local seen = {}
 
 local function first_of(lane)

@@ -31,8 +31,8 @@ local function mean_of(ids)
   return found > 0 and bytes / found or nil
 end
 
--- Returns the mean size of the ready jobs of a name. If it has many lanes, only some are read. Each lane is weighted by
--- its number of jobs.
+-- Returns the mean size of the ready jobs of a name. If the name has many lanes, reads some of them, and weights each
+-- by its number of jobs.
 local function mean_of_lanes(name, draws)
   local lanes_key = tag .. 'lanes:' .. name
   local found = members(lanes_key, redis.call('ZCARD', lanes_key), MAX_LANES)

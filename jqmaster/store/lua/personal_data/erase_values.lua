@@ -34,7 +34,7 @@ if content ~= '' then
 end
 if entries > 0 then redis.call('UNLINK', history_key) end
 for i = FIRST, #ARGV do redis.call('RPUSH', history_key, ARGV[i]) end
--- XX: a result that was fetched and deleted meanwhile is not written again.
+-- Use XX, so that a result is not written again that was fetched and deleted meanwhile.
 if result ~= '' then redis.call('SET', result_key, result, 'XX') end
 if string.find(drops, 'p', 1, true) then redis.call('UNLINK', tag .. 'progress:' .. id) end
 if string.find(drops, 's', 1, true) then redis.call('UNLINK', tag .. 'parts:' .. id) end

@@ -21,7 +21,7 @@ if document == '' then
 else
   redis.call('HSET', targets_key, name, document)
 end
--- Masters read this version together with the version of the settings, so that following targets costs no separate
+-- Raise the version in the hash of the settings, which masters read anyway, so that following targets costs no separate
 -- command. The version is at least the clock's time, so that a store restored to an older state does not use a version
 -- twice.
 local version = tonumber(redis.call('HGET', settings_key, 'targets') or '0')

@@ -15,18 +15,18 @@ local now_ms, gate_id, remaining, for_ms = clock.now_ms(ARGV[1]), ARGV[3], ARGV[
 local as_of_ms, wake_channel = tonumber(ARGV[6]), ARGV[7]
 
 if redis.call('EXISTS', worker_key) == 0 then return {'unknown'} end
--- A worker's estimate of the store's clock may be ahead after the clock was set back.
+-- Treat a time in the future as now: after the store's clock was set back, a worker's estimate of it may be ahead.
 if as_of_ms == 0 or as_of_ms > now_ms then as_of_ms = now_ms end
 local stored = redis.call('HGET', observed_key, gate_id)
--- The last number counts as `as_of_ms`, even if a master of an older release wrote the text.
+-- Compare with the last number of the stored text, which is its `as_of_ms`, or stands for it in the text of an older
+-- release.
 local stored_at_ms = tonumber(string.match(stored or '', ' (%d+)$') or 0)
 if stored_at_ms > as_of_ms and stored_at_ms <= now_ms then return {'outdated'} end
 local until_ms = as_of_ms + for_ms
--- The other system may not have counted the starts since then, so they are subtracted here. Claims subtract later
--- starts.
+-- Subtract the starts since then, because the other system may not have counted them. Claims subtract later starts.
 local left = tonumber(remaining) - charges.started_since(gate_id, as_of_ms)
 redis.call('HSET', observed_key, gate_id, string.format('%.0f %.0f %.0f %.0f', left, until_ms, now_ms, as_of_ms))
--- A gate has one scheduled check. An earlier check stays, and finds the observation.
+-- Keep an earlier check, because a gate has only one scheduled check. The earlier one finds the observation.
 redis.call('ZADD', gates_due_key, 'NX', until_ms, gate_id)
 if parking.open_all(parking.closed_among({gate_id})) and wake_channel ~= '' then
   redis.call('PUBLISH', wake_channel, 'ready')

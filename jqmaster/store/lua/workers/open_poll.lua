@@ -24,7 +24,7 @@ if worker[4] == poll_id or worker[5] ~= '1' then
     return {'mail', now_ms, epoch, is_draining, offers}
   end
 end
--- A new poll means that the answer to the previous one has arrived.
+-- Delete the answer to the previous poll: it has arrived, because the worker polls again.
 redis.call('UNLINK', mail_key)
 redis.call('HSET', worker_key, 'poll_id', poll_id, 'poll_call', call_id, 'poll_max', max, 'poll_until_ms',
   string.format('%.0f', now_ms + wait_ms), 'poll_is_told', 0)

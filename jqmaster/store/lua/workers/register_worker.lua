@@ -21,7 +21,7 @@ local FIRST = 13
 if now_ms > until_ms then return {'late'} end
 local replaced = url ~= '' and redis.call('HGET', urls_key, url) or false
 if url ~= '' and (replaced or '') ~= former then return {'late'} end
--- Examines workers one by one only if there may be too many.
+-- Examine workers one by one only if there may be too many.
 if max_workers and redis.call('ZCOUNT', workers_key, now_ms - stale_ms, '+inf') >= max_workers then
   local counted = 0
   for _, id in ipairs(redis.call('ZRANGE', workers_key, now_ms - stale_ms, '+inf', 'BYSCORE')) do
@@ -50,8 +50,8 @@ if replaced and replaced ~= worker_id and redis.call('EXISTS', worker_prefix .. 
 end
 if freed ~= '' then
   redis.call('HSET', worker_prefix .. freed, 'is_gone', 1)
-  -- The process of the former worker has ended, so its leases end now, and the leader reclaims its jobs. There are at
-  -- most as many jobs as slots (1,000). They are written in pieces, because one command cannot take them all.
+  -- End the leases of the former worker now, because its process has ended. The leader then reclaims its jobs. They are
+  -- written in pieces, because a worker may have 1,000 slots, and one command cannot take as many jobs.
   local ends = {}
   for _, id in ipairs(redis.call('SMEMBERS', claims_prefix .. freed)) do
     ends[#ends + 1] = now_ms

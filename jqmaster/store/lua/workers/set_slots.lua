@@ -15,11 +15,12 @@ local audit_max, wake_channel = ARGV[6], ARGV[7]
 local worker = redis.call('HMGET', worker_key, 'max_jobs', 'is_detached', 'own_max_jobs')
 if not worker[1] then return {'unknown'} end
 if worker[2] == '1' then return {'detached'} end
--- A master of release 0.2 stores only one number. For a worker that registered there, this is the registered number.
+-- If `own_max_jobs` is missing, a master of release 0.2 registered the worker, and `max_jobs` is the registered number.
 local own = worker[3] or worker[1]
 local is_ordered = max_jobs ~= '0'
 if not is_ordered then max_jobs = own end
--- A repeat has no effect, but also writes. Otherwise WAIT would confirm a write that never reached the replicas.
+-- Write again on a repeated call, although it changes nothing. Otherwise WAIT would confirm a write that never reached
+-- the replicas.
 redis.call('HSET', worker_key, 'max_jobs', max_jobs, 'own_max_jobs', own)
 if is_ordered then
   redis.call('HSET', worker_key, 'ordered_max_jobs', max_jobs)

@@ -26,7 +26,7 @@ if #offers > 0 then
   return {'mail', now_ms, epoch, is_draining, offers}
 end
 local is_detached = worker[3] == '1'
--- The client may have repeated the poll in a later call, which then waits.
+-- Close the poll only for its last call: the client may have repeated the poll in a later call, which still waits.
 local is_last_call = call_id == '' or not worker[5] or worker[5] == call_id
 if is_detached or (ends and is_last_call) then redis.call('HSET', worker_key, 'poll_until_ms', 0) end
 if is_detached then return {'detached'} end

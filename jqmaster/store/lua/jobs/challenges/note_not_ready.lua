@@ -12,7 +12,7 @@ local now_ms, worker_id_bytes, token_bytes = clock.now_ms(ARGV[1]), ARGV[2], ARG
 local head = record.beginning(job_key, layout.worker_id.last)
 if not record.is_held_by(head, token_bytes, worker_id_bytes) then return {'stale'} end
 local since = redis.pcall('HGET', progress_key, 'not_ready_since_ms')
--- A key of another type is damaged, and is replaced.
+-- Replace a key of another type, because it is damaged.
 if type(since) == 'table' then redis.call('UNLINK', progress_key) end
 if type(since) ~= 'string' then
   redis.call('HSET', progress_key, 'not_ready_since_ms', string.format('%.0f', now_ms))

@@ -28,8 +28,8 @@ local before, list = challenges.open_one(id, head)
 list = list or challenges.read(id)
 for _, challenge in ipairs(list) do
   if challenge.digest == digest then
-    -- A repeat writes, too: WAIT confirms only writes of this connection, and the first write may never have reached
-    -- the replicas.
+    -- Write again on a repeated call: WAIT confirms only writes of this connection, and the first write may never have
+    -- reached the replicas.
     record.write_again(job_key, head)
     return {'ok', record.name_of(head), now_ms, 0}
   end
@@ -49,7 +49,7 @@ local flags = record.flags_of(head)
 if not record.has_flag(flags, layout.FLAG.has_challenge) then
   record.set_flags(job_key, flags + layout.FLAG.has_challenge)
 end
--- The work has begun, so the count of not-ready reports restarts.
+-- Reset the count of not-ready reports, because the work has begun.
 if record.has_flag(flags, layout.FLAG.has_progress) then
   redis.pcall('HDEL', tag .. 'progress:' .. id, 'not_ready_since_ms', 'not_ready_times')
 end

@@ -31,8 +31,8 @@ if found.state == challenges.OPEN or found.state == challenges.SUCCEEDED or foun
   for _, one in ipairs(found.taken or {}) do
     if one[1] == identity then
       if one[2] ~= body_digest then return {'conflict', name} end
-      -- A repeat writes, too: WAIT confirms only writes of this connection, and the first write may never have
-      -- reached the replicas.
+      -- Write again on a repeated call: WAIT confirms only writes of this connection, and the first write may never
+      -- have reached the replicas.
       record.write_again(job_key, head)
       return {'repeated', name}
     end

@@ -32,7 +32,7 @@
 -- include lib/constraints/served.lua
 local epoch_key, running_key, fence_key, skipped_key, damaged_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local rules_key, FIRST_KEY = KEYS[6], 7
--- Limits of one call: jobs that are read, and jobs and lanes that are moved to closed gates.
+-- Limits of one call: the number of jobs that it reads, and of jobs and lanes that it moves to closed gates.
 local MAX_READ, MAX_MOVES = 5000, 1000
 local now_ms, epoch, edition = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3]
 local offer_ms, finished_channel, mail_channel = tonumber(ARGV[6]), ARGV[10], ARGV[11]
@@ -47,7 +47,7 @@ for n = FIRST_KEY, #KEYS do worker_keys[n - FIRST_KEY + 1] = KEYS[n] end
 local limit, is_target = claim_shares.read(worker_keys, now_ms)
 if limit == 0 then return {'none', claim_shares.answers()} end
 
--- Jobs with callbacks go first: their attempts have begun, and other jobs wait for their slots.
+-- Claim jobs with callbacks first, because their attempts have begun and other jobs wait for their slots.
 local has_more_callbacks = facts[3] and callbacks.take(facts[3], FIRST, limit, is_target, now_ms)
 for i = FIRST, #ARGV do open_lanes.add_name(ARGV[i], limit, now_ms) end
 lane_queue.sort()
@@ -61,8 +61,8 @@ local function may_go_on()
   return has_room and read_ahead.count() < MAX_READ and jobs_aside + lanes_aside < MAX_MOVES
 end
 
--- Takes jobs of a lane while they come before the first job of the next lane. Returns how many were claimed, and the
--- score and ID of the job that is now first in this lane. `weighted`: the gates that count units; nil: none.
+-- Claims jobs of a lane as long as they come before the first job of the next lane. Returns how many it claimed, and
+-- the score and ID of the job that is now first in this lane. `weighted`: the gates that count units, or nil.
 local function take_many(lane, group, score, id, order, room, weighted)
   local next_item = lane_queue.first()
   -- If lanes are parked at a gate of this lane, stop after each job and let them return to the queue. One of them may
@@ -84,7 +84,7 @@ local function take_many(lane, group, score, id, order, room, weighted)
   return taken, score, id
 end
 
--- Most jobs have no gates and should not pay for loading the gate module.
+-- Reads nothing for jobs without gates: most jobs have none, and should not pay for loading the module `gates`.
 local function first_closed(ids)
   return #ids > 0 and gates.first_closed(ids, now_ms) or nil
 end
@@ -126,7 +126,7 @@ local function serve(item)
   local order = id and turns.order_of(lane, id) .. lane.id
   lanes.touch(lane).has_moved = true
   if id and lane_queue.comes_before(item.score, item.order, {score = score, order = order}) then
-    -- The lane has moved back in the order, so lanes that are parked behind it may now come first.
+    -- The lane has moved back in the order. Open the lanes parked behind it, which may now come first.
     if #lane.keyed > 0 then open_lanes.put(parking.follow(lane, nil)) end
     local next_item = lane_queue.first()
     if next_item and not lane_queue.comes_before(score, order, next_item) then
@@ -160,7 +160,8 @@ while lane_queue.first() and may_go_on() do
     serve(item)
   end
 end
--- A lane that still has jobs is back in the queue, even if the limit ended the search.
+-- The queue is empty only if no lane has jobs left, even if the limit ended the search: a lane with jobs left returns
+-- to the queue.
 local is_exhausted = not lane_queue.first() and not is_cut_short and open_lanes.are_all_read()
   and not has_more_callbacks
 
@@ -169,7 +170,7 @@ local first_fence, claimed = taking.write(running_key, fence_key, claim_shares.f
 claim_shares.give(offer_ms, mail_channel)
 if lazily.is_made(passing) then passing.write(now_ms) end
 if lazily.is_made(served) then served.write() end
--- This call has not searched lanes that return to the queue only now.
+-- Lanes that return to the queue only when changes are written were not searched by this call.
 if lane_writes.write(nil) then is_exhausted = false end
 return {'ok', now_ms, first_fence, passed_over, is_exhausted and 1 or 0,
   lazily.is_made(gates) and gates.ms_until_opening(now_ms) or -1, claimed, expired_names, claim_shares.answers()}

@@ -37,7 +37,7 @@ if record.state_of(head) ~= layout.STATE.retrying or redis.call('SISMEMBER', sus
 local expires_at_ms = record.int64(head, layout.expires_at_ms.at)
 if expires_at_ms > 0 and expires_at_ms <= now_ms then return {'over'} end
 local lane, own = lanes.home_of(head)
--- The lane has an older edition, so the leader is still matching its jobs again.
+-- Claim nothing from a lane of an older edition: the leader is still matching its jobs to the constraints.
 if lane.edition ~= tonumber(edition) then return {'closed'} end
 local keyed = own or lane.keyed
 local closed_by = gates.first_closed(lane.shared, now_ms) or gates.first_closed(keyed, now_ms)
@@ -46,7 +46,7 @@ local has_gates = #lane.shared + #keyed > 0
 local found = has_gates and weights.of_extras(record.extras_of(key, head))
 local weighted = has_gates and weights.among(keyed, now_ms, weights.among(lane.shared, now_ms))
 local place = {id = id, score = record.priority_of(head), order = id .. lane.id}
--- A gate keeps room for such a job, too.
+-- Let the gate keep room for this job, as it does for jobs in lanes.
 if closed_by and closed_by.weight_default then weights.keep_at_closed(closed_by, found, place) end
 if closed_by or weighted and weights.first_too_small(weighted, found, place) then return {'closed'} end
 
@@ -55,7 +55,7 @@ if record.has_flag(flags, layout.FLAG.confirmed) then flags = flags - layout.FLA
 local fence = math.max(tonumber(redis.call('GET', fence_key) or '0') + 1, now_ms)
 redis.call('SET', fence_key, string.format('%.0f', fence))
 local attempt, failures, losses, returned = record.attempts_of(head)
--- Overwrites the fields from the state to the worker.
+-- Overwrite the fields of the record from the state to the worker.
 redis.call('SETRANGE', key, layout.state.offset, string.char(layout.STATE.running, flags, layout.CAUSE.none)
   .. struct.pack('>I4I4I2I2i8i8i8i8i8', attempt + 1, failures, losses, returned, 0, now_ms, 0, now_ms + offer_ms, fence)
   .. token_bytes .. worker_id_bytes)

@@ -65,7 +65,7 @@ local batch_of = memberships ~= '' and batch_pushes.read(memberships) or nil
 local predecessors_of = predecessors ~= '' and predecessor_pushes.read(predecessors) or nil
 if quota ~= '' then push_quota.read(quota, now_ms) end
 
--- By gate: the room in its backlog; nil if the gate has no such limit.
+-- By gate: the room in its backlog; nil if its backlog has no limit.
 local rooms = {}
 local function backlog_room(gate_id)
   local room = rooms[gate_id]
@@ -78,7 +78,7 @@ local function backlog_room(gate_id)
 end
 
 local full_gate
-local backlogs = {}  -- by lane: its gates with a limit of the backlog; false: none
+local backlogs = {}  -- by lane: its gates whose backlog has a limit; false: none
 local function bounding_gates(number)
   if backlogs[number] == nil then
     local list, definition = {}, definitions[number]
@@ -93,15 +93,15 @@ local function bounding_gates(number)
   return backlogs[number]
 end
 
--- Jobs of one push usually have the same terms. Values that follow from the terms are computed once and cached. `head`:
--- the part of the record before the digest.
+-- By terms: values that follow from them, because jobs of one push usually have the same terms. `head`: the part of the
+-- record before the digest.
 local kinds, kinds_seen = {}, {}
 local kind_of = (function()
-  -- Offsets within the terms, which begin with the priority. The creation time in them is not set yet.
+  -- Offsets in the terms, whose first field is the priority. Their creation time is filled in here.
   local CREATED_AT = layout.created_at_ms.at - layout.priority.offset
   local CREATED_LAST = layout.created_at_ms.last - layout.priority.offset
   local TERMS_LENGTH = layout.expires_at_ms.last - layout.priority.offset
-  -- The fields from the start to the worker are still empty.
+  -- The fields of a new record from the start to the worker, which are empty.
   local now_bytes = struct.pack('>i8', now_ms)
   local nothing_yet = string.rep('\0', layout.worker_id.last - layout.due_at_ms.last)
   return function(terms)
@@ -132,10 +132,10 @@ end)()
 for _, item in ipairs(following) do
   for _, gate_id in ipairs(bounding_gates(item[1]) or {}) do rooms[gate_id] = rooms[gate_id] - item[2] end
 end
--- A job without an outcome is new, and is accepted.
+-- `outcomes`: by number of the job. A job without an outcome is new, and is accepted.
 local outcomes, told, said, seen, is_new = {}, {}, 0, {}, false
--- The two loops over all jobs take most of the time of a bulk push. So a feature may cost only one comparison for jobs
--- that do not use it.
+-- These two loops over all jobs take most of the time of a bulk push. So a feature may cost only one comparison for
+-- jobs that do not use it.
 local args = ARGV
 for i = 1, count do
   local at = FIRST + (i - 1) * WIDTH
@@ -194,7 +194,7 @@ for i = 1, count do
     said = said + 3
   end
 end
--- If all jobs of this call are known, the whole push was accepted before.
+-- A whole push without a new job in this call was accepted before, so do not refuse it now.
 if push == 'whole' and is_new then
   for _, item in ipairs(following) do
     for _, gate_id in ipairs(bounding_gates(item[1]) or {}) do
@@ -205,7 +205,7 @@ end
 if push == 'whole' and full_gate then return {'full', full_gate} end
 if push == 'whole' and quota ~= '' and push_quota.has_refused() then return {'too_fast'} end
 if push == 'whole' then
-  -- If one job has one of these outcomes, the whole push is refused.
+  -- A whole push is refused if one of its jobs has one of these outcomes.
   local REFUSALS = {
     refused = true, offered = true, no_batch = true, batch_over = true, no_predecessor = true, predecessor_over = true,
     expired = true,
@@ -263,7 +263,7 @@ end
 for i = 1, count do
   local at = FIRST + (i - 1) * WIDTH
   if not outcomes[i] then
-    -- A later job of this push with the same key may have replaced the content.
+    -- Store the content of a later job of this push, if one with the same uniqueness key replaced this job's.
     local content = requests and requests[i] and unique_pushes.content_of(i) or i
     local from = FIRST + (content - 1) * WIDTH
     local id, kind = args[at], kinds[args[from + 1]]
@@ -284,8 +284,8 @@ for i = 1, count do
     end
     if kind.expires_at_ms > 0 then lists.add_pair(expiring, kind.expires_at_ms, id) end
   elseif outcomes[i] == 'known' then
-    -- A repeat writes the same value again, because WAIT covers only writes of its own connection. Otherwise WAIT could
-    -- confirm a job that never reached the replicas.
+    -- Write the same value again on a repeated call, because WAIT covers only writes of its own connection. Otherwise
+    -- it could confirm a job that never reached the replicas.
     redis.call('SETRANGE', keys[i], layout.digest.offset, ARGV[at + 2])
   end
 end

@@ -7,7 +7,7 @@
 -- CHECKS FIRST that each key still stands for a job, and is not marked yet
 local prefix = ARGV[1]
 local FIRST, WIDTH = 2, 3
--- The length of the value that reserve_ids writes: a job ID and the digest of its request.
+-- Only values of this length are marked: reserve_ids.lua writes a job ID and the digest of its request.
 local LENGTH = 44
 
 for i = FIRST, #ARGV, WIDTH do

@@ -29,7 +29,8 @@ for i = FIRST, #ARGV, WIDTH do
     redis.call('SET', prefix .. key_digest, text, 'PX', life_ms)
     is_new[key_digest] = false
   else
-    -- A repeat also writes. Otherwise WAIT would confirm a write that never reached the replicas: see enqueue.lua.
+    -- Write again on a repeated call. Otherwise WAIT would confirm a write that never reached the replicas: see
+    -- enqueue.lua.
     redis.call('SET', prefix .. key_digest, text, 'KEEPTTL')
   end
   answers[#answers + 1] = string.sub(text, 1, 36)

@@ -11,11 +11,11 @@
 local running_key, workers_key = KEYS[1], KEYS[2]
 local now_ms, limit, job_prefix, worker_prefix = clock.now_ms(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4]
 local left_prefix = ARGV[5]
--- Covers a record up to its argument, unless its headers are long.
+-- Bytes to read from a record. They include everything before the argument, unless the headers are long.
 local HEAD_BYTES = 1024
 
--- A worker that has claims but is no longer registered has unregistered itself: nothing else removes a worker with
--- claims.
+-- Returns how the worker's process ended in order; empty if it did not. A worker with claims that is not registered has
+-- unregistered itself, because nothing else removes a worker with claims.
 local function orderly_end(worker_id, is_registered, leaving_at_ms)
   if is_registered then return leaving_at_ms and 'announced' or '' end
   return redis.call('EXISTS', left_prefix .. worker_id) == 1 and 'left' or 'unregistered'

@@ -28,10 +28,10 @@ for i = FIRST, #ARGV, WIDTH do
   if lease_end and tonumber(lease_end) <= now_ms and attempts.is_held(head, token_bytes) then
     attempts.finish(batch, id, head, target, index_key, now_ms + tonumber(delay_ms), tonumber(cause),
       tonumber(is_counted), tonumber(is_loss), history_entry)
-    -- Voids the token, so that later reports of its holder are stale.
+    -- Void the token, so that later reports of the former holder are stale.
     record.void_token(tag .. 'job:' .. id)
     attempts.keep_failure(id, head, target, result, results_key, now_ms + result_ttl_ms)
-    -- A lost job that has to wait before its retry becomes a suspect, which waits for a worker that holds no other job.
+    -- A lost job that must wait before its retry becomes a suspect: it runs only at a worker that holds no other job.
     if target == layout.STATE.retrying and is_loss == '1' then suspects[#suspects + 1] = id end
     reclaimed[#reclaimed + 1] = 1
   else

@@ -20,7 +20,7 @@ local now_ms, epoch, worker_id, worker_id_bytes = clock.now_ms(ARGV[1]), ARGV[3]
 local wake_channel, finished_channel = ARGV[6], ARGV[7]
 local tag = ARGV[2]
 local FIRST, WIDTH = 8, 2
--- The shortest and the longest delay of a job with callbacks.
+-- The minimum and the maximum delay before a job with callbacks is offered again.
 local MIN_PUT_OFF_MS, MAX_PUT_OFF_MS = 1000, 60000
 
 if epoch ~= '' and not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
@@ -35,10 +35,10 @@ local function skip(key, head, flags, id, lane, own)
   if record.has_flag(flags, layout.FLAG.watched) then watched[#watched + 1] = id end
 end
 
--- Returns the time from which a job with callbacks is offered again. `offers`: how often it was returned before. Jobs
--- with callbacks come before all other jobs of a worker, and a worker may refuse the same job again and again. So every
--- second refusal delays the next offer, and each such delay is twice the last one. After the other refusals, the job is
--- offered again at once: the worker that refused it gets no jobs for a moment, so another worker can take it.
+-- Returns the time from which a job with callbacks is offered again. `offers`: how often it was returned before. Every
+-- second refusal delays the next offer, twice as long as the last delay: such jobs come before all other jobs of a
+-- worker, which may refuse the same one again and again. After the other refusals, the job is offered again at once.
+-- The worker that refused it gets no jobs for a moment, so another worker can take it.
 local function next_offer_ms(offers)
   if epoch ~= '' or offers % 2 == 0 then return 0 end
   return now_ms + math.min(MIN_PUT_OFF_MS * 2 ^ ((offers - 1) / 2), MAX_PUT_OFF_MS)
@@ -52,21 +52,21 @@ for i = FIRST, #ARGV, WIDTH do
     and not record.has_flag(record.flags_of(head), layout.FLAG.confirmed) then
     local attempt, failures, losses, offers = record.attempts_of(head)
     local challenge = challenges.open_one(id, head)
-    -- A job that was offered because of its callbacks waits again for a worker.
+    -- Let a job that was offered because of its callbacks wait for a worker again.
     local goes_on = challenge and challenges.is_answered(challenge)
     local flags, target = record.flags_of(head), goes_on and layout.STATE.awaiting_callback or layout.STATE.ready
     if not goes_on and record.has_flag(flags, layout.FLAG.has_challenge) then
       if challenge then challenges.close(id, head, target, challenge.opened) end
-      -- Clears the flag even if the challenges can no longer be read, because a ready job begins a new attempt without
+      -- Clear the flag even if the challenges cannot be read, because a ready job begins a new attempt without
       -- callbacks.
       flags = flags - layout.FLAG.has_challenge
     end
-    -- Overwrites the fields from the state to the start.
+    -- Overwrite the fields of the record from the state to the start.
     redis.call('SETRANGE', key, layout.state.offset, string.char(target, flags)
       .. string.sub(head, layout.cause.at, layout.cause.last)
       .. struct.pack('>I4I4I2I2i8i8', goes_on and attempt or attempt - 1, failures, losses,
         math.min(offers + 1, 65535), 0, 0))
-    -- Clears the token and the worker of the claim.
+    -- Clear the token and the worker of the claim.
     redis.call('SETRANGE', key, layout.token.offset, layout.NO_ID .. layout.NO_ID)
     if goes_on then
       challenges.offer(id, head, challenge, next_offer_ms(offers))
@@ -90,7 +90,7 @@ end
 lists.call('ZREM', running_key, ids)
 lists.call('SREM', claims_key, ids)
 if #names > 0 then followed.write(now_ms) end
--- A job that never started does not count against a rate limit.
+-- Pass the tokens, so that jobs that never started do not count against a rate limit.
 lane_writes.write(tokens)
 if #watched > 0 then redis.call('PUBLISH', finished_channel, table.concat(watched, ',')) end
 if wake_channel ~= '' and #ids > 0 then

@@ -21,7 +21,7 @@ for i = FIRST, #ARGV do
   local id = ARGV[i]
   if redis.call('ZREM', running_key, id) == 1 then
     redis.call('SADD', damaged_key, id)
-    -- Only the unreadable record names the worker, so the claims of all workers are searched.
+    -- Search the claims of all workers, because only the unreadable record says which worker has the job.
     for _, worker_id in ipairs(workers) do redis.call('SREM', tag .. 'claims:' .. worker_id, id) end
     local lane, own, is_all = lanes.home_of_damaged(tag .. 'job:' .. id)
     if lane then

@@ -39,7 +39,7 @@ if erased.cannot_run(job_key, head) then return {'erased'} end
 local unique_digest, scope, until_ms
 if record.has_flag(record.flags_of(head), layout.FLAG.unique) then
   unique_digest, scope, until_ms = uniqueness.of_record(job_key, head)
-  -- A job that has started before does not take its uniqueness key again if the scope is `until_start`.
+  -- Do not take the uniqueness key again if its scope is `until_start` and the job has started before.
   if scope == layout.SCOPE.until_start and (record.attempts_of(head)) > 0 then unique_digest = nil end
 end
 if unique_digest then
@@ -54,18 +54,19 @@ if state == layout.STATE.succeeded and entry ~= '' then
   history.add(history_key, finished_at_ms, entry)
   history.trim(history_key)
 end
--- Overwrites the fields from the state to the end. The number of attempts stays.
+-- Overwrite the fields of the record from the state to the end. Keep the number of attempts.
 redis.call('SETRANGE', job_key, layout.state.offset,
   string.char(layout.STATE.ready, record.flags_of(head), layout.CAUSE.none)
   .. struct.pack('>I4I4I2I2i8i8i8', (record.attempts_of(head)), 0, 0, 0, 0, 0, 0))
--- Clears the token, which makes an old holder stale. Clears `expires_at`, because the operator wants the job to run.
+-- Clear the token, so that an old holder is stale. Clear `expires_at`, because the operator wants the job to run.
 record.void_token(job_key)
 record.set_int64(job_key, layout.expires_at_ms.offset, 0)
 if unique_digest then
   redis.call('SET', uniqueness.key_of(unique_digest), uniqueness.value_of(id, scope, until_ms))
 end
 redis.call('UNLINK', result_key)
--- A job that succeeded starts without its checkpoint. Any other job continues from its checkpoint.
+-- Remove the checkpoint of a job that succeeded, so that it starts from the beginning. Any other job continues from its
+-- checkpoint.
 if state == layout.STATE.succeeded and record.has_flag(record.flags_of(head), layout.FLAG.has_progress) then
   redis.call('HDEL', tag .. 'progress:' .. id, 'checkpoint')
 end

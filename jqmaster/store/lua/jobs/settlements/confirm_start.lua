@@ -19,7 +19,7 @@ for i = FIRST, #ARGV, WIDTH do
   local head = record.beginning(key, layout.worker_id.last)
   local lease_end = redis.call('ZSCORE', running_key, id)
   local is_held = record.is_held_by(head, token_bytes, worker_id_bytes)
-  -- After the end of the lease, the leader may give the job to another worker at any moment.
+  -- Accept no start after the lease has ended, because the leader may give the job to another worker at any moment.
   if is_held and lease_end and tonumber(lease_end) > now_ms then
     local flags = record.flags_of(head)
     if not record.has_flag(flags, layout.FLAG.confirmed) then flags = flags + layout.FLAG.confirmed end

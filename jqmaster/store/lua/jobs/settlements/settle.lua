@@ -33,7 +33,7 @@ for i = FIRST, #ARGV, WIDTH do
   if attempts.is_held(head, token_bytes) and record.worker_of(head) == worker_id_bytes then
     local goes_on = attempts.finish(batch, id, head, target, index_key, now_ms + tonumber(delay_ms), tonumber(cause),
       tonumber(is_counted), 0, history_entry)
-    -- An attempt that continues with its callbacks may use more. Its charge is settled only when it ends.
+    -- Do not settle the charge of an attempt that continues with its callbacks, because it may use more.
     if used and used[id] and not goes_on then
       local lane, own = lanes.home_of(head)
       charges.settle_at(id, token_bytes, used[id], now_ms, lane.shared, own or lane.keyed)
@@ -44,8 +44,8 @@ for i = FIRST, #ARGV, WIDTH do
     accepted[#accepted + 1] = 1
     known = known + 1
   else
-    -- The token of a settled attempt stays until the next claim, so that its holder may repeat the report. Reclaiming
-    -- voids the token.
+    -- A report with the token of a settled attempt is a repeat. The record keeps the token until the next claim;
+    -- reclaiming voids it.
     local state = record.state_of(head)
     local is_repeat = #head >= layout.head.length and record.token_of(head) == token_bytes
       and (state == target
@@ -55,6 +55,6 @@ for i = FIRST, #ARGV, WIDTH do
     if is_repeat then record.write_again(tag .. 'job:' .. id, head) end
   end
 end
--- A worker with a valid token is certainly registered. If all results are stale, the worker may be unregistered.
+-- If all reports are stale, check whether the worker is registered. A worker with a valid token certainly is.
 if known == 0 and redis.call('EXISTS', worker_key) == 0 then return {'unknown'} end
 return {'ok', accepted, attempts.write(batch, running_key, wake_channel, finished_channel), runs}

@@ -34,9 +34,8 @@ local accepted, ended, finished_at, results, watched, runs = {}, {}, {}, {}, {},
 local count = 0
 local now_bytes, now_text = struct.pack('>i8', now_ms), string.format('%.0f', now_ms)
 
--- Jobs that were claimed together have the same bytes in many fields. Values that follow from these bytes are computed
--- once and cached. Key: the bytes of a record from the state to the start of the attempt. Value: how such an attempt
--- ends; false if no attempt runs.
+-- A cache, because jobs that were claimed together have the same bytes in many fields. Key: the bytes of a record from
+-- the state to the start of the attempt. Value: how such an attempt ends; false if no attempt runs.
 local endings = {}
 -- Another cache. Key: the bytes of a record from the lane to the number of gates. Value: the lane, and the counts of
 -- its jobs in this call.
@@ -53,8 +52,8 @@ local function keys_of(at)
   return KEYS[key_at], KEYS[key_at + 1]
 end
 
--- Returns the home of the job with this head; nil if its lane is damaged. A damaged lane must not end the call in the
--- middle, which would leave the attempts of other workers half ended.
+-- Returns the home of the job with this head; nil if its lane is damaged. Such a lane must not raise an error in the
+-- middle of the call, which would leave attempts of other workers half ended.
 local function home_of(head)
   local home_bytes = sub(head, layout.lane_id.at, layout.name.at + byte(head, layout.name.length_at))
   local home = homes[home_bytes]
@@ -77,7 +76,7 @@ for at = 1, #workers, WORKER_LENGTH do
   for number = first, last do
     local key, at = keys[number], FIRST + (number - 1) * WIDTH
     local id, token_bytes, result = args[at], args[at + 1], args[at + 2]
-    -- The call names this job twice, and its record has changed since it was first read.
+    -- The call lists this job twice, and has changed its record since it was first read. Read it again.
     if is_ended[id] then forget_heads() end
     local head = head_of(number)
     local is_ours = #head >= layout.head.length and sub(head, layout.token.at, layout.token.last) == token_bytes
@@ -88,7 +87,7 @@ for at = 1, #workers, WORKER_LENGTH do
       local state, flags = byte(head, layout.state.at, layout.flags.at)
       local has_challenge = record.has_flag(flags, layout.FLAG.has_challenge)
       if has_challenge then flags = flags - layout.FLAG.has_challenge end
-      -- The fields from the state to the end.
+      -- `patch`: the new fields of the record from the state to the end.
       ending = state == layout.STATE.running and {patch = string.char(layout.STATE.succeeded, flags, layout.CAUSE.none)
           .. sub(head, layout.attempt.at, layout.started_at_ms.last) .. now_bytes,
         run_ms = now_ms - record.int64(head, layout.started_at_ms.at),
@@ -126,11 +125,12 @@ for at = 1, #workers, WORKER_LENGTH do
       local is_repeat = is_ours and byte(head, layout.state.at) == layout.STATE.succeeded
       accepted[number] = is_repeat and 1 or 0
       known = known + accepted[number]
-      -- A repeat also writes. Otherwise WAIT would confirm a write that never reached the replicas: see enqueue.lua.
+      -- Write again on a repeated call. Otherwise WAIT would confirm a write that never reached the replicas: see
+      -- enqueue.lua.
       if is_repeat then record.write_again(key, head) end
     end
   end
-  -- A worker with a valid token is certainly registered. If all results are stale, the worker may be unregistered.
+  -- If all reports are stale, check whether the worker is registered. A worker with a valid token certainly is.
   if known == 0 and redis.call('EXISTS', worker_key) == 0 then
     for number = first, last do accepted[number] = -1 end
   end
@@ -145,7 +145,7 @@ for at = 1, #workers, WORKER_LENGTH do
   end
   runs[#runs + 1] = of_worker
   for n = count_before + 1, has_several and count or 0 do of_ended[n - count_before] = ended[n] end
-  -- A key of the wrong type must not end the call in the middle.
+  -- Ignore an error, because a key of the wrong type must not stop the call in the middle.
   if #of_ended > 0 then redis.pcall('SREM', claims_key, unpack(of_ended)) end
   if wake_channel ~= '' and count > count_before then
     redis.call('PUBLISH', wake_channel, 'freed:' .. record.uuid_text(worker_id_bytes) .. ':' .. count - count_before)

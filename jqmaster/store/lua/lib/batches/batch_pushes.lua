@@ -14,7 +14,7 @@ local batch_pushes = lazily.made_by(function()
     return of_job
   end
 
-  -- Returns the outcome for a job whose batch takes no new members; nil if the batch takes them.
+  -- Returns the outcome for a job whose batch accepts no new members; nil if the batch accepts them.
   local function refusal(batch_id)
     if refused[batch_id] == nil then refused[batch_id] = WORDS[batches.refusal(batch_id)] or false end
     return refused[batch_id] or nil

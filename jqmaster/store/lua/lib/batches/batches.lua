@@ -6,11 +6,11 @@
 local batches = lazily.made_by(function()
   local tag = ARGV.tag
   local FIRST_COUNT, LAST_COUNT = 2, 12
-  -- Set on first use, because most calls have no jobs that belong to a batch.
+  -- Set on first use, because most calls have no jobs in a batch.
   local is_final, index
 
-  -- `changes_of`: by batch, the numbers to add to its counts. `touched`: IDs of these batches in order; a batch may
-  -- appear twice.
+  -- `changes_of`: by batch, the numbers to add to its counts. `touched`: the IDs of these batches in order, some of
+  -- them more than once.
   local changes_of, touched = {}, {}
   local joined, left = {}, {}
 
@@ -44,7 +44,7 @@ local batches = lazily.made_by(function()
     if count_of(to) then add(id, count_of(to), 1) end
   end
 
-  -- Removes a waiting member from the counts as if it had never belonged to the batch, because it gets the content of
+  -- Removes a waiting member from the counts, as if it had never belonged to the batch: it receives the content of
   -- another job.
   local function leave(id, job_id)
     add(id, 'total', -1)
@@ -84,7 +84,7 @@ local batches = lazily.made_by(function()
       'batches', 'batches_succeeded', 'batches_failed', 'parent', 'told', 'canceled_at_ms', 'on_success', 'on_complete',
       'on_failure', 'changes'}
     local values = redis.pcall('HMGET', key, unpack(fields))
-    -- The batch was removed, or its key was overwritten. Its members continue without it.
+    -- Do nothing if the batch was removed or its key was overwritten. Its members continue without it.
     if values.err or not values[1] then return end
     local batch, changed = {}, {}
     for n, field in ipairs(fields) do
@@ -109,8 +109,8 @@ local batches = lazily.made_by(function()
     if is_complete ~= was_complete then
       set('state', is_complete and 'complete' or 'sealed')
       lists.add_pair(changed, 'completed_at_ms', is_complete and string.format('%.0f', now_ms) or '')
-      -- Check a complete batch soon, and again after its retention. If members are retried, the batch does not expire
-      -- meanwhile.
+      -- Schedule checks of a complete batch: now, and after its retention. Do not check an incomplete one, so that it
+      -- does not expire while members are retried.
       if is_complete then redis.call('ZADD', tag .. 'batches_due', now_ms, id)
       else redis.call('ZREM', tag .. 'batches_due', id) end
     end
@@ -142,7 +142,7 @@ local batches = lazily.made_by(function()
 
   -- Writes the noted changes and their consequences.
   local function write(now_ms)
-    -- `settle` appends parents after their children.
+    -- Use a loop that sees new elements, because `settle` appends parents after their children.
     local n = 1
     while touched[n] do
       settle(touched[n], now_ms)
@@ -151,8 +151,8 @@ local batches = lazily.made_by(function()
     follow_ups.write()
   end
 
-  -- Closes the batch for new members, and asks the leader to cancel the unfinished members. `canceled_at_ms`: the
-  -- present value of this field; empty if the batch was not canceled before. The caller calls `write` afterwards.
+  -- Closes the batch for new members, and asks the leader to cancel the unfinished ones. `canceled_at_ms`: the present
+  -- value of this field; empty if the batch was not canceled before. The caller calls `write` afterwards.
   local function cancel(id, now_ms, canceled_at_ms)
     local key = tag .. 'batch:' .. id
     if canceled_at_ms == '' then redis.call('HSET', key, 'canceled_at_ms', string.format('%.0f', now_ms)) end

@@ -32,14 +32,14 @@ local callbacks = lazily.made_by(function()
         bytes = taking.take_callback(id, job, beginning, now_ms)
         taken[#taken + 1] = id
       end
-      -- The job no longer waits for a worker. Only remove it from the list.
+      -- Only remove the job from the list, because it no longer waits for a worker.
       challenges.remove(id, name)
     end
     lists.call('ZREM', ARGV.tag .. 'awaiting_callback', taken)
     return #due == most
   end
 
-  -- Takes jobs of the names in ARGV from index `first` on. `waiting_names`: the names that have such jobs, one a line.
+  -- Claims jobs of the names in ARGV from index `first` on. `waiting_names`: the names that have such jobs, one a line.
   -- `is_target`: the worker delivers to a target. Returns whether there may be more jobs.
   local function take(waiting_names, first, limit, is_target, now_ms)
     if not waiting_names then return false end

@@ -18,10 +18,10 @@
 local challenges = lazily.made_by(function()
   local tag = ARGV.tag
   local MOST = 20
-  -- The end of the list's name for a job whose challenge a delivery to a target opened. Only such deliveries take its
-  -- callback.
+  -- The name of a list ends with this if its jobs are deliveries to a target. Only workers that deliver to targets
+  -- claim the jobs of such a list.
   local OF_TARGETS = '\t'
-  -- The score of a job that waits for a worker and no longer has a deadline: the year 2100.
+  -- The year 2100: the score of a job that waits for a worker and no longer has a deadline.
   local NO_DEADLINE = 4102444800000
   local OPEN, SUCCEEDED, FAILED, EXPIRED, VOID = 0, 1, 2, 3, 4
 
@@ -68,10 +68,11 @@ local challenges = lazily.made_by(function()
     return queue_of(head) .. (challenge.meta == layout.TARGET_META and OF_TARGETS or '')
   end
 
-  -- From `at_ms` on, makes the job available to a worker that runs its callbacks.
+  -- Offers the job, from `at_ms` on, to workers that run its callbacks.
   local function offer(id, head, challenge, at_ms)
     local name = list_of(head, challenge)
-    -- The names are in the hash `rules`, which each claim reads anyway, so a claim costs no more if no callback waits.
+    -- Write the name to the hash `rules`, which each claim reads anyway. So if no callback waits, a claim costs no
+    -- more.
     local names = redis.call('HGET', tag .. 'rules', 'callback_names') or ''
     if not string.find('\n' .. names, '\n' .. name .. '\n', 1, true) then
       redis.call('HSET', tag .. 'rules', 'callback_names', names .. name .. '\n')
@@ -80,7 +81,7 @@ local challenges = lazily.made_by(function()
     redis.call('ZADD', tag .. 'awaiting_callback', NO_DEADLINE, id)
   end
 
-  -- Removes the job from this list.
+  -- Removes the job from the list with this name.
   local function remove(id, name)
     if redis.call('ZREM', tag .. 'callbacks:' .. name, id) > 0
       and redis.call('EXISTS', tag .. 'callbacks:' .. name) == 0 then
@@ -127,8 +128,8 @@ local challenges = lazily.made_by(function()
     write(id, list)
   end
 
-  -- Ends the challenge of an attempt that ends. An answered challenge gets the outcome of the attempt. `head`: the
-  -- record before the end; `target`: the job's new state.
+  -- Ends the challenge of an attempt that ends. If it was answered, it receives the outcome of the attempt. `head`: the
+  -- record before the attempt ends; `target`: the job's new state.
   local function close(id, head, target, now_ms)
     local challenge, list = open_one(id, head)
     if not challenge then return end

@@ -49,7 +49,7 @@ local charge_faults = lazily.made_by(function()
     return found
   end
 
-  -- Returns the sum of the charges of all entries; nil if there are too many to add up.
+  -- Returns the sum of the charges of all entries; nil if there are more than one call may add up.
   local function sum_of(count, read)
     if count > MAX_SUMMED then return nil end
     local sum = 0
@@ -82,9 +82,9 @@ local charge_faults = lazily.made_by(function()
     end)
   end
 
-  -- Returns the state of a gate. `cursor`: where to continue in its charges ('0': from the start). `leaked`: the IDs in
-  -- this piece whose charges belong to no running job; `missing`: running jobs without a charge; then the correct sums
-  -- and the stored sums. `next`: the cursor of the next piece ('0': there is none).
+  -- Returns a table about a piece of the charges of a gate. `cursor`: where the piece begins ('0': at the start).
+  -- `leaked`: IDs in the piece whose charges belong to no running job. `missing`: running jobs without a charge.
+  -- `next`: where the next piece begins ('0': there is none). It also has the correct sums and the stored sums.
   local function of(gate_id, cursor)
     local page = redis.call('HSCAN', tag .. 'charges:' .. gate_id, cursor, 'COUNT', MAX_JOBS)
     local found = {leaked = {}, missing = {}, next = page[1], gate_id = gate_id}
@@ -121,7 +121,7 @@ local charge_faults = lazily.made_by(function()
     local gate_id, key = found.gate_id, tag .. 'charges:' .. found.gate_id
     local sum, handed_over = found.sum, found.handed_over
     for _, id in ipairs(found.leaked) do
-      -- A scan may return a field twice.
+      -- Read the entry again, because a scan may return a field twice.
       local entry = charges.entry_at(gate_id, id)
       local charge = entry and charges.charge_of(entry) or 0
       sum = sum - charge

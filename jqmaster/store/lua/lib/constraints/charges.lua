@@ -18,22 +18,23 @@ local charges = lazily.made_by(function()
   -- The gates at which this call has read expired starts.
   local with_expired = {}
   local sub = string.sub
-  -- `lowered`: by gate, whether a settled attempt has made room. `started`: by gate, the sum of its starts after the
+  -- `lowered`: by gate, whether settling an attempt has made room. `started`: by gate, the sum of its starts after the
   -- changes of this call. `units`: by constraint, its unit.
   local lowered, started, units = {}, {}, {}
   local has_observed = nil
-  -- By gate: the change of its sum that is not written yet. `summed`: the list of the gates with such changes.
+  -- `sum_more`: by gate, the change of its sum that is not written yet. `summed`: the list of these gates.
   local sum_more, summed = {}, {}
 
   local function text_of(number) return string.format('%.0f', number) end
 
-  -- Returns the charge of an entry; 0 if the entry is from a master of an older release, which knew no weights.
+  -- Returns the charge of an entry; 0 for an entry of a master of an older release, which had no weights.
   local function charge_of(entry)
     local text = sub(entry, TOKEN_LENGTH + 1)
     return tonumber(text) or tonumber(string.match(text, '^%d+')) or 0
   end
 
-  -- Returns the entry of a moved start, which keeps the time of the claim. `entry`: the entry before the move.
+  -- Returns the entry of a start that was moved to another time. It includes the time of the claim. `entry`: the entry
+  -- before the move.
   local function moved(entry, claimed_ms) return entry .. ' ' .. text_of(claimed_ms) end
 
   -- Returns the time of the claim of a moved start; nil if the start was not moved.
@@ -41,7 +42,8 @@ local charges = lazily.made_by(function()
     return tonumber(string.match(sub(entry, TOKEN_LENGTH + 1), '^%d* (%d+)$') or nil)
   end
 
-  -- A charge has at most 13 digits. Lua writes whole numbers of up to 14 digits exactly, and faster than `text_of`.
+  -- Concatenate the number, which is faster than `text_of`: a charge has at most 13 digits, and Lua writes whole
+  -- numbers of up to 14 digits exactly.
   local function entry_of(token_bytes, charge) return token_bytes .. charge end
 
   -- Returns the charge entry of a running job; false if it has none.
@@ -52,7 +54,7 @@ local charges = lazily.made_by(function()
     return not gate.window_most or redis.call('ZSCORE', tag .. 'starts:' .. gate.id, entry) ~= false
   end
 
-  -- Changes the sum of a gate. `write_sums` writes the sums of all gates.
+  -- Adds to the sum of a gate. `write_sums` writes the sums of all gates.
   local function add_to_sum(gate_id, more)
     if not sum_more[gate_id] then summed[#summed + 1] = gate_id end
     sum_more[gate_id] = (sum_more[gate_id] or 0) + more
@@ -111,12 +113,12 @@ local charges = lazily.made_by(function()
     return gate.unexpired_sum, sums[2]
   end
 
-  -- Removes the expired starts that this call has read at one gate, so that no start is read twice.
+  -- Removes the expired starts of one gate that this call has read, so that no start is read twice.
   local function forget_expired_at(gate)
     if gate.expired == 0 then return end
     redis.call('ZREMRANGEBYRANK', tag .. 'starts:' .. gate.id, 0, gate.expired - 1)
     gate.expired = 0
-    -- The sum is removed together with the starts.
+    -- Remove the sum together with the last starts.
     if redis.call('EXISTS', tag .. 'starts:' .. gate.id) == 0 then
       redis.call('DEL', tag .. 'started:' .. gate.id)
     else
@@ -124,13 +126,14 @@ local charges = lazily.made_by(function()
     end
   end
 
-  -- Removes such starts at all gates. Otherwise the next call would read the same starts again and make no progress.
+  -- Removes the expired starts that this call has read at all gates. Otherwise the next call would read the same ones
+  -- again, and make no progress.
   local function forget_expired()
     for _, gate in ipairs(with_expired) do forget_expired_at(gate) end
     with_expired = {}
   end
 
-  -- Changes the sum of the starts that a gate remembers. The sum expires together with the starts.
+  -- Adds to the sum of the starts that a gate remembers. The sum expires together with the starts.
   local function add_to_started(gate_id, more)
     if more == 0 then return end
     local key = tag .. 'started:' .. gate_id
@@ -150,15 +153,15 @@ local charges = lazily.made_by(function()
       if gate.expired > 0 then redis.call('ZREMRANGEBYRANK', key, 0, gate.expired - 1) end
       gate.expired = 0
       redis.call('ZADD', key, unpack(begun))
-      -- Both keys expire in the same millisecond.
+      -- Let both keys expire in the same millisecond.
       redis.call('PEXPIRE', key, gate.period_ms + 1000)
       redis.call('SET', sum_key, text_of(gate.unexpired_sum + begun_sum), 'PX', gate.period_ms + 1000)
     end
   end
 
-  -- Returns the sum of the charges of claims since `from_ms` whose starts the gate remembers; without a weight, each
-  -- start counts as one. A start that was moved to its call counts by the time of its claim. If there are very many
-  -- starts, only the first charges are added up; at a gate without a weight, all starts count.
+  -- Returns the sum of the charges of those claims since `from_ms` whose starts the gate remembers; without a weight,
+  -- each start counts as one. A start that was dated to its call counts by the time of its claim. If there are very
+  -- many starts at a gate with a weight, only the first ones are added up.
   local function started_since(gate_id, from_ms)
     local key, from, limits = tag .. 'starts:' .. gate_id, text_of(from_ms), constraints.limits_of(gate_id)
     local has_weight = limits and limits.weight_default
@@ -220,7 +223,7 @@ local charges = lazily.made_by(function()
     return has_fewer_starts or lowered[gate_id] or not limits or limits.tracks_slots
   end
 
-  -- Marks a job as handed over to another system. The job keeps its charge.
+  -- Marks a job as handed over to another system. It keeps its charge.
   local function hand_over(gate_id, id)
     local entry = entry_at(gate_id, id)
     if entry then add_to_handed_over(gate_id, charge_of(entry)) end
@@ -241,20 +244,21 @@ local charges = lazily.made_by(function()
     return tonumber(left), tonumber(until_ms), tonumber(since_ms), times
   end
 
-  -- Corrects the number that another system still admits, by the difference between what an attempt used and its
+  -- Corrects the number that another system still admits by the difference between what an attempt has used and its
   -- charge.
   local function settle_observed(gate_id, begun_ms, more)
     if has_observed == nil then has_observed = redis.call('EXISTS', tag .. 'observed') == 1 end
     local stored = has_observed and redis.call('HGET', tag .. 'observed', gate_id)
     local left, _, since_ms, times = read_observed(stored)
-    -- It is unknown whether the other system had counted earlier starts when it reported the number. So only later
-    -- starts correct the number.
+    -- Correct the number only by later starts, because it is unknown whether it already included earlier ones when the
+    -- other system reported it.
     if left and begun_ms >= since_ms then
       redis.call('HSET', tag .. 'observed', gate_id, text_of(left - more) .. times)
     end
   end
 
-  -- Keeps the starts of a gate until a start at this instant has left the window. Returns for how many milliseconds.
+  -- Prolongs the life of a gate's starts until a start at `at_ms` has left the window. Returns the new life in
+  -- milliseconds.
   local function keep_until(gate_id, at_ms, period_ms, now_ms)
     local key, left_ms = tag .. 'starts:' .. gate_id, at_ms - now_ms + period_ms + 1000
     local kept_ms = redis.call('PTTL', key)
@@ -263,9 +267,9 @@ local charges = lazily.made_by(function()
     return left_ms
   end
 
-  -- Returns the time of a start in the window (nil: the start has left the window), the time at which the window is to
-  -- count it (nil: not at all), and the window's length. The window counts a start from its claim on; the other system
-  -- counts it from the call on, which may be much later on a busy machine.
+  -- Returns the time of a start in the window (nil: it has left the window), the time at which the window should count
+  -- it (nil: not at all), and the length of the window. The window counts a start from the claim on, but the other
+  -- system from the call on, which may be much later on a busy machine.
   local function instants_of(gate_id, entry, called_ms, now_ms)
     local limits = constraints.limits_of(gate_id)
     if not (limits and limits.tracks_starts) then return nil end
@@ -276,7 +280,7 @@ local charges = lazily.made_by(function()
     return nil
   end
 
-  -- At a gate without a weight, counts a start from the attempt's call on, and not from the claim.
+  -- At a gate without a weight, dates a start from the claim to the attempt's call.
   local function date(gate_id, token_bytes, called_ms, now_ms)
     local begun_ms, at_ms, period_ms = instants_of(gate_id, token_bytes, called_ms, now_ms)
     if not at_ms or at_ms == begun_ms then return end
@@ -294,15 +298,15 @@ local charges = lazily.made_by(function()
     local begun_ms, at_ms, period_ms = instants_of(gate_id, entry, called_ms, now_ms)
     if not at_ms or charge == before and at_ms == begun_ms then return end
     local key, after = tag .. 'starts:' .. gate_id, entry_of(sub(entry, 1, TOKEN_LENGTH), charge)
-    -- If the start had left the window and comes back, its claim was before the window began.
+    -- If the start had left the window and returns to it, its claim was before the window.
     local claimed_ms = begun_ms or now_ms - period_ms
     if at_ms ~= begun_ms then after = moved(after, claimed_ms) end
-    -- Adds before it removes, because an empty key would lose its time to live.
+    -- Add before removing, because an empty key would lose its time to live.
     redis.call('ZADD', key, at_ms, after)
     if begun_ms then redis.call('ZREM', key, entry) end
     add_to_started(gate_id, begun_ms and charge - before or charge)
     if at_ms ~= begun_ms then
-      -- Both keys expire in the same millisecond. The sum may be new, even if the starts are not.
+      -- Let both keys expire in the same millisecond. The sum may be new even if the starts are not.
       redis.call('PEXPIRE', tag .. 'started:' .. gate_id, keep_until(gate_id, at_ms, period_ms, now_ms))
     end
     if charge == before then return end
@@ -316,8 +320,9 @@ local charges = lazily.made_by(function()
     elseif called_ms > 0 then date(gate_id, token_bytes, called_ms, now_ms) end
   end
 
-  -- Settles an attempt at all of its gates. A damaged gate keeps the estimate; all other gates are settled. `report`:
-  -- the time of its last call (0: unknown), and what it used of each unit, in thousandths.
+  -- Settles the charges of an attempt at all of its gates. A damaged gate keeps the estimate, and does not prevent the
+  -- others from being settled. `report`: the time of the attempt's last call (0: unknown), and what it used of each
+  -- unit, in thousandths.
   local function settle_at(id, token_bytes, report, now_ms, ...)
     local called_ms, used = math.min(report[1], now_ms), report[2]
     for _, ids in ipairs({...}) do

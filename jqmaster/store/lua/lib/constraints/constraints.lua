@@ -2,8 +2,8 @@
 -- Reads the limits of this store's constraints.
 local constraints = lazily.made_by(function()
   local tag = ARGV.tag
-  -- The names of the limits: in a constraint's hash, and in the text of an override. An empty part of an override means
-  -- the constraint's value.
+  -- The names of the limits, in the hash of a constraint and in the text of an override. If a part of an override is
+  -- empty, the value of the constraint applies.
   local FIELDS, PARTS, IS_FLAG = layout.LIMIT_FIELDS, layout.OVERRIDE_FIELDS, layout.is_flag_of_limits
   local known = {}
 
@@ -26,7 +26,7 @@ local constraints = lazily.made_by(function()
     return limits
   end
 
-  -- Returns these limits with the changes that an override makes. `text`: the override's limits.
+  -- Returns these limits with the changes of an override, whose text is `text`.
   local function overridden(limits, text)
     local own, next_part = {}, string.gmatch(text .. ',', '([^,]*),')
     for n = 1, #PARTS do
@@ -40,9 +40,8 @@ local constraints = lazily.made_by(function()
     return own
   end
 
-  -- Returns the limits at one gate: the limits of the constraint, then of the conditional override that applies to the
-  -- jobs of the key value, then of the override for that value. Later limits take precedence. Also returns the ID of
-  -- the conditional override, if there is one.
+  -- Returns the limits at one gate, and the ID of the conditional override that applies there, if any. The override for
+  -- the key value takes precedence over the conditional one, and both over the constraint.
   local function limits_at(gate_id, limits)
     local found, condition = limits, nil
     if not (limits.has_overrides or limits.has_conditions) then return found end

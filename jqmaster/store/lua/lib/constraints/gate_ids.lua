@@ -18,9 +18,9 @@ local gate_ids = (function()
     return sub(ids, layout.gates.constraint_length + 1, layout.gates.length) == layout.NO_KEY
   end
 
-  -- Returns whether jobs may have charges at this gate. The ID of a constraint with a weight begins with these digits,
-  -- so that scripts need not read anything to find out. IDs of other constraints may begin with them, too, if a master
-  -- of an older release created them.
+  -- Returns whether jobs may have charges at this gate, without reading anything: the IDs of constraints with a weight
+  -- begin with these digits. If a master of an older release created a constraint without a weight, its ID may begin
+  -- with them, too.
   local function may_have_charges(id)
     return sub(id, 1, #layout.WEIGHTED) == layout.WEIGHTED
   end

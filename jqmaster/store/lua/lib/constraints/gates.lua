@@ -9,7 +9,7 @@
 local gates = lazily.made_by(function()
   local tag = ARGV.tag
   local NO_ROOM_LIMIT = 2 ^ 53
-  -- The delay after which a gate with unreadable keys is checked again.
+  -- A gate with unreadable keys is checked again after this delay.
   local DAMAGED_MS = 10000
   local limits_of, constraint_of = constraints.limits_of, gate_ids.constraint_of
   -- By ID: the gates that this call has read.
@@ -25,8 +25,8 @@ local gates = lazily.made_by(function()
   end
 
   -- Returns a gate with its figures. `room`: the number of jobs that may start. `due_ms`: when the gate may open by
-  -- itself. A gate of a deleted constraint is open. A gate whose keys are damaged is closed, so that only its own jobs
-  -- are held back.
+  -- itself. A gate of a deleted constraint is open. A gate with damaged keys is closed, so that the damage holds back
+  -- its own jobs only.
   local function of(id, now_ms)
     local gate = known[id]
     if gate then return gate end
@@ -36,7 +36,7 @@ local gates = lazily.made_by(function()
       known[id] = gate
       return gate
     end
-    -- Sets all fields at once: growing the table would reallocate it several times per gate.
+    -- Set all fields at once, because growing the table would reallocate it several times per gate.
     gate = {id = id, cid = constraint_of(id), room = NO_ROOM_LIMIT, now_ms = now_ms, tracks_slots = limits.tracks_slots,
       tracks_starts = limits.tracks_starts, is_fair = limits.is_fair, is_shadow = limits.is_shadow, is_paused = false,
       taken = 0, running = nil, concurrency = nil, period_ms = nil, weight_default = limits.weight_default}
@@ -63,10 +63,10 @@ local gates = lazily.made_by(function()
     return room
   end
 
-  -- Marks this gate as awaited by jobs, and schedules the leader's check for the time at which it may open.
+  -- Records that jobs wait for this gate, and schedules the leader's check for the time at which it may open.
   local function await(gate)
-    -- Starts in this call have used up room, or the next job needs more room than there is. So the time is computed
-    -- again.
+    -- Compute the time again if starts in this call have used up room, or if the next job needs more room than there
+    -- is.
     if gate.taken > 0 or gate.needed or gate.kept then gate.due_ms = limit_kinds.opening_of(gate) end
     local due_ms = gate.due_ms
     if gate.has_more_expired then
@@ -83,12 +83,12 @@ local gates = lazily.made_by(function()
     end
   end
 
-  -- Returns the time in ms until the first awaited gate opens; -1 if none opens by itself.
+  -- Returns the milliseconds until the first gate opens that jobs wait for; -1 if none opens by itself.
   local function ms_until_opening(now_ms)
     return first_opening_ms and math.max(0, first_opening_ms - now_ms) or -1
   end
 
-  -- Closes this gate until `until_ms`. A longer hold stays.
+  -- Closes this gate until `until_ms`, unless a longer hold exists.
   local function hold(id, until_ms)
     local held_ms = tonumber(redis.call('HGET', tag .. 'holds', id) or 0)
     if until_ms > held_ms then

@@ -10,7 +10,7 @@ local handed_over = lazily.made_by(function()
 
   local function count(gate_id) return redis.call('SCARD', tag .. 'handed_over:' .. gate_id) end
 
-  -- Adds a job at its gates. `gate_list`: the gates under which its slot is stored.
+  -- Lists a job at its gates. `gate_list`: the gates under which its slot is stored.
   local function add(gate_list, id)
     for _, gate_id in ipairs(gate_ids.split(gate_list)) do
       redis.call('SADD', tag .. 'handed_over:' .. gate_id, id)
@@ -27,14 +27,14 @@ local handed_over = lazily.made_by(function()
     return fewer
   end
 
-  -- Returns whether there are such jobs. Checks this once per call, so that a store without such jobs pays for one
+  -- Returns whether any jobs are handed over. Checks this once per call, so that a store without such jobs pays for one
   -- command only.
   local function is_used()
     if has_any == nil then has_any = redis.call('EXISTS', tag .. 'handed_over_gates') == 1 end
     return has_any
   end
 
-  -- Removes these jobs at the gates where they give back their slots.
+  -- Removes these jobs from the lists of the gates where they give back their slots.
   local function remove(gate_list, ids)
     if not is_used() then return end
     for _, gate_id in ipairs(gate_ids.split(gate_list)) do remove_at(gate_id, ids) end

@@ -21,7 +21,7 @@ local handed_over_faults = lazily.made_by(function()
       or (state == layout.STATE.running and record.has_flag(record.flags_of(head), layout.FLAG.has_challenge))
   end
 
-  -- Returns the given jobs that are wrongly listed.
+  -- Returns the jobs among these that are wrongly listed at the gate.
   local function among(gate_id, ids)
     local wrong = {}
     for _, id in ipairs(ids) do

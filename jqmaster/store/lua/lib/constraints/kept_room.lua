@@ -10,11 +10,11 @@
 -- because all workers for the job are gone or busy.
 local kept_room = lazily.made_by(function()
   local tag = ARGV.tag
-  -- NOTE_MS: how long a note is valid if no claim asks for the job. ASK_MS: after which time to check the gate, so that
-  -- a claim asks for the job before the note ends.
+  -- NOTE_MS: how long a note is valid if no claim asks for its job. ASK_MS: how long after such a claim the gate is
+  -- checked, so that another claim asks for the job before the note expires.
   local NOTE_MS, ASK_MS = 60000, 30000
-  -- TAKE_MS: how long a note is valid once there is enough room. WRITE_MS: the shortest time between two writes of a
-  -- note.
+  -- TAKE_MS: how long a note is valid once there is enough room for its job. WRITE_MS: the minimum time between two
+  -- writes of a note.
   local TAKE_MS, WRITE_MS = 2000, 5000
 
   local function key_of(gate_id) return tag .. 'needed:' .. gate_id end
@@ -41,7 +41,7 @@ local kept_room = lazily.made_by(function()
 
   local function still_waits(id)
     local state = record.state_of(record.beginning(tag .. 'job:' .. id, layout.state.last))
-    -- A suspect, whose earlier workers were lost, waits in the state `retrying`.
+    -- Include suspects: after their earlier workers were lost, they wait in the state `retrying`.
     return state == layout.STATE.ready or state == layout.STATE.retrying
   end
 
@@ -52,8 +52,7 @@ local kept_room = lazily.made_by(function()
     return note
   end
 
-  -- Returns whether a job comes before the job of a note, or is the job of the note. `place`: the job's `id`, `score`
-  -- and `order`.
+  -- Returns whether a job is the one of a note, or comes before it. `place`: the job's `id`, `score` and `order`.
   local function is_first(note, place)
     if note.id == place.id or place.score < note.score then return true end
     return place.score == note.score and place.order < note.order
@@ -64,8 +63,8 @@ local kept_room = lazily.made_by(function()
       note.asked_at_ms, note.fits_at_ms, note.id, note.order), 'PX', NOTE_MS)
   end
 
-  -- Records that a claim has asked for a job that needs this room. `before`: the note at the gate; nil: none. Returns
-  -- the note of the job.
+  -- Records that a claim has asked for a job that needs this room. `before`: the present note at the gate, or nil.
+  -- Returns the note of the job.
   local function keep(gate_id, before, need, place, now_ms)
     local is_known = before and before.id == place.id and before.need == need and before.order == place.order
       and before.score == place.score and before.fits_at_ms == 0
@@ -85,14 +84,14 @@ local kept_room = lazily.made_by(function()
 
   local function drop(gate_id) redis.call('DEL', key_of(gate_id)) end
 
-  -- Returns when to check the gate again because of its note: in time for a claim to ask for the job, or when the note
-  -- ends.
+  -- Returns when to check the gate again because of its note: early enough for a claim to ask for the job, or when the
+  -- note expires.
   local function check_at(note, now_ms)
     local ask_ms, end_ms = note.asked_at_ms + ASK_MS, end_of(note)
     return ask_ms > now_ms and math.min(ask_ms, end_ms) or end_ms
   end
 
-  -- At these gates, drops the notes of jobs for which `is_gone` returns true. Adds the gates that had such a note to
+  -- Drops the notes of jobs for which `is_gone` returns true at these gates. Adds the gates that had such a note to
   -- `left`.
   local function leave(ids, is_gone, left)
     for _, gate_id in ipairs(ids) do

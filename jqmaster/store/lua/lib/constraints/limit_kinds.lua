@@ -24,18 +24,18 @@ local limit_kinds = lazily.made_by(function()
     end,
   }
 
-  local MAX_REMEMBERED, REMEMBERED_MS = 1000, 60000  -- starts of a gate beyond its period
+  local MAX_REMEMBERED, REMEMBERED_MS = 1000, 60000  -- limits for starts of a gate that are older than its period
 
   -- Returns how long a gate remembers its starts: one period, or several whole periods of at most `REMEMBERED_MS` and
-  -- `MAX_REMEMBERED` starts. So earlier starts still count if somebody makes the period longer.
+  -- `MAX_REMEMBERED` starts. So if somebody makes the period longer, earlier starts still count.
   local function remembered_ms(gate)
     if not gate.rate_limit then return REMEMBERED_MS end
     local whole_periods_ms = gate.period_ms * math.floor(MAX_REMEMBERED / gate.rate_limit)
     return math.max(gate.period_ms, math.min(REMEMBERED_MS, whole_periods_ms))
   end
 
-  -- Returns when another job may start. `excess`: how many starts within the period exceed the limit; 0: the limit is
-  -- just reached.
+  -- Returns when another job may start. `excess`: by how many the starts within the period exceed the limit; 0: they
+  -- have just reached it.
   local function opening_after(gate, excess)
     local oldest = redis.call('ZRANGEBYSCORE', tag .. 'starts:' .. gate.id, gate.now_ms - gate.period_ms, '+inf',
       'WITHSCORES', 'LIMIT', excess, 1)
@@ -46,8 +46,8 @@ local limit_kinds = lazily.made_by(function()
     room = function(gate, limits, now_ms)
       local most, period_ms = limits.rate_limit, limits.rate_period_ms
       if not most or gate.weight_default then return nil end
-      -- A start counts through the whole millisecond in which its period ends. Two starts whose timestamps are exactly
-      -- one period apart may be closer to each other than a period.
+      -- Count a start through the whole millisecond in which its period ends. Two starts whose timestamps differ by
+      -- exactly a period may really be closer together.
       local starts = redis.call('ZCOUNT', tag .. 'starts:' .. gate.id, now_ms - period_ms, '+inf')
       gate.starts, gate.rate_limit, gate.period_ms = starts, most, period_ms
       return most - starts, starts >= most and opening_after(gate, starts - most) or nil
@@ -64,14 +64,14 @@ local limit_kinds = lazily.made_by(function()
       local key, kept_ms = tag .. 'starts:' .. gate.id, remembered_ms(gate)
       redis.call('ZREMRANGEBYSCORE', key, '-inf', '(' .. string.format('%.0f', now_ms - kept_ms))
       redis.call('ZADD', key, unpack(begun))
-      -- If this key value has no rate limit but others do, only this command bounds its list of starts.
+      -- Bound the number of starts if this key value has no rate limit but others do: nothing else limits it.
       if not gate.rate_limit then redis.call('ZREMRANGEBYRANK', key, 0, -MAX_REMEMBERED - 1) end
-      -- Starts that are older than this no longer matter, even if a clock was changed.
+      -- Let the list expire: starts that are older than this no longer matter, even if a clock was changed.
       redis.call('PEXPIRE', key, kept_ms + 1000)
     end,
   }
 
-  -- Limits of a constraint that has a weight: instead of jobs, they count units.
+  -- The limits of a constraint with a weight, which count units instead of jobs.
   local units = {
     room = function(gate, limits)
       if not gate.weight_default then return nil end
@@ -89,7 +89,7 @@ local limit_kinds = lazily.made_by(function()
     has_holds = count == 2 or count == 1 and not has_observed
   end
 
-  -- A hold: a worker asked to keep the gate closed for a while. It is not part of a constraint.
+  -- A hold: a worker has asked to keep the gate closed for some time. It is not part of a constraint.
   local hold = {
     room = function(gate, _, now_ms)
       if has_holds == nil then look_for_wishes() end
@@ -123,7 +123,8 @@ local limit_kinds = lazily.made_by(function()
     on_start = function(gate, begun, now_ms)
       -- Skip a running job that is merely matched to the constraints again: it started earlier.
       if not gate.observed_left or begun[1] ~= now_ms then return end
-      -- `weighing.use` has counted the units. Jobs of several groups may start at one gate in one call.
+      -- Count jobs at a gate without a weight; elsewhere, `weighing.use` has counted the units. Jobs of several groups
+      -- may start at one gate in one call.
       gate.observed_starts = (gate.observed_starts or 0) + #begun / 2
       local left = gate.observed_left - (gate.weight_default and 0 or 1000 * gate.observed_starts)
       redis.call('HSET', tag .. 'observed', gate.id, string.format('%.0f', left) .. gate.observed_times)
@@ -139,7 +140,7 @@ local limit_kinds = lazily.made_by(function()
     opens_at = function(gate) return gate.is_paused and NEVER or nil end,
   }
 
-  -- `observation` comes before `units`, which takes it into account.
+  -- Put `observation` before `units`, which takes it into account.
   local all, with_start = {concurrency, rate, hold, observation, units, pause}, {rate, observation}
 
   -- Returns the room that all kinds leave, and the time at which the gate opens by itself; nil if only an event can

@@ -18,15 +18,15 @@ local passing = lazily.made_by(function()
   local passed, held_own, begun_own = {}, {}, {}
   -- By constraint in shadow mode: the number of jobs that it would have delayed.
   local shadowed = {}
-  -- By gate with a weight: the charges of these claims.
+  -- By gate with a weight: the charges of the claims of this call.
   local charged = {}
 
-  -- Uses up room at these gates for `taken` more jobs. At gates with a weight, `charge` does this instead.
+  -- Uses up room at these gates for `taken` more jobs. Leaves out gates with a weight, where `charge` does this.
   local function use_room(ids, taken, now_ms)
     for _, gate_id in ipairs(ids) do
       local gate = gates.of(gate_id, now_ms)
       if gate.weight_default then
-        -- `charge` uses up the room of this gate.
+        -- Do nothing, because `charge` uses up the room of a gate with a weight.
       elseif gate.is_shadow then
         local delayed = math.min(taken, taken - gate.shadow_room)
         gate.shadow_room = math.max(0, gate.shadow_room - taken)
@@ -37,17 +37,17 @@ local passing = lazily.made_by(function()
     end
   end
 
-  -- Charges a claim at a gate. `kept`: the entry of this claim that the gate already has; false: none.
+  -- Charges a claim at a gate. `kept`: the gate's present entry of this claim, or false.
   local function charge_at(gate, weight, id, token_bytes, begun_ms, kept)
     local list = charged[gate.id]
     if not list then
-      -- Most gates have no window, and need no list of starts.
+      -- Create no list of starts for a gate without a window, which most gates are.
       list = {gate = gate, entries = {}, filled = 0, sum = 0, begun = gate.window_most and {} or nil, begun_sum = 0}
       charged[gate.id] = list
     end
     if kept then weight = charges.charge_of(kept) end
     local entry = kept or charges.entry_of(token_bytes, weight)
-    -- Keeps the number of elements, because `#` searches for the end of a list.
+    -- Store the number of elements, because `#` would search for the end of the list.
     local entries, filled = list.entries, list.filled
     entries[filled + 1], entries[filled + 2] = id, entry
     list.filled, list.sum = filled + 2, list.sum + weight

@@ -8,8 +8,8 @@ local served = lazily.made_by(function()
   local tag = ARGV.tag
   local newest, of_cid = nil, {}
 
-  -- Returns a stamp: the present instant in the form of a job ID, because stamps are compared with job IDs. Each stamp
-  -- is later than all earlier stamps.
+  -- Returns a stamp: the present instant in the form of a job ID, so that it can be compared with job IDs. Each stamp
+  -- is later than all earlier ones.
   local function next_stamp(now_ms)
     newest = math.max((newest or tonumber(redis.call('GET', tag .. 'served_stamp') or 0)) + 1, now_ms * 1000)
     local ms = math.floor(newest / 1000)

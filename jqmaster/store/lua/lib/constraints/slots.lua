@@ -39,8 +39,8 @@ local slots = lazily.made_by(function()
     return freed
   end
 
-  -- Returns the gate lists under which slots of this gate are stored: its own ID if it has a key; otherwise each list
-  -- that contains it.
+  -- Returns the gate lists under which slots of this gate are stored. For a gate with a key, this is its own ID;
+  -- otherwise it is each list that contains it.
   local function kept_under(gate_id)
     if not is_shared(gate_id) then return {gate_id} end
     local found = {}

@@ -11,7 +11,8 @@
 local turn_clock = lazily.made_by(function()
   local tag = ARGV.tag
   local STEP, ANCHOR_LENGTH, CLOCK = 1000, 17, 'clock'
-  -- The smallest part of a turn that a job takes, and the number of jobs in the average weight.
+  -- MIN_TURN: the smallest part of a turn that a job takes. AVERAGED: over how many jobs the average weight is
+  -- computed.
   local MIN_TURN, AVERAGED = 0.01, 256
   local of_cid, share_of = {}, {}
 
@@ -43,8 +44,8 @@ local turn_clock = lazily.made_by(function()
     return found
   end
 
-  -- Returns the place of a gate in the order. `first_id`: the first job of the lane. `turn`: the gate's next turn; nil:
-  -- the gate was not served since the constraint got shares.
+  -- Returns the position of a gate in the order. `first_id`: the first job of the lane. `turn`: the gate's next turn;
+  -- nil if the gate was not served since the constraint has shares.
   local function order_of(gate_id, first_id, turn)
     local virtual = clock_of(gate_ids.constraint_of(gate_id))
     local earliest = first_id
@@ -55,8 +56,8 @@ local turn_clock = lazily.made_by(function()
     return turn and turn > earliest and turn or earliest
   end
 
-  -- Returns how many turns the job that has just passed a gate takes. A job that weighs nothing takes a small part of a
-  -- turn, so that other values still get their turns.
+  -- Returns how many turns the last job that passed a gate takes. A job that weighs nothing takes a small part of a
+  -- turn, so that other values still have their turns.
   local function turns_of(gate, virtual)
     local job_weight, average = gate.weight_default and gate.last_weight, virtual.average
     if not job_weight then return 1 end
@@ -67,7 +68,7 @@ local turn_clock = lazily.made_by(function()
     return average and math.max(MIN_TURN, job_weight / average) or 1
   end
 
-  -- Serves a gate whose next turn is `turn`. Returns the turn after that. `new_anchor`: a function that returns an
+  -- Serves a gate at its next turn, `turn`, and returns the one after it. `new_anchor`: a function that returns an
   -- anchor later than all before it.
   local function serve(gate, turn, new_anchor)
     local gate_id = gate.id
@@ -75,8 +76,8 @@ local turn_clock = lazily.made_by(function()
     local limits, virtual = constraints.limits_of(cid), clock_of(cid)
     virtual.anchor = virtual.anchor or new_anchor()
     local due = turn and #turn > ANCHOR_LENGTH and tonumber(string.sub(turn, ANCHOR_LENGTH + 1)) or 0
-    -- A turn of an earlier anchor comes before all turns of the present anchor, even those with a lower number. It must
-    -- not advance the clock, because those turns are still to come.
+    -- Do not let a turn of an earlier anchor advance the clock: such turns come before all turns of the present anchor,
+    -- even before lower numbers, which are still to come.
     if due > virtual.at and string.sub(turn, 1, ANCHOR_LENGTH) == virtual.anchor then virtual.at = due end
     if virtual.at >= virtual.anchored_at + STEP / limits.least_turn_weight then
       virtual.anchor, virtual.anchored_at = new_anchor(), virtual.at

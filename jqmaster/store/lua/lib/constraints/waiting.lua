@@ -7,7 +7,7 @@
 local waiting = lazily.made_by(function()
   local tag = ARGV.tag
   local constraint_of = gate_ids.constraint_of
-  -- By gate: the change of its number of waiting jobs in this call, and the text of its key value.
+  -- `more_at`: by gate, how many more jobs wait there after this call. `text_of`: by gate, the text of its key value.
   local more_at, text_of = {}, {}
 
   local function split_note(note)
@@ -16,8 +16,7 @@ local waiting = lazily.made_by(function()
     return tonumber(string.sub(note, 1, colon - 1)), string.sub(note, colon + 1)
   end
 
-  -- Returns the state at the start of this call: the number of waiting jobs, and the text of the key value (nil:
-  -- unknown).
+  -- Returns the facts before this call: the number of waiting jobs, and the text of the key value (nil: unknown).
   local function at(gate_id)
     return split_note(redis.call('HGET', tag .. 'gates:' .. constraint_of(gate_id), gate_id))
   end
@@ -29,15 +28,15 @@ local waiting = lazily.made_by(function()
     end
   end
 
-  -- Lists a gate, with the text of its key value, even if no job waits there, because running jobs may have passed it.
-  -- The entry is removed when the last such job has ended.
+  -- Lists a gate with the text of its key value, even if no job waits there, because running jobs may have passed it.
+  -- The entry remains until the last of these jobs has ended.
   local function list(gate_id, text)
     text_of[gate_id] = text
     more_at[gate_id] = more_at[gate_id] or 0
   end
 
-  -- Returns the exponent of the largest power of two up to `count`. The list of gates with the most waiting jobs is
-  -- updated only when this exponent changes.
+  -- Returns the exponent of the largest power of two up to `count`. Only when it changes is the list of gates with the
+  -- most waiting jobs updated.
   local function crowd(count)
     if count < 2 then return 0 end
     local _, exponent = math.frexp(count)
@@ -46,7 +45,7 @@ local waiting = lazily.made_by(function()
 
   -- Writes the counts of all gates of a constraint in a few commands. A few commands per gate would cost as much as the
   -- rest of the script.
-  local numbers = {}  -- cached beginnings of notes: there are few different ones, and formatting is slow
+  local numbers = {}  -- a cache, because notes have few different beginnings, and formatting is slow
   local function write_notes(cid, ids, from, last)
     local key, noted, filled, gone, crowded, uncrowded = tag .. 'gates:' .. cid, {}, 0, {}, {}, {}
     for i, note in ipairs(redis.call('HMGET', key, unpack(ids, from, last))) do
@@ -54,8 +53,8 @@ local waiting = lazily.made_by(function()
       local before, text = 0, nil
       if note then before, text = split_note(note) end
       local now = before + more_at[gate_id]
-      -- The leader removes the entries of idle key values, but may no longer know a deleted constraint. So the entries
-      -- of deleted constraints are removed here.
+      -- Remove the entries of deleted constraints here. The leader removes those of idle key values, but may no longer
+      -- know a deleted constraint.
       if now == 0 and (gate_ids.is_shared(gate_id) or not constraints.limits_of(cid)) then
         if note then gone[#gone + 1] = gate_id end
       elseif not note or now ~= before then
@@ -64,7 +63,7 @@ local waiting = lazily.made_by(function()
         noted[filled + 1], noted[filled + 2] = gate_id, number .. (text or text_of[gate_id] or '')
         filled = filled + 2
       end
-      -- The list of the most crowded gates leaves out gates with one waiting job, which most gates have.
+      -- Leave gates with one waiting job, which most gates have, out of the list of the most crowded gates.
       local its_crowd = now > 1 and crowd(now) or 0
       if its_crowd ~= (before > 1 and crowd(before) or 0) then
         if its_crowd > 0 then

@@ -5,11 +5,11 @@
 local weighing = lazily.made_by(function()
   local tag = ARGV.tag
   local UNIT = 1000
-  -- Maximum number of starts that are read to find out when there will be room.
+  -- Maximum number of starts that are read to find the time at which there will be room.
   local MAX_WALKED = 1000
 
-  -- Returns whether a job of this weight may start. A job that is heavier than a limit needs the whole limit. This runs
-  -- for each job of a claim, so it compares twice instead of calling `math.min`.
+  -- Returns whether a job of this weight may start. A job that is heavier than a limit needs the whole limit. Compares
+  -- twice instead of calling `math.min`, because each job of a claim runs this.
   local function fits(gate, weight)
     local running, window, observed = gate.running_left, gate.window_left, gate.observed_left
     return (not running or weight <= running or gate.running_most <= running)
@@ -28,7 +28,8 @@ local weighing = lazily.made_by(function()
       or observed and lacks(observed, math.huge) or false
   end
 
-  -- Returns when the window will have room for `lacking` more thousandths, or when to check again if that is not known.
+  -- Returns when the window will have room for `lacking` more thousandths. If that is not known, returns when to check
+  -- again.
   local function opening_after(gate, lacking)
     if gate.has_more_expired then return gate.now_ms end
     local freed = 0
@@ -60,7 +61,7 @@ local weighing = lazily.made_by(function()
     return due_ms
   end
 
-  -- The function `room` of a limit kind, for units: see limit_kinds.lua.
+  -- Implements the function `room` of a limit kind for units: see limit_kinds.lua.
   local function room(gate, limits)
     local note
     if limits.concurrency then
@@ -80,7 +81,7 @@ local weighing = lazily.made_by(function()
     return 0, opens_at(gate)
   end
 
-  -- Returns whether the gate is closed to every job that comes after the job for which it keeps room.
+  -- Returns whether the gate is closed to all jobs after the one for which it keeps room.
   local LAST = {id = '', score = math.huge, order = ''}
   local function is_kept_closed(gate)
     return not gate.is_shadow and holds_back(gate, 1, LAST)
@@ -102,7 +103,7 @@ local weighing = lazily.made_by(function()
       gate.observed_left = observed
     end
     gate.taken, gate.last_weight = gate.taken + 1, weight
-    -- Usually every limit still has room after the start of a job.
+    -- Compare these before calling `fits`: usually, every limit still has room after a job has started.
     local may_be_used_up = running and running < 1 or window and window < 1 or observed and observed < 1
     if may_be_used_up and not gate.is_shadow and not fits(gate, 1) then gate.room = 0 end
   end
@@ -116,7 +117,7 @@ local weighing = lazily.made_by(function()
     end
   end
 
-  -- Closes a gate for the rest of this call, because the next job does not fit. Later jobs must not start before it.
+  -- Closes a gate for the rest of this call if the next job does not fit, so that later jobs do not start before it.
   local function close_for(gate, weight, place)
     keep_for(gate, weight, place)
     gate.room, gate.needed, gate.is_asked = 0, gate.kept.id == place.id and gate.kept.need or nil, true

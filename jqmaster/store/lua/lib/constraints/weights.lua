@@ -49,8 +49,8 @@ local weights = lazily.made_by(function()
     return so_far
   end
 
-  -- Returns whether a job can start at all of these gates, and none of them keeps room. If not, `first_too_small` finds
-  -- the gate.
+  -- Returns whether a job can start at all of these gates, and none of them keeps room for another. If not,
+  -- `first_too_small` finds the gate.
   local function all_have_room(weighted, found)
     for n = 1, #weighted do
       local gate = weighted[n]
@@ -70,26 +70,26 @@ local weights = lazily.made_by(function()
         first = first or gate
       end
     end
-    -- The gates that keep room for the job continue to do so. Otherwise other jobs would use up the room at one gate
-    -- while the job waits at another.
+    -- Let the gates that keep room for the job continue to do so. Otherwise, while the job waits at one gate, other
+    -- jobs would use up the room at another.
     for _, gate in ipairs(first and weighted or {}) do
       if gate.kept and gate.kept.id == place.id then weighing.keep_for(gate, at(gate, found), place) end
     end
     return first
   end
 
-  -- Keeps room for this job even though the gate is closed to all jobs.
+  -- Keeps room for this job even if the gate is closed to all jobs.
   local function keep_at_closed(gate, found, place)
     if gate.weight_default and not (gate.is_paused or gate.is_damaged or gate.held_until_ms) then
       weighing.keep_for(gate, at(gate, found), place)
     end
   end
 
-  -- At a gate that is closed to all jobs, keeps room for the first job of a lane, unless this call closed the gate for
-  -- such a job. Reads the record of a job only if its weight is not known from the note.
+  -- Keeps room for the first job of a lane at a gate that is closed to all jobs, unless this call has closed the gate
+  -- for such a job. Reads the job's record only if the note does not have its weight.
   local function keep_for_first(gate, lane)
     if gate.is_asked then return end
-    -- The jobs that this call has taken are still in the lane.
+    -- Skip the jobs that this call has already taken, because they are not removed from the lane yet.
     local first = redis.call('ZRANGE', tag .. 'ready:' .. lane.id, lane.taken, lane.taken, 'WITHSCORES')
     local id, kept = first[1], gate.kept
     if not id then return end

@@ -9,7 +9,7 @@ local run_records = (function()
     return tag .. 'runs:' .. name
   end
 
-  -- Returns when an instant is due, and the end of its record.
+  -- Splits the name of an instant into its due time and the text that ends its record.
   local function parts_of(instant)
     local due_at_ms, moved_from_ms = string.match(instant, '^([^:]+):(.+)$')
     return due_at_ms or instant, moved_from_ms and ' moved:' .. moved_from_ms or ''
@@ -81,7 +81,7 @@ local run_records = (function()
     end
     local excess = redis.call('ZCARD', key) - max_runs
     if excess > 0 then remove(excess) end
-    -- The age of a record counts from the time when it was written, not from its instant. A young record also protects
+    -- Count the age of a record from the time when it was written, not from its instant. A young record also protects
     -- the records after it.
     for _ = 1, MAX_PAGES do
       local old = 0
@@ -118,7 +118,7 @@ local run_records = (function()
   -- Writes the added records.
   local function write_added(now_ms)
     for name, list in pairs(added) do
-      -- One command takes at most some thousands of members.
+      -- Write in chunks, because one command accepts only some thousands of members.
       for first = 1, #list, CHUNK do
         redis.call('ZADD', key_of(name), unpack(list, first, math.min(first + CHUNK - 1, #list)))
       end

@@ -19,14 +19,14 @@ local event_jobs = (function()
     return found
   end
 
-  -- Returns the head of a stored job if the job is not over, otherwise nil.
+  -- Returns the head of a stored job that has not ended, otherwise nil.
   local function unfinished(id)
     if id == '' or canceled[id] then return nil end
     local head = record.read_head(tag .. 'job:' .. id)
     return head ~= '' and is_unfinished[record.state_of(head)] and head or nil
   end
 
-  -- By definition: its newest job, if this call created that job. Such a job is not in the store yet.
+  -- By definition: its newest job, if this call created it, so that it is not in the store yet.
   local made = {}
 
   local function gather(id, terms, digest, rest, now_ms, replaced)
@@ -39,8 +39,8 @@ local event_jobs = (function()
     return 'fired'
   end
 
-  -- Starts the job of a definition. Returns fired, overlap, superseded or backlog_full. `is_last`: with the overlap
-  -- `replace`, only the last event of a call fires.
+  -- Starts the job of a definition. Returns fired, overlap, superseded or backlog_full. `is_last`: whether this is the
+  -- last event of the call for the definition. With the overlap `replace`, only that one fires.
   local function start(clocks_key, name, overlap, id, terms, digest, rest, now_ms, is_last)
     if overlap == 'allow' then return gather(id, terms, digest, rest, now_ms, nil) end
     if overlap == 'replace' and not is_last then return 'superseded' end
@@ -50,7 +50,7 @@ local event_jobs = (function()
     local head = unfinished(last_job)
     local became = gather(id, terms, digest, rest, now_ms, head)
     if became ~= 'fired' then return became end
-    -- There was room for the new job, so the old one is canceled.
+    -- Cancel the old job, because there was room for the new one.
     if head then
       local worker_id = cancellation.cancel(last_job, head, now_ms)
       canceled[last_job] = record.has_flag(record.flags_of(head), layout.FLAG.watched) and 'watched' or 'alone'

@@ -4,7 +4,7 @@
 local access_log = (function()
   local MAX_ENTRIES, KEPT_MS = 100000, 400 * 86400000
   local FOLD_MS, MAX_FOLDS = 3600000, 10
-  -- A fold: times of the first and the last event, number of repeats; then the newest entry.
+  -- The format of a fold: times of the first and the last event, number of repeats, then the newest entry.
   local FOLD_HEAD, ENTRY_AT = '>i8i8i8', 25
 
   local function write_repeated(access_key, now_ms, entry, times, since_ms)

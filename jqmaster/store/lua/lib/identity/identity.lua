@@ -10,8 +10,8 @@ local identity = (function()
     return tonumber(text)
   end
 
-  -- Ends all sessions of one user or token except `kept` (empty: no exception). There are only a few sessions, because
-  -- their number is limited.
+  -- Ends all sessions of one user or token except `kept` (empty: no exception). It reads all of them, because their
+  -- number is limited.
   local function end_sessions(list_key, session_prefix, kept)
     for _, digest in ipairs(redis.call('ZRANGE', list_key, 0, -1)) do
       if digest ~= kept then

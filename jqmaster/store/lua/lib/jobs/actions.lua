@@ -7,7 +7,7 @@ local actions = (function()
     local action_key = tag .. 'action:' .. action_id
     if action_id == '' or redis.call('EXISTS', action_key) == 0 then return end
     redis.call('HINCRBY', action_key, 'done', 1)
-    -- The action waits for the end of these jobs. Once the action is over, nothing waits for them.
+    -- Add the job to those for whose end the action waits. Once the action is over, nothing waits for it.
     if is_watched and redis.call('SISMEMBER', tag .. 'running_actions', action_id) == 1 then
       redis.call('SADD', tag .. 'watched:' .. action_id, job_id)
     end

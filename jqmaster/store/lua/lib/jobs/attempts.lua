@@ -10,7 +10,8 @@ local attempts = (function()
   local tag = ARGV.tag
   local IS_FINAL = layout.is_final
 
-  -- `ended`: by worker ID, the jobs whose attempts ended. `indexes`: by index key, the members to add.
+  -- Returns a table that gathers changes. `ended`: by worker ID, the jobs whose attempts ended. `indexes`: by key of an
+  -- index, the members to add.
   local function new_batch(now_ms)
     return {now_ms = now_ms, ended = {}, indexes = {}, finished = {}, wakes = false, delays = false}
   end
@@ -77,7 +78,7 @@ local attempts = (function()
     return false
   end
 
-  -- Stores the result of a failed job, if the job keeps its result.
+  -- Stores the result of a failed job that keeps its result.
   local function keep_failure(id, head, target, result, results_key, ends_at_ms)
     if target == layout.STATE.failed and record.has_flag(record.flags_of(head), layout.FLAG.keep_result) then
       redis.call('SET', tag .. 'result:' .. id, result)

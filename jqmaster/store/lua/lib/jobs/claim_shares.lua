@@ -5,15 +5,16 @@
 local claim_shares = (function()
   local workers, max_bytes = ARGV.workers, tonumber(ARGV.max_bytes)
   local ID_LENGTH, WORKER_LENGTH, KEYS_EACH = 16, 21, 3
-  -- `all`: the shares of all workers. `open`: the shares of workers that may take jobs. `limit`: how many jobs these
+  -- `all`: the shares of all workers. `open`: those of workers that may take jobs. `limit`: how many jobs these workers
   -- may take together.
   local all, open, limit = {}, {}, 0
   -- The share that is being filled, and the numbers of jobs and bytes at which it is full.
   local filling, full_at, full_at_bytes = 1, 0, max_bytes
 
-  -- Returns why the worker may take no jobs (nil: it may), and fills in `busy`, `limit`, `is_pulling` and `is_target`.
+  -- Fills in `busy`, `limit`, `is_pulling` and `is_target` of a share. Returns why its worker may take no jobs; nil if
+  -- it may.
   local function refusal_of(share, now_ms)
-    -- A key of the wrong type must not prevent other workers from getting jobs.
+    -- Read without raising errors: a key of the wrong type must not prevent other workers from getting jobs.
     local worker = redis.pcall('HMGET', share.worker_key, 'max_jobs', 'is_draining', 'is_detached', 'alone_with', 'url',
       'poll_until_ms', 'poll_max', 'target')
     local busy = redis.pcall('SCARD', share.claims_key)
@@ -23,8 +24,8 @@ local claim_shares = (function()
     if share.is_pulling and tonumber(worker[6] or 0) <= now_ms then return 'no_poll' end
     local most = math.min(share.limit, tonumber(worker[1]) - busy)
     if share.is_pulling then most = math.min(most, tonumber(worker[7])) end
-    -- A worker in quarantine runs one suspect job, whose earlier workers were lost, and gets no other job that could be
-    -- lost with it.
+    -- Give no other job to a worker that runs a suspect, which has lost its earlier workers: the job could be lost with
+    -- it.
     if busy > 0 and worker[4] and redis.call('SISMEMBER', share.claims_key, worker[4]) == 1 then most = 0 end
     share.busy, share.limit, share.is_target = busy, most, worker[8]
     return most <= 0 and 'full' or nil
@@ -51,12 +52,11 @@ local claim_shares = (function()
     return limit, open[1].is_target
   end
 
-  -- Returns whether another job can be claimed after this many jobs and bytes, and how many jobs the call may claim in
-  -- all.
+  -- Returns whether the call may claim another job after this many jobs and bytes, and how many it may claim in all.
   local function has_room(count, bytes)
     while filling <= #open and (count >= full_at or bytes > full_at_bytes) do
       local share = open[filling]
-      -- A share that has reached its limit of bytes gets no more jobs.
+      -- Give no more jobs to a share that has reached its limit of bytes.
       local unused = math.max(0, full_at - count)
       share.count, limit, full_at = share.limit - unused, limit - unused, full_at - unused
       filling = filling + 1
@@ -65,8 +65,8 @@ local claim_shares = (function()
     return filling <= #open, limit
   end
 
-  -- Returns the shares after the claim of `count` jobs with `bytes` bytes. The first share gets the first `share.count`
-  -- of these jobs, and so on.
+  -- Returns the shares after `count` jobs with `bytes` bytes were claimed. The first `share.count` of these jobs belong
+  -- to the first share, and so on.
   local function filled(count, bytes)
     if has_room(count, bytes) then
       local share = open[filling]

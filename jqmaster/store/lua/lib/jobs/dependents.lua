@@ -12,7 +12,7 @@ local dependents = lazily.made_by(function()
   -- Limits of one call: how many dependents of a finished job are checked to find out whether the job is still needed,
   -- and how many predecessors of a skipped job are checked.
   local MAX_LOOKED_AT, MAX_PREDECESSORS = 100, 20
-  -- The score of a dependent: its condition at the last check.
+  -- The scores of dependents, by their condition at the last check.
   local OVER, MAY_RUN_AGAIN, UNFINISHED = 0, 0.5, 1
   local noted = {}
 
@@ -74,7 +74,7 @@ local dependents = lazily.made_by(function()
     return flags
   end
 
-  -- Lists a job as a dependent of one of its predecessors, which may be over or deleted.
+  -- Lists a job as a dependent of one of its predecessors, which may have ended or been deleted.
   local function join(id, predecessor)
     redis.call('ZADD', tag .. 'dependents:' .. predecessor, UNFINISHED, id)
     redis.call('SADD', tag .. 'awaited', predecessor)
@@ -125,7 +125,7 @@ local dependents = lazily.made_by(function()
   local function need_of(id, ended)
     local key = tag .. 'dependents:' .. id
     local need, count = look(key, UNFINISHED, ended)
-    -- If this call has reached its limit, the next call checks further dependents.
+    -- Assume that the job is needed if this call has reached its limit. The next call checks further dependents.
     if need == 'must' or count == MAX_LOOKED_AT then return 'must' end
     return (look(key, MAY_RUN_AGAIN, ended)) or need
   end
@@ -137,11 +137,11 @@ local dependents = lazily.made_by(function()
     end
   end
 
-  -- Returns whether a job that was skipped because of a predecessor would be revived by a retry of that predecessor.
-  -- This is so if all predecessors that have not succeeded still exist. Only the first predecessors are checked.
+  -- Returns whether a retry of the predecessor would revive a job that was skipped because of it. That requires that
+  -- all predecessors that have not succeeded still exist. Checks only the first of them.
   local function may_be_revived(id, key, head)
     local root = redis.call('HGET', tag .. 'awaits:' .. id, 'root')
-    -- In a long chain, all jobs depend on the root cause.
+    -- Check the root cause, too: in a long chain, all jobs depend on it.
     if root and not state_of(string.sub(root, 1, ID_LENGTH)) then return false end
     local ids, when = after_of(key, head)
     for n = 1, math.min(ids and #ids or 0, MAX_PREDECESSORS) do
@@ -175,8 +175,8 @@ local dependents = lazily.made_by(function()
     return ''
   end
 
-  -- Makes a job that would never start (see `fault_of`) wait for all of its predecessors again. The caller writes the
-  -- follow-ups. Returns whether the job's record names its predecessors.
+  -- Lets a job that would never start (see `fault_of`) wait for all of its predecessors again. Returns whether its
+  -- record names its predecessors. The caller writes the follow-ups.
   local function wait_again(id, key, head)
     local ids, when = after_of(key, head)
     if not ids then return false end
@@ -184,8 +184,8 @@ local dependents = lazily.made_by(function()
     for _, predecessor in ipairs(ids) do
       if not is_met(state_of(predecessor), when) then wait(id, {predecessor}, when) end
     end
-    -- Predecessors that ended as required are left out. If none is left, the job waits for the last one, so that the
-    -- follow-up of the last one starts the job.
+    -- If all predecessors have ended as required, nothing is left to wait for. Then let the job wait for the last one,
+    -- whose follow-up starts it.
     if redis.call('EXISTS', tag .. 'awaits:' .. id) == 0 then wait(id, {ids[#ids]}, when) end
     return true
   end

@@ -6,8 +6,8 @@
 -- not remove the new one.
 local follow_ups = lazily.made_by(function()
   local tag = ARGV.tag
-  -- Scripts that end jobs do not return follow-ups to their caller. They announce them on this channel, to which every
-  -- master listens.
+  -- Follow-ups are announced on this channel, to which every master listens, because scripts that end jobs do not
+  -- return them to their callers.
   local WAKE = 'wake'
   local channel = tag .. WAKE
   local entries = {}

@@ -8,15 +8,15 @@
 local followed = lazily.made_by(function()
   local tag = ARGV.tag
   local FLAG, JOB_PREFIX_LENGTH = layout.FLAG.followed, #(tag .. 'job:')
-  -- A cache with the extras as key, because many jobs of one batch have equal extras.
+  -- By extras: the facts in them. Cached, because many jobs of one batch have equal extras.
   local facts_of_extras = {}
 
   local function is_followed(head)
     return head ~= '' and record.has_flag(record.flags_of(head), FLAG)
   end
 
-  -- Returns facts from the record of a job with the flag. `batch`: its batch. `told`: by state code, whether an end in
-  -- that state is reported. Each of these is nil if the record has no such fact.
+  -- Returns facts from the record of a job with the flag `followed`. `batch`: its batch. `told`: by state code, whether
+  -- an end in that state is reported. Either is nil if the record lacks it.
   local function facts_of(key, head)
     local extras = record.extras_of(key, head)
     local facts = facts_of_extras[extras]

@@ -1,12 +1,13 @@
 -- include lib/jobs/record.lua
 -- Reads the heads of many jobs.
 local heads = (function()
-  -- Small records are read whole, many in one command, which takes a third of the time of single reads. Larger records
-  -- are read up to their arguments.
+  -- Small records are read whole, many of them in one command, which takes a third of the time of single reads. Larger
+  -- records are read only up to their arguments.
   local MANY, FACTOR, SMALL = 64, 4, 4096
 
-  -- Returns two functions. `of(n)` returns the head of the job at `keys[n]` as `record.read_head` does; `n` must grow
-  -- from call to call. `forget()` drops heads that were read ahead, for a caller that may have changed them.
+  -- Returns two functions. `of(n)` returns the head of the job at `keys[n]`, as `record.read_head` does; each call must
+  -- have a greater `n` than the one before. `forget()` drops heads that were read ahead, after the caller may have
+  -- changed them.
   local function reader(keys)
     local at_once, held, count = 1, {}, #keys
 

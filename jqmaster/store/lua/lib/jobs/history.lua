@@ -3,10 +3,10 @@
 -- jqmaster/store/codec.py.
 local history = lazily.made_by(function()
   local MOST = 100
-  -- The first byte of an entry: a MessagePack array of six parts.
+  -- Each entry begins with this byte: a MessagePack array of six parts.
   local SIX_PARTS = '\150'
 
-  -- Best effort: a history key of the wrong type must not stop a script in the middle.
+  -- Adds an entry. Ignores errors: a history key of the wrong type must not stop a script in the middle.
   local function add(key, ended_at_ms, entry)
     redis.pcall('RPUSH', key, struct.pack('>i8', ended_at_ms) .. entry)
   end

@@ -6,7 +6,7 @@ local mail = lazily.made_by(function()
   local ID_LENGTH, TOKEN_LENGTH = 36, 16
 
   -- Stores the jobs of a claim as the answer to the worker's poll, and notifies the master that holds the poll.
-  -- `channel`: empty if the claiming master itself holds the poll.
+  -- `channel`: empty if the claiming master holds it.
   local function give(worker_key, mail_key, pieces, life_ms, channel, message)
     redis.call('SET', mail_key, table.concat(pieces), 'PX', life_ms)
     redis.call('HSET', worker_key, 'poll_until_ms', 0, 'poll_is_told', channel == '' and 1 or 0)
@@ -19,11 +19,11 @@ local mail = lazily.made_by(function()
       and record.int64(job, layout.not_after_ms.at) >= now_ms
   end
 
-  -- Returns the ID and the record of each job that is still offered to this worker: the offer is not over, not
-  -- accepted, and not replaced by another claim.
+  -- Returns the ID and the record of each job that is still offered to this worker: the offer has not expired, was not
+  -- accepted, and no other claim has replaced it.
   local function offers(mail_key, worker_id_bytes, now_ms, job_prefix)
     local given = redis.pcall('GET', mail_key)
-    -- A value that is not a string is damaged. The jobs return when their leases end.
+    -- Ignore a value that is not a string, because it is damaged. The jobs return when their leases end.
     if type(given) ~= 'string' then return {} end
     local found = {}
     for at = 1, #given, ID_LENGTH + TOKEN_LENGTH do

@@ -12,7 +12,7 @@ local new_jobs = (function()
   local unpack_terms, sub = struct.unpack, string.sub
   local definitions = homes.read(ARGV.lanes)
 
-  -- By gate: the room in its backlog; false if the gate has no such limit.
+  -- By gate: the room in its backlog; false if its backlog has no limit.
   local rooms = {}
   local function backlog_room(gate_id)
     local room = rooms[gate_id]
@@ -24,7 +24,7 @@ local new_jobs = (function()
     return room
   end
 
-  -- Returns the gates of lane `number` that have a limit of the backlog.
+  -- Returns the gates of lane `number` whose backlog has a limit.
   local backlogs = {}
   local function bounding_gates(number)
     if not backlogs[number] then
@@ -40,7 +40,8 @@ local new_jobs = (function()
     return backlogs[number]
   end
 
-  -- Returns, as a set, the gates at which the job with this head waits. A job that replaces it needs no room there.
+  -- Returns, as a set, the gates at which the job with this head is counted. A job that replaces it needs no room
+  -- there.
   local function counted_at(head)
     local found, lane, own = {}, lanes.home_of(head)
     for _, list in ipairs({lane.shared, lane.keyed, own or {}}) do
@@ -49,8 +50,8 @@ local new_jobs = (function()
     return found
   end
 
-  -- Takes room for one job at all of its gates, or at none. `counted`: gates at which it needs no room. Returns a gate
-  -- without room (nil: room was taken at all gates).
+  -- Takes room for one job at all of its gates, or at none. `counted`: gates at which the job needs no room. Returns a
+  -- gate that has no room; nil if the room was taken.
   local function take_place(number, counted)
     local full_gate
     local bounding = bounding_gates(number)
@@ -65,14 +66,14 @@ local new_jobs = (function()
     return full_gate
   end
 
-  -- Jobs of one definition have the same terms. Values that follow from the terms are computed once and cached. `head`:
-  -- the part of the record before the digest.
+  -- By terms: values that follow from them, because all jobs of a definition have the same terms. `head`: the part of
+  -- the record before the digest.
   local kinds, kinds_seen = {}, {}
-  -- Offsets within the terms, which begin with the priority. The creation time in them is not set yet.
+  -- Offsets in the terms, whose first field is the priority. Their creation time is filled in here.
   local CREATED_AT = layout.created_at_ms.at - layout.priority.offset
   local CREATED_LAST = layout.created_at_ms.last - layout.priority.offset
   local TERMS_LENGTH = layout.expires_at_ms.last - layout.priority.offset
-  -- The fields from the start to the worker are still empty.
+  -- The fields of a new record from the start to the worker, which are empty.
   local nothing_yet = string.rep('\0', layout.worker_id.last - layout.due_at_ms.last)
   local function kind_of(terms, now_ms)
     local kind = kinds[terms]

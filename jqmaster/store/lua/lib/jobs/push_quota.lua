@@ -5,8 +5,8 @@ local push_quota = lazily.made_by(function()
   local second, has_begun, later, most_here, room
   local refused = 0
 
-  -- Reads the quota, and the count of this second. `packed`: MessagePack of the number of jobs that may be pushed in a
-  -- second, and of the number of jobs in later calls of this push, which this call counts.
+  -- Reads the quota, and how many jobs were pushed in this second. `packed`: MessagePack of the number of jobs that may
+  -- be pushed in a second, and of the number of jobs in later calls of this push, which this call counts, too.
   local function read(packed, now_ms)
     local given = cmsgpack.unpack(packed)
     second, later = string.format('%.0f', math.floor(now_ms / 1000)), given[2]
@@ -16,7 +16,7 @@ local push_quota = lazily.made_by(function()
     room = most_here
   end
 
-  -- Takes a place in the quota for a job. Returns the outcome of the job if there is no place, otherwise nil.
+  -- Uses up the quota for one job. Returns the job's outcome if the quota is exhausted, otherwise nil.
   local function refusal()
     if room > 0 then
       room = room - 1
@@ -29,7 +29,7 @@ local push_quota = lazily.made_by(function()
   -- Returns whether the quota refused a job of this call.
   local function has_refused() return refused > 0 end
 
-  -- Gives back the place in the quota of a job that was refused for another reason.
+  -- Gives back the quota of a job that was refused for another reason.
   local function give_back() room = room + 1 end
 
   local function write()

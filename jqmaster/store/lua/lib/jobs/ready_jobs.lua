@@ -39,8 +39,8 @@ local ready_jobs = (function()
     return beginning
   end
 
-  -- Returns the new bytes of a claimed record from the state to the returned offers (nil: the record is damaged or the
-  -- job is not ready), and whether the record may hold gates.
+  -- Returns the new bytes of a claimed record from the state to the returned offers, or nil if the record is damaged or
+  -- the job is not ready. Also returns whether the record may hold gates.
   local function as_claimed(job)
     if not job or #job < layout.name.at then return nil end
     local progress = sub(job, 1, layout.returned_offers.last)

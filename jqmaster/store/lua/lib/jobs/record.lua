@@ -21,7 +21,7 @@ local record = (function()
   end
 
   -- Returns at most the first `length` bytes of a record; empty if the key does not exist or is not a string. Raises no
-  -- error, which would stop a script in the middle: a damaged record must not affect other jobs.
+  -- error: it would stop a script in the middle, but a damaged record must not affect other jobs.
   local function beginning(key, length)
     local s = redis.pcall('GETRANGE', key, 0, length - 1)
     return type(s) == 'string' and s or ''
@@ -46,7 +46,7 @@ local record = (function()
     return checked_head(beginning(key, layout.longest_beginning))
   end
 
-  -- In the functions below, `head` is the result of `read_head`, unless their comments say otherwise.
+  -- In the functions below, `head` is the result of `read_head`, unless the comment of a function says otherwise.
 
   local function name_of(head)
     return sub(head, NAME_AT, NAME_LENGTH_AT + byte(head, NAME_LENGTH_AT))
@@ -62,7 +62,7 @@ local record = (function()
   -- Returns the list of gates in `bytes`. The byte at offset `at` is their number.
   local function gates_at(bytes, at)
     local count = byte(bytes, at)
-    -- Most jobs have at most one gate. Make that list at once, because growing a list reallocates it.
+    -- Create a list of one gate at once, because most jobs have at most one, and growing a list reallocates it.
     if count == 1 then return {sub(bytes, at + 1, at + layout.gates.length)} end
     local list = {}
     if count == IN_LANE then return list end
@@ -84,7 +84,7 @@ local record = (function()
   local LENGTH_BYTES = 4
   local function extras_of(key, head)
     local _, at = gates_span(head)
-    -- Offsets are one less than positions.
+    -- Offsets count from 0, positions from 1.
     local offset = at - 1
     local length = #head >= offset + LENGTH_BYTES and sub(head, at, offset + LENGTH_BYTES)
       or redis.call('GETRANGE', key, offset, offset + LENGTH_BYTES - 1)
@@ -149,8 +149,8 @@ local record = (function()
     return is_claim_of(head, token_bytes, worker_id_bytes) and state_of(head) == layout.STATE.running
   end
 
-  -- Writes a byte of the record again, for a repeated call. Otherwise WAIT would confirm a write that never reached the
-  -- replicas. The version byte does not change, even if another release has written the record.
+  -- Writes a byte of the record again for a repeated call. Otherwise WAIT would confirm a write that never reached the
+  -- replicas. Writes the byte that is there, even if another release has written the record.
   local function write_again(key, head)
     redis.call('SETRANGE', key, layout.version.offset, sub(head, layout.version.at, layout.version.last))
   end

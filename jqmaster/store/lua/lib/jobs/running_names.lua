@@ -1,17 +1,17 @@
 -- Counts running jobs by worker and name.
 local running_names = (function()
   local job_prefix = ARGV.tag .. 'job:'
-  -- The bytes of a record from the worker to the end of the longest name.
+  -- The part of a record to read: from the worker to the end of the longest possible name.
   local FIRST, LAST = layout.worker_id.offset, layout.name.length_at - 1 + 255
   local WORKER, LENGTH_AT = layout.worker_id.last - layout.worker_id.offset, layout.name.length_at - FIRST
 
   -- Counts the jobs in a part of the index of running jobs. Returns a list that alternates keys (16 bytes of the worker
-  -- ID, then the name) and numbers, and the number of jobs after this part.
+  -- ID, then the name) and counts, and how many jobs follow this part.
   local function of(running_key, from_rank, most)
     local counts, found = {}, {}
     local ids = redis.call('ZRANGE', running_key, from_rank, from_rank + most - 1)
     for _, id in ipairs(ids) do
-      -- A damaged record is not counted.
+      -- Skip a damaged record.
       local part = redis.pcall('GETRANGE', job_prefix .. id, FIRST, LAST)
       local length = type(part) == 'string' and string.byte(part, LENGTH_AT)
       if length and #part >= LENGTH_AT + length then

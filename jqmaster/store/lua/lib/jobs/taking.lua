@@ -20,10 +20,10 @@ local taking = (function()
   -- Jobs that are not claimed: expired jobs, with their names, and damaged jobs. `watched`: those whose end clients
   -- wait for.
   local expired, expired_names, damaged, watched = {}, {}, {}, {}
-  -- Number of claimed jobs and bytes, and of jobs that were moved to closed gates.
+  -- Counts of claimed jobs, of their bytes, and of jobs that were moved to closed gates.
   local count, bytes, moves = 0, 0, 0
-  -- For each claim: `claimed` has ID and record; `keys` and `beginnings` have the key of the record and its new
-  -- beginning; `running` has the score for the index of running jobs, and the ID.
+  -- Facts about each claim. `claimed`: ID and record. `keys`, `beginnings`: the key of the record and its new
+  -- beginning. `running`: the score in the index of running jobs, and the ID.
   local claimed, keys, beginnings, running = {}, {}, {}, {}
   -- By timeout: the result of `end_of`.
   local ends = {}
@@ -32,14 +32,14 @@ local taking = (function()
     return sub(tokens, (n - 1) * TOKEN_LENGTH + 1, n * TOKEN_LENGTH)
   end
 
-  -- Returns the end of the lease or the deadline, whichever is sooner. The leader checks the claim at that time.
+  -- Returns when the leader checks the claim: when the lease ends or at the deadline, whichever is sooner.
   local function end_of(timeout_ms, now_ms)
     local end_ms = string.format('%.0f', now_ms + math.min(lease_ms, offer_ms + timeout_ms + grace_ms))
     ends[timeout_ms] = end_ms
     return end_ms
   end
 
-  -- Moves a job from the base lane to the lane for its own gates, and parks this lane at the closed gate.
+  -- Moves a job from the base lane to a lane for its own gates, and parks that lane at the closed gate.
   local function put_aside(base, own, closed_by, score, id, now_ms)
     local id_of_lane = lanes.id_of(base.group, own)
     local lane = lanes.by_id(id_of_lane)
@@ -81,8 +81,8 @@ local taking = (function()
     return weights.first_too_small(weighted, weights.of_record(job), {id = id, score = score, order = id .. lane.id})
   end
 
-  -- Returns whether a job may start at these gates, which have a weight. `order`: the job's place in the order of
-  -- claims; nil if that is not known.
+  -- Returns whether a job may start at these gates, which have a weight. `order`: the job's position in the order of
+  -- claims, or nil if it is unknown.
   local function is_admitted(lane, weighted, job, id, score, order)
     local found = weights.of_record(job)
     if weights.all_have_room(weighted, found) then return true end
@@ -108,7 +108,7 @@ local taking = (function()
     local own = may_bring_gates and #keyed == 0 and own_gates(job) or nil
     local timeout_ms, _, expires_at_ms = unpack_bytes('>i8i8i8', job, layout.timeout_ms.at)
     if expires_at_ms > 0 and expires_at_ms <= now_ms then
-      -- Gates may keep room for the job.
+      -- Drop room that gates may keep for the job.
       if shared[1] or keyed[1] then add_to(under(lane, 'shifted'), id) end
       expired[#expired + 1] = id
       expired_names[#expired] = record.name_of(job)
@@ -143,7 +143,7 @@ local taking = (function()
   end
 
   -- Claims a job whose attempt continues with its callbacks. `beginning`: the new bytes of its record from the state to
-  -- the returned offers. The job keeps its slots under the new token. Returns the number of bytes claimed so far.
+  -- the returned offers. Its slots belong to the new token. Returns the number of bytes claimed so far.
   local function take_callback(id, job, beginning, now_ms)
     count = count + 1
     bytes = bytes + #job
@@ -183,7 +183,7 @@ local taking = (function()
     return #expired + #damaged, expired_names
   end
 
-  -- Writes the claims. The first share gets the first `share.count` of them, and so on. Each share also has
+  -- Writes the claims. The first `share.count` of them belong to the first share, and so on. Each share also has
   -- `claims_key` and its worker's `id_bytes`; its `offers` becomes a list that alternates IDs and tokens. Returns the
   -- first fence (0: no claims), and a list that alternates IDs and records.
   local function write(running_key, fence_key, shares, now_ms)

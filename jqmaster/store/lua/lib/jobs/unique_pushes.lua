@@ -6,11 +6,13 @@
 -- Resolves conflicts of the uniqueness keys of one push, with stored jobs and within the push.
 local unique_pushes = lazily.made_by(function()
   local tag = ARGV.tag
-  -- By number of a job with a uniqueness key: that key, the job's uniqueness rule, and the job's ID.
+  -- By number of each job with a uniqueness key: the key, its rule, and the ID of the job.
   local keys_of, rules_of, ids_of = {}, {}, {}
-  -- `holders`: by key, its holder in the store. `takers`: by key, the number of the job of this push that takes it.
+  -- `holders`: by key, the job in the store that holds it. `takers`: by key, the number of the job of this push that
+  -- takes it.
   local holders, takers = {}, {}
-  -- Jobs of the store whose content this push replaces, in order. `from`: the number of the job that replaces it.
+  -- The jobs in the store whose content this push replaces, in order. `from`: the number of the job with the new
+  -- content.
   local replaced = {}
 
   -- Looks up the holders of the keys. The IDs of the jobs are every `width`-th argument from `first` on. Returns the
@@ -45,8 +47,8 @@ local unique_pushes = lazily.made_by(function()
     return holder, 'existing'
   end
 
-  -- If the key is free (`holder` is nil), records that job number `n` takes it. Otherwise, records that the holder
-  -- takes the content of this job.
+  -- Records that job number `n` takes the key if it is free (`holder` is nil). Otherwise, records that the holder
+  -- receives the content of this job.
   local function take(holder, n)
     if not holder then
       takers[keys_of[n]] = n
@@ -56,7 +58,7 @@ local unique_pushes = lazily.made_by(function()
     holder.from = n
   end
 
-  -- Returns the number of the job of this push whose content the new job number `n` gets.
+  -- Returns the number of the job of this push whose content is stored for the new job number `n`.
   local function content_of(n)
     local holder = holders[keys_of[n]]
     return holder and holder.from or n
@@ -84,7 +86,7 @@ local unique_pushes = lazily.made_by(function()
     if added > before then list[added + 1], list[added + 2] = tag .. 'unique_used', '1' end
   end
 
-  -- Returns the gates at which a stored job already counts, so that it needs no more room there.
+  -- Returns the gates at which a stored job is already counted, so that its new content needs no more room there.
   local function counted_at(head)
     local found, lane, own = {}, lanes.home_of(head)
     for _, list in ipairs({lane.shared, lane.keyed, own or {}}) do

@@ -13,7 +13,7 @@ local uniqueness = lazily.made_by(function()
     return tag .. 'unique:' .. digest
   end
 
-  -- Returns the part of a key's value after the job ID.
+  -- Returns the end of a key's value, which follows the job ID.
   local function ending_of(scope, until_ms)
     return struct.pack('>Bi8', scope, until_ms)
   end
@@ -32,16 +32,16 @@ local uniqueness = lazily.made_by(function()
     return string.sub(value, 1, ID_LENGTH)
   end
 
-  -- Returns whether the job is offered to a worker for the first time. Such a job may start at any moment, or wait
-  -- again without a counted attempt.
+  -- Returns whether the job is offered to a worker for the first time. Such a job may start at any moment, or return to
+  -- the queue without a counted attempt.
   local function is_offered(head)
     local flags = record.flags_of(head)
     return record.state_of(head) == layout.STATE.running and (record.attempts_of(head)) == 1
       and not record.has_flag(flags, layout.FLAG.confirmed) and not record.has_flag(flags, layout.FLAG.has_challenge)
   end
 
-  -- Returns the job that holds the key with this value now; nil if none does. `head`: empty if its record is gone.
-  -- `has_not_started`: the job may still be replaced. `is_offered`: it is unknown whether the job may be replaced.
+  -- Returns the job that now holds the key with this value, or nil. `head`: empty if the job's record is gone.
+  -- `has_not_started`: the job can still be replaced. `is_offered`: it is unknown whether it can.
   local function holder_in(value, now_ms)
     local id = named_in(value)
     if not id then return nil end
@@ -56,14 +56,14 @@ local uniqueness = lazily.made_by(function()
       is_offered = head ~= '' and is_offered(head)} or nil
   end
 
-  -- Returns the holder of a key by its digest. The key can have another type only if something other than a master
-  -- wrote it.
+  -- Returns the holder of a key by its digest. Reads without raising errors, although a key has another type only if
+  -- something other than a master wrote it.
   local function holder_of(digest, now_ms)
     return holder_in(redis.pcall('GET', key_of(digest)), now_ms)
   end
 
-  -- Writes the same value again when a caller learns who holds the key. Otherwise WAIT would confirm a key that never
-  -- reached the replicas. The expiry of the key stays.
+  -- Writes the value of a key again, with the same expiry, for a caller that learns who holds it. Otherwise WAIT would
+  -- confirm a key that never reached the replicas.
   local function write_again(key, holder)
     redis.call('SET', key, holder.value, 'KEEPTTL')
   end
@@ -78,8 +78,8 @@ local uniqueness = lazily.made_by(function()
     return unique[1], unique[2], until_ms
   end
 
-  -- Gives the key back to a job that was offered but never started. The claim had released the key. If another job took
-  -- the key meanwhile, and is unfinished or ran instead, returns that job; otherwise nil.
+  -- Gives the key, which the claim had released, back to a job that was offered but never started. If another job has
+  -- taken the key since, and is unfinished or ran instead, returns that job; otherwise nil.
   local function take_back(id, key, head)
     local digest, scope = of_record(key, head)
     if not digest or scope ~= layout.SCOPE.until_start then return nil end
@@ -91,7 +91,7 @@ local uniqueness = lazily.made_by(function()
     return nil
   end
 
-  -- Removes a key without a job, or keeps it until its window ends.
+  -- Removes a key whose job is gone, or keeps it until its window ends.
   local function drop(digest, now_ms)
     local value = redis.pcall('GET', key_of(digest))
     local until_ms = 0

@@ -28,7 +28,7 @@ local homes = (function()
     while at < last do
       local bytes = parts[at + 1]
       local count, keyed = byte(bytes)
-      -- Most lanes have at most one keyed gate.
+      -- Fast path: most lanes have at most one keyed gate.
       if count == 1 then
         keyed = {sub(bytes, 2)}
       elseif count == layout.gates.in_lane then
@@ -37,8 +37,8 @@ local homes = (function()
         keyed = record.gates_at(bytes, 1)
       end
       n = n + 1
-      -- Sets all fields at once: growing the table would reallocate it several times. The homes that are found later
-      -- are in other lists, because a table with four fields takes half the time of one with eight.
+      -- Set all fields at once, because growing the table would reallocate it several times. Put the homes that are
+      -- found later in other lists, because a table with four fields takes half the time of one with eight.
       definitions[n] = {base = bases[parts[at]], bytes = bytes, keyed = keyed, before_texts = at + 2}
       at = at + 3 + #keyed
     end
@@ -56,8 +56,8 @@ local homes = (function()
     return has_lanes[name]
   end
 
-  -- Finds, in one command, the definitions for which a lane with their keyed gates already exists. Returns the IDs of
-  -- these lanes by number of the definition; false or nil: no such lane.
+  -- Looks up, in one command, which definitions already have a lane with their keyed gates. Returns the IDs of these
+  -- lanes by number of the definition; false or nil stands for no lane.
   local function find_lanes(definitions, edition)
     local found, keys, ids = {}, {}, {}
     for n, definition in ipairs(definitions) do
@@ -75,8 +75,8 @@ local homes = (function()
     return ids
   end
 
-  -- Records which conditional overrides apply to another job of definition `n`. The most recently placed job decides,
-  -- and jobs of other definitions may have been placed since the first job of this one. Called only if
+  -- Records which conditional overrides apply to another job of definition `n`. The job that was placed last decides,
+  -- and jobs of other definitions may have been placed since the first job of this one. Call this only if
   -- `definitions.conditions` exists.
   local function note_again(definitions, n)
     for gate_id, condition in pairs(definitions.conditions[n] or NONE) do gate_conditions.note(gate_id, condition) end
@@ -107,7 +107,7 @@ local homes = (function()
           text = text[1]
         end
         waiting.list(gate_id, text)
-        -- A fair constraint serves lanes in turn, so each key value needs its own lane.
+        -- Use a lane of its own for each key value of a fair constraint, which serves lanes in turn.
         waits_in_lane = waits_in_lane or (limits and limits.is_fair)
       end
       local lane_id
@@ -129,7 +129,7 @@ local homes = (function()
   end
 
   -- Returns the record of a job after its move to this lane. `at` and `behind`: the offsets of `record.gates_span`.
-  -- `extras`: the new extras of the record, which hold its weights (nil: unchanged).
+  -- `extras`: the new extras of the record, which contain its weights; nil if they do not change.
   local function rewritten(job, lane, gates_bytes, at, behind, extras)
     local rest = sub(job, behind)
     if extras then

@@ -6,9 +6,10 @@
 -- Counts the jobs that start before a ready job. Limits how much it reads.
 local jobs_ahead = (function()
   local tag = ARGV.tag
-  -- Maximum number of groups of lanes to read for one gate or name, and of waiting jobs to read.
+  -- MAX_GROUPS: maximum number of groups of lanes to read for one gate or name. MAX_JOBS: maximum number of waiting
+  -- jobs to read.
   local MAX_GROUPS, MAX_JOBS = 200, 500
-  -- Sorts after every job ID and every stamp of `served`.
+  -- A text that sorts after every job ID and every stamp of `served`.
   local LAST = '~'
   -- The accuracy of the numbers: exact, a lower bound, or approximate.
   local EXACT, AT_LEAST, ABOUT = 0, 1, 2
@@ -97,12 +98,13 @@ local jobs_ahead = (function()
       local first = redis.call('ZRANGE', key, 0, 0)[1]
       local _, its_share = turns.share_of(other)
       local turns_before = own_is_fair and math.ceil(own_turns * its_share / own_share) or 0
-      -- A lane that is served moves to the end of its priority.
+      -- Also count the next turn of the other lane if it comes before this job. After that turn, the lane moves to the
+      -- end of its priority.
       if smaller == 0 and first and turns.order_of(other, first) .. other.id < own_first then
         turns_before = turns_before + 1
       end
       same = math.min(same, turns_before)
-      -- Later turns depend on facts that are not read here.
+      -- Report an approximate number, because later turns depend on facts that are not read here.
       if own_is_fair and smaller + same > 0 and (own_before > 0 or shares_turn(other)) then
         bound = math.max(bound, ABOUT)
       end
@@ -115,7 +117,7 @@ local jobs_ahead = (function()
     return count
   end
 
-  -- In an order of lanes (`open` or `parked`), counts the jobs that come before this job.
+  -- Counts the jobs in an order of lanes (`open` or `parked`) that come before this job.
   local function walk(order_key, name)
     local start, is_first = 0, true
     while true do
@@ -129,7 +131,7 @@ local jobs_ahead = (function()
         end
         lanes_left = lanes_left - 1
         local other = lanes.by_id(string.sub(member, -layout.lane.id_length))
-        -- A closed gate without a key closes all lanes of its group.
+        -- Stop here if a gate without a key is closed, because it closes all lanes of its group.
         if is_first and (other.edition ~= edition or room_before(other.shared) <= 0) then return end
         is_first = false
         if not seen_lanes[other.id] then
@@ -199,11 +201,11 @@ local jobs_ahead = (function()
     local is_asked = {}
     for _, name in ipairs(names) do is_asked[name] = true end
     walk_group(lane.group, own_name)
-    -- Jobs in lanes that are parked at the same gates may also start before it when the gates open.
+    -- Also count lanes that are parked at the same gates: when the gates open, their jobs may start before it.
     for _, gate_id in ipairs(passed) do walk_waiters(gate_id, is_asked) end
     for _, name in ipairs(names) do walk_open(name) end
     if lane.at ~= '' and gates.of(lane.at, now_ms).room > 0 and sum() == 0 then
-      -- Another lane of the group passes this gate first. Its jobs were not counted, so report "at least 1".
+      -- Another lane of the group passes this gate first, but its jobs were not counted. So report "at least 1".
       ahead[own_name], bound = 1, AT_LEAST
     end
     local by_name = {}

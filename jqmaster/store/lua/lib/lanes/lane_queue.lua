@@ -1,14 +1,14 @@
 -- The queue of open lanes, in the order in which a claim serves them. An item has the score and the order of its lane's
 -- first job.
 local lane_queue = (function()
-  -- Sorted backwards: the next item is the last one.
+  -- The items in reverse order: the last one is served next.
   local items = {}
 
   local function comes_before(score, order, item)
     return score < item.score or (score == item.score and order < item.order)
   end
 
-  -- Inserts an item at its place.
+  -- Inserts an item at its position in the order.
   local function put(item)
     local low, high = 1, #items + 1
     while low < high do

@@ -21,7 +21,7 @@ local lane_writes = (function()
   local function first_job(lane)
     if lane.first ~= nil and #lane.added == 0 then return lane.first or nil end
     if lane.member == '' and #lane.removed == 0 and lane.taken == 0 then
-      -- The lane was empty, so it has only the jobs that were added now.
+      -- The lane was empty, so its first job is among those that were added now.
       return lane.first_added
     end
     local first = redis.call('ZRANGE', tag .. 'ready:' .. lane.id, 0, 0, 'WITHSCORES')
@@ -66,9 +66,9 @@ local lane_writes = (function()
     if redis.call('EXISTS', item.order_key) == 0 then parking.lanes_left(item.gate_id, item.lane) end
   end
 
-  -- Moves changed lanes in their orders to the places of their first jobs. A parked lane that moves forward may now
-  -- come before the open lane of its group, so it is opened, too, and the next claim checks it. If an open lane moves
-  -- back, lanes parked behind it may come first, so they are opened. Returns whether any lane was opened.
+  -- Moves changed lanes in their orders to the positions of their first jobs. If a parked lane moves forward, it may
+  -- now come before the open lane of its group, so it is opened, too, and the next claim checks it. If an open lane
+  -- moves back, lanes parked behind it may come first, so they are opened. Returns whether any lane was opened.
   local function place()
     local gathered = {leaving = {}, coming = {}, opening = {}, fallen = {}, left = {}, has_opened = false}
     for _, lane in ipairs(changed) do lists.alone(gather_place, lane, gathered) end
@@ -103,8 +103,8 @@ local lane_writes = (function()
     end
   end
 
-  -- Removes empty lanes with keyed gates, because there may be many. The leader removes other empty lanes, of which
-  -- there are few.
+  -- Removes empty lanes with keyed gates, because there may be many. The leader removes the other empty lanes, which
+  -- are few.
   local function drop(dropped)
     local keys, names = {}, {}
     for _, lane in ipairs(dropped) do
@@ -123,8 +123,8 @@ local lane_writes = (function()
         local list = under(names, lane.name)
         list[#list + 1] = lane.edition
         list[#list + 1] = lane.id
-        -- The leader reads the list of queues only every second, and claims for workers with their labels. Tell it
-        -- about a new queue at once.
+        -- Tell the leader about a new queue at once, because it reads the list of queues only every second, to claim
+        -- for workers with their labels.
         if lane.queue ~= lane.name and redis.call('HINCRBY', tag .. 'requirements', lane.queue, 1) == 1 then
           redis.call('PUBLISH', wake_channel, 'queue:' .. lane.queue)
         end
@@ -142,7 +142,8 @@ local lane_writes = (function()
     local function never_started(gate_id)
       return lists.call('ZREM', tag .. 'starts:' .. gate_id, unstarted_tokens)
     end
-    -- Gives back the charges, at gates that may have charges, before the slots are given back.
+    -- Gives back the charges of jobs at a gate. Called before their slots are given back. Does nothing at a gate
+    -- without charges.
     local function give_back_charges(gate_id, jobs)
       if not gate_ids.may_have_charges(gate_id) then return end
       if unstarted_tokens and not unstarted then
@@ -151,12 +152,13 @@ local lane_writes = (function()
       end
       if charges.give_back(gate_id, jobs, unstarted) then has_room[gate_id] = true end
     end
-    -- A gate gets no more room from jobs that held no slot there.
+    -- Lists a gate to be opened if it may have more room: jobs gave back slots there, never started, or gave back
+    -- charges.
     local function note_room(gate_id, slots_freed)
       local unbegun = unstarted_tokens and lists.alone(never_started, gate_id) or 0
       if slots_freed + unbegun > 0 or has_room[gate_id] then ids[#ids + 1] = gate_id end
     end
-    -- Even if a hash of charges is damaged, its jobs give back their slots.
+    -- Gives back charges and slots of jobs. If a hash of charges is damaged, the slots are given back nevertheless.
     local function free_at(gate_list, jobs_of_lanes)
       local count, gates_of_list = 0, gate_ids.split(gate_list)
       for _, jobs in ipairs(jobs_of_lanes) do
@@ -165,7 +167,7 @@ local lane_writes = (function()
       end
       for _, gate_id in ipairs(gates_of_list) do note_room(gate_id, count) end
     end
-    -- There may be one such gate for each job, so this creates no lists.
+    -- Creates no lists, because there may be one such gate for each job.
     local function free_own(gate_id, jobs)
       if gate_ids.may_have_charges(gate_id) then lists.alone(give_back_charges, gate_id, jobs) end
       note_room(gate_id, slots.give_back(gate_id, jobs))
@@ -176,7 +178,7 @@ local lane_writes = (function()
     return #ids > 0 and parking.open_all(parking.closed_among(ids))
   end
 
-  -- Drops the room that gates keep for jobs that left the lane or changed their place in it.
+  -- Drops the room that gates keep for jobs that have left the lane or moved within it.
   local function end_waits(lane, left)
     local ids
     local function is_gone(id)
@@ -190,11 +192,12 @@ local lane_writes = (function()
     end
     kept_room.leave(lane.shared, is_gone, left)
     kept_room.leave(lane.keyed, is_gone, left)
-    -- The lane does not have these gates; only the records of the jobs name them.
+    -- These gates are not in the lane, but only in the records of its jobs.
     kept_room.leave(lane.left_own or {}, is_gone, left)
   end
 
-  -- Writes the jobs of one lane. Adds to `ready_more`, `freed` and `left`, which `write` writes for all lanes together.
+  -- Writes the jobs of one lane. Adds to `ready_more`, `freed` and `left`, which `write` evaluates for all lanes
+  -- together.
   local function write_lane(lane, ready_more, freed, left)
     if lane.freed then
       if #lane.shared > 0 then table.insert(under(freed, table.concat(lane.shared)), lane.freed) end
@@ -205,7 +208,7 @@ local lane_writes = (function()
       if #lane.keyed > 0 then waiting.add(lane.keyed, lane.waiting_more) end
     end
     local ready_key = tag .. 'ready:' .. lane.id
-    -- Removes taken jobs before adding others, because they are removed by rank from the front.
+    -- Remove taken jobs before adding others, because they are removed from the front by rank.
     local more = lane.taken > 0 and -redis.call('ZREMRANGEBYRANK', ready_key, 0, lane.taken - 1) or 0
     more = more + lists.zadd(ready_key, lane.added) - lists.call('ZREM', ready_key, lane.removed)
     if more ~= 0 and lane.name then ready_more[lane.name] = (ready_more[lane.name] or 0) + more end
@@ -215,7 +218,7 @@ local lane_writes = (function()
   end
 
   -- Writes all changes. Called once, after the records are written. `unstarted_tokens`: tokens of claims whose jobs
-  -- never started (nil: none). Returns whether jobs can start now that could not start before.
+  -- never started, or nil. Returns whether jobs can start now that could not start before.
   local function write(unstarted_tokens)
     local freed, ready_more, left = {}, {}, {}
     lists.alone(list_new)

@@ -16,7 +16,8 @@ local lanes = (function()
   local under = lists.under
   local own_gates = record.own_gates
   local loaded, by_bytes = {}, {}
-  -- `changed`: the changed lanes. `freed_own`: by gate, the jobs whose claims ended and whose records hold this gate.
+  -- `changed`: the changed lanes. `freed_own`: by gate, the jobs with this gate in their records whose claims have
+  -- ended.
   local changed, freed_own = {}, {}
 
   -- A lane is stored as one string of lines: queue (the name, with the labels that its jobs require), edition, group,
@@ -60,8 +61,8 @@ local lanes = (function()
     return lane
   end
 
-  -- Returns the lane of the job with this head. If the lane's key was lost, recreates the lane without gates and
-  -- edition, so that the leader matches its jobs again.
+  -- Returns the lane of the job with this head. If the key of the lane was lost, recreates the lane without gates and
+  -- edition, so that the leader matches its jobs to the constraints again.
   local function of(head)
     local bytes = record.lane_id_of(head)
     local lane = by_bytes[bytes]
@@ -96,7 +97,7 @@ local lanes = (function()
     return lane.bytes
   end
 
-  -- Returns the lane of a job, and the keyed gates in its record (nil: the lane has its keyed gates).
+  -- Returns the lane of a job, and the keyed gates in its record, or nil if the lane has them.
   local function home_of(head)
     local lane = of(head)
     return lane, #lane.keyed == 0 and own_gates(head) or nil
@@ -114,14 +115,14 @@ local lanes = (function()
     return lane, whole ~= '' and own_gates(whole) or nil, whole ~= ''
   end
 
-  -- Returns the key of the lane's order, which has either the open lanes of its group or the lanes parked at its gate.
+  -- Returns the key of the order that contains the lane: the open lanes of its group, or the lanes parked at its gate.
   local function order_key(lane)
     if lane.at == '' then return tag .. 'open:' .. lane.group end
     return tag .. 'parked:' .. lane.at .. ':' .. lane.group
   end
 
-  -- Changes the counts of a lane. `jobs`: change of the number of unfinished jobs; `waiting_jobs`: change of the number
-  -- of unfinished jobs that are not running.
+  -- Adds to the counts of a lane. `jobs`: how many more jobs are unfinished; `waiting_jobs`: how many more of these are
+  -- not running.
   local function count(lane, own, jobs, waiting_jobs)
     if not lane.is_changed then touch(lane) end
     lane.jobs_more, lane.waiting_more = lane.jobs_more + jobs, lane.waiting_more + waiting_jobs
@@ -129,7 +130,8 @@ local lanes = (function()
   end
 
   local function add(lane, priority, id)
-    -- This runs for each job of a bulk push, and a function call would take as long as the rest of the work.
+    -- Call as few functions as possible: this runs for each job of a bulk push, and one call would take as long as the
+    -- rest of the work.
     if not lane.is_changed then touch(lane) end
     local added = lane.added
     local n = #added
@@ -148,7 +150,7 @@ local lanes = (function()
   -- Notes that the claim of the job `id` has ended. The slots of the job are given back when the lanes are written.
   local function free(lane, own, id)
     touch(lane)
-    -- A lane without gates has no slots.
+    -- Skip a lane without gates, because it has no slots.
     if #lane.shared > 0 or #lane.keyed > 0 then table.insert(under(lane, 'freed'), id) end
     if own then
       for _, gate_id in ipairs(own) do table.insert(under(freed_own, gate_id), id) end

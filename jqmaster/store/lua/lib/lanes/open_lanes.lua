@@ -8,12 +8,12 @@
 local open_lanes = (function()
   local tag = ARGV.tag
   local sub, ID_LENGTH = string.sub, layout.lane.id_length
-  -- The second number applies to fair constraints: when a key value is served, all its lanes move back in the order, so
-  -- more lanes are read.
+  -- Maximum number of lanes to read, and how many more to read under fair constraints: when a key value is served, all
+  -- its lanes move back in the order, so more lanes are needed.
   local MAX_LANES, MORE_LANES_IF_FAIR = 1000, 200
   local edition = tonumber(ARGV.edition)
-  -- By group ID: groups whose shared gates are all open, and groups with a closed shared gate. By name: names of this
-  -- claim.
+  -- `groups`, `closed_groups`: by ID, groups whose shared gates are all open, and groups with a closed one.
+  -- `is_asked_for`: by name, whether the claim is for this name.
   local groups, closed_groups, is_asked_for = {}, {}, {}
   local lanes_read, is_cut_short = 0, false
 
@@ -29,7 +29,7 @@ local open_lanes = (function()
       lane_queue.add({score = tonumber(open[at + 1]), order = open[at], lane_id = lane_id, group = group})
     end
     if #open / 2 < redis.call('ZCARD', tag .. 'open:' .. group.id) then
-      -- The remaining lanes of the group were not read. They may come before everything after this item.
+      -- Add an item for the lanes of the group that were not read. They may come before everything after this item.
       lane_queue.add({score = tonumber(open[#open]), order = open[#open - 1] .. '~', group = group, is_end = true})
     end
   end
@@ -41,7 +41,8 @@ local open_lanes = (function()
     if first and #open > wanted and turns.are_taken(first) then open = read(group_id, wanted + MORE_LANES_IF_FAIR) end
     lanes_read = lanes_read + #open / 2
     if not first or first.edition ~= edition then
-      -- The group is empty or has an older edition. In the latter case, the leader is moving its jobs to other lanes.
+      -- Unlist the group: it is empty or of an older edition. In the latter case, the leader is moving its jobs to
+      -- other lanes.
       redis.call('SREM', tag .. 'open_groups:' .. name, group_id)
       return
     end
@@ -55,7 +56,7 @@ local open_lanes = (function()
     end
   end
 
-  -- Adds the lanes of a name. `most`: how many of its jobs the claim may take.
+  -- Adds the lanes of a name. `most`: how many jobs of the name the claim may take.
   local function add_name(name, most, now_ms)
     is_asked_for[name] = true
     for _, group_id in ipairs(redis.call('SMEMBERS', tag .. 'open_groups:' .. name)) do
@@ -70,7 +71,7 @@ local open_lanes = (function()
       if group then
         lane_queue.put({score = lane.score, order = lane.member, lane_id = lane.id, group = group})
       elseif is_asked_for[lane.queue] and lane.edition == edition and not closed_groups[lane.group] then
-        -- No lane of its group was open when the groups were read. The next call finds this lane.
+        -- No lane of this group was open when the groups were read, so leave the lane to the next call.
         is_cut_short = true
       end
     end

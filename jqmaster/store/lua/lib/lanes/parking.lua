@@ -11,8 +11,8 @@ local parking = lazily.made_by(function()
   local tag = ARGV.tag
   local sub, known_gates = string.sub, gates.known
 
-  -- A waiter at a gate is a string: `LANES` (some lanes of a group) or `GROUP` (the whole group), then the group and
-  -- its queue.
+  -- The text of a waiter at a gate begins with `LANES` (some lanes of a group) or `GROUP` (the whole group). The group
+  -- and its queue follow.
   local LANES, GROUP, ID_LENGTH = 'L', 'G', layout.lane.id_length
 
   local function read_waiter(waiter)
@@ -34,13 +34,13 @@ local parking = lazily.made_by(function()
     if redis.call('EXISTS', tag .. 'waiters:' .. gate_id) == 0 then redis.call('SREM', tag .. 'closed', gate_id) end
   end
 
-  -- Return whether this group's parked lanes, or the whole group, are a waiter at the gate.
+  -- These return whether the gate has a waiter for parked lanes of this group, or for the whole group.
   local function knows_lane(gate_id, lane) return has_waiter(gate_id, LANES .. lane.group .. lane.queue) end
   local function knows_group(gate_id, lane) return has_waiter(gate_id, GROUP .. lane.group .. lane.queue) end
 
   local function lane_lies_at(gate, lane) add_waiter(gate, LANES .. lane.group .. lane.queue) end
 
-  -- Removes the waiter of this group's lanes, or of the whole group, from the gate.
+  -- These remove the waiter of this group's lanes, or of the whole group, from the gate.
   local function lanes_left(gate_id, lane) remove_waiter(gate_id, LANES .. lane.group .. lane.queue) end
   local function group_left(gate_id, lane) remove_waiter(gate_id, GROUP .. lane.group .. lane.queue) end
 
@@ -48,7 +48,7 @@ local parking = lazily.made_by(function()
   local function closed_among(ids)
     local closed = {}
     if #ids == 0 or redis.call('EXISTS', tag .. 'closed') == 0 then return closed end
-    -- Reads in pieces, because a call may have thousands of gates, which is too many for one command.
+    -- Read in pieces, because a call may have thousands of gates, which are too many for one command.
     for at = 1, #ids, 1000 do
       local piece = redis.call('SMISMEMBER', tag .. 'closed', unpack(ids, at, math.min(at + 999, #ids)))
       for i, is_closed in ipairs(piece) do
@@ -102,8 +102,8 @@ local parking = lazily.made_by(function()
     return has_any_opened
   end
 
-  -- Opens the next lane at each keyed gate of a lane that is no longer open, or that moved back in the order. Returns
-  -- the opened lanes. Lanes at a gate that is known to be closed stay parked.
+  -- Opens the next lane at each keyed gate of a lane that is no longer open, or that moved back in the order. Lanes at
+  -- a gate that is known to be closed stay parked. Returns the opened lanes.
   local function follow(lane, except_gate_id)
     local came_back = {}
     for _, gate_id in ipairs(closed_among(lane.keyed)) do
@@ -117,7 +117,7 @@ local parking = lazily.made_by(function()
     return came_back
   end
 
-  -- Parks a lane at a gate. Returns the lanes that are opened instead.
+  -- Parks a lane at a gate. Returns the lanes that were opened in its place.
   local function park(lane, gate)
     redis.call('ZREM', tag .. 'open:' .. lane.group, lane.member)
     redis.call('ZADD', tag .. 'parked:' .. gate.id .. ':' .. lane.group, lane.score, lane.member)

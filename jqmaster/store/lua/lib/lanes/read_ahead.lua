@@ -3,20 +3,20 @@
 local read_ahead = (function()
   local tag = ARGV.tag
   local job_prefix = tag .. 'job:'
-  -- Reads a few records first, and more at a time once they turn out to be small, so that little memory is wasted on
-  -- large ones.
+  -- How many records to read at once: FEW at first, MANY once they turn out to be smaller than SMALL, so that large
+  -- records waste little memory.
   local FEW, MANY, SMALL = 4, 64, 4096
-  -- Maximum number of jobs that are read ahead of one lane if jobs of other lanes may come between them.
+  -- Maximum number of jobs of one lane that are read ahead if jobs of other lanes may come between them.
   local MAX_OF_ONE = 16
   local at_once = FEW
   local jobs_read = 0
 
   -- Returns the priority and ID of the lane's first job that was not taken yet. `most`: how many more jobs the claim
-  -- may take; `room`: how many of these the lane's gates have room for.
+  -- may take; `room`: for how many of these the lane's gates have room.
   local function first_of(lane, room, most)
     local ahead, at = lane.ahead, lane.at_job
     if not ahead or (at > #ahead and lane.has_more) then
-      -- Reads one job more than may start: that job determines the lane's next place in the order.
+      -- Read one job more than may start: it determines the next position of the lane in the order.
       local wanted = math.min(lane_queue.first() and MAX_OF_ONE or most, most, room) + 1
       local from = lane.looked_at or 0
       ahead, at = redis.call('ZRANGE', tag .. 'ready:' .. lane.id, from, from + wanted - 1, 'WITHSCORES'), 1
@@ -24,7 +24,7 @@ local read_ahead = (function()
       lane.records, lane.keys, lane.first_read_at = {}, {}, at
       jobs_read = jobs_read + #ahead / 2
     end
-    -- Adding 0 converts to a number faster than `tonumber`.
+    -- Add 0 to convert the text to a number, which is faster than `tonumber`.
     local score = ahead[at + 1]
     return score and score + 0, ahead[at]
   end

@@ -63,8 +63,8 @@ local job_logs = (function()
     forget(id)
   end
 
-  -- The job is about to be removed: keeps its log until the log is archived. Also keeps the job's record, for its name
-  -- and its redacted values.
+  -- Keeps the log of a job that is about to be removed until the log is archived. Also keeps the job's record, for its
+  -- name and its redacted values.
   local function keep_for_archive(id, job_key, now_ms)
     if not redis.call('ZSCORE', tag .. 'log_times', id) then return forget(id) end
     local job = redis.pcall('GET', job_key)
@@ -79,7 +79,7 @@ local job_logs = (function()
     local key, lines, bytes = tag .. 'logs:' .. id, 0, 0
     local chunks = redis.pcall('XRANGE', key, '-', string.format('%.0f', last), 'COUNT', most)
     if chunks.err then
-      -- A key of another type is damaged, and is removed.
+      -- Remove a key of another type, because it is damaged.
       redis.call('UNLINK', key)
       chunks = {}
     end
@@ -92,7 +92,7 @@ local job_logs = (function()
     if not is_left then
       redis.call('UNLINK', key)
       redis.call('ZREM', tag .. 'log_times', id)
-      -- A log without chunks has the size 0.
+      -- Set the size of a log without chunks to 0.
       bytes = number(read(id, 'size')[1])
     end
     if bytes > 0 then count(id, -bytes) end
@@ -103,7 +103,7 @@ local job_logs = (function()
   local function drop_oldest(id)
     local lines, bytes, is_left = take_oldest(id, 9007199254740991, 1)
     if not is_left and redis.call('ZSCORE', tag .. 'log_waits', id) then
-      -- The job is deleted, and no line of its log is left to archive.
+      -- Remove the rest: the job is deleted, and no line of its log is left to archive.
       forget(id)
     elseif lines > 0 then
       add(tag .. 'log:' .. id, 'dropped', lines)

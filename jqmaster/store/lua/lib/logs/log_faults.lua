@@ -2,7 +2,8 @@
 -- include lib/logs/job_logs.lua
 local log_faults = (function()
   local tag = ARGV.tag
-  -- Limits for adding up sizes. Longer logs are not checked, because that would block the store.
+  -- MAX_CHUNKS, MAX_LOGS: sizes are added up only within these limits. Longer logs are not checked, because that would
+  -- block the store.
   local MAX_CHUNKS, MAX_LOGS = 32, 10000
   local SIZE = 6
 
@@ -46,13 +47,13 @@ local log_faults = (function()
     return ''
   end
 
-  -- Returns the fault of a job's log; empty: the log is sound, or there is none.
+  -- Returns the fault of a job's log as a text; empty if the log is sound or does not exist.
   local function of(id)
     return fault_in(look(id))
   end
 
-  -- Returns the fault of the sum of all sizes; empty also if there are too many logs to add up. Also returns the
-  -- correct sum.
+  -- Returns the fault of the sum of all sizes as a text, and the correct sum. The text is empty if there is no fault,
+  -- or too many logs to add up.
   local function of_total()
     if redis.call('SCARD', tag .. 'logged') > MAX_LOGS then return '', 0 end
     local sum = 0
@@ -72,7 +73,7 @@ local log_faults = (function()
     redis.call('ZREM', tag .. 'log_waits', id)
   end
 
-  -- Repairs a log with a fault. Removes a log that cannot be read at all.
+  -- Repairs a faulty log. Removes it if it cannot be read at all.
   local function mend(id, now_ms)
     local log = look(id)
     if log.is_erased and not log.is_id then

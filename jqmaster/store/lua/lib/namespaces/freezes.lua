@@ -7,8 +7,8 @@ local freezes = (function()
     return by == id and held == number
   end
 
-  -- Returns the ID of the move that holds the lead, or nil. A move holds the lead while the data are frozen, even if
-  -- the store has lost the key that says who froze them.
+  -- Returns the ID of the move that holds the lead, or nil. A move holds the lead as long as the data are frozen, even
+  -- if the store has lost the key that says who froze them.
   local function leads(leader_key)
     return string.match(redis.call('GET', leader_key) or '', '^[^:]*:moved:(.+)$')
   end

@@ -1,7 +1,8 @@
 -- Writes an entry of the registry of namespaces, and gives it a new version.
 local registry = (function()
-  -- Masters read this version and the version of the settings with one command. The version is at least the clock's
-  -- time, so that a store restored to an older state does not use a version twice. An empty document removes the entry.
+  -- Writes an entry; an empty document removes it. Masters read the new version in one command with that of the
+  -- settings. The version is at least the clock's time, so that a store restored to an older state does not use a
+  -- version twice.
   local function write(namespaces_key, settings_key, name, tag, document, now_ms)
     local version = math.max(tonumber(redis.call('HGET', settings_key, 'namespaces') or '0') + 1, now_ms)
     if document == '' then

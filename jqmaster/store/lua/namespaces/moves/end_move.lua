@@ -24,7 +24,7 @@ if version == '' or not registry.is_version(namespaces_key, name, version) then 
 
 registry.write(namespaces_key, settings_key, name, tag, document, now_ms)
 local kept = redis.call('HMGET', move_key, 'id', 'terms', 'abort')
--- Drops the masters' acknowledgements.
+-- Delete the key first, to drop the acknowledgements of the masters.
 redis.call('DEL', move_key)
 redis.call('HSET', move_key, 'id', kept[1], 'terms', kept[2], 'abort', kept[3] or '', 'number', number, 'until', '0',
   'step', step, 'progress', progress, 'ended_at', now_ms)

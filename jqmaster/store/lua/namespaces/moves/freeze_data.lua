@@ -24,7 +24,7 @@ else
   local is_lost = freezes.leads(leader_key) == id
   mark = redis.call('GET', generation_key) or (is_lost and fresh)
   if not mark then return {'no_data'} end
-  -- A mover that was suspended does not know that a later mover has ended the move.
+  -- Refuse a mover that was suspended, and does not know that a later mover has ended the move.
   if not is_lost and redis.call('HGET', rules_key, 'moved_by') == id then return {'other'} end
 end
 
@@ -32,6 +32,6 @@ redis.call('SET', frozen_key, id .. ' ' .. string.format('%.0f', number) .. ' ' 
 redis.call('DEL', generation_key)
 redis.call('HDEL', rules_key, 'mark')
 local epoch = leadership.begin(leader_key, epoch_key, now_ms, id, 'moved', SHORTLY_MS)
--- The lock never expires, so nobody is elected here.
+-- Take the lead with a lock that never expires, so that no master is elected here.
 redis.call('SET', leader_key, epoch .. ':' .. id)
 return {'ok', mark}

@@ -11,10 +11,11 @@ local now_ms, name, master_id, hold_ms = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3]
 
 local due_ms = tonumber(redis.call('ZSCORE', moves_key, name) or '-1')
 if due_ms < 0 then return {'none'} end
--- If a mover's hold ends later than a new one would, that hold began before the clock was set back.
+-- Accept the hold of another mover only if it ends before a new one would. If it ends later, it began before the clock
+-- was set back.
 if due_ms > now_ms and due_ms <= now_ms + hold_ms then return {'held'} end
 
--- A damaged number counts as 0 here. Readers of the record report it.
+-- Count a damaged number as 0. Readers of the record report it.
 local number = (tonumber(redis.call('HGET', move_key, 'number') or '0') or 0) + 1
 redis.call('HSET', move_key, 'number', number, 'mover', master_id, 'until', now_ms + hold_ms)
 redis.call('ZADD', moves_key, now_ms + hold_ms, name)
