@@ -28,7 +28,7 @@ from jqmaster.store.jobs.records import RecordStore
 # If the bulk call that fills a batch is interrupted, the batch is canceled after this time, unless the call is
 # repeated. If no job was accepted, the batch is removed instead.
 FILL_MS: Final = 10 * 60 * 1000
-# Maximum number of members, or batches, that are examined for one page.
+# A page examines at most this many members or batches, even if its filter selects none of them.
 MAX_LOOKED_AT: Final = 2_000
 MEMBERS_PER_READ: Final = 500
 BATCHES_PER_READ: Final = 100

@@ -15,7 +15,7 @@ from jqmaster.store.batches.batches import BatchStore, due_callbacks
 from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.link.pages import MAX_PER_CALL, RECORDS_PER_READ, pages
 
-# Maximum number of pages of members in one call, so that other follow-ups are not delayed.
+# One call handles at most this many pages of members, so that other follow-ups need not wait for long.
 PAGES_AT_ONCE: Final = 20
 # Maximum number of jobs to cancel in one step. Each job is canceled by a separate call.
 CANCELS_PER_CALL: Final = 100
@@ -39,7 +39,8 @@ class BatchFollowUps:
         self._actions = actions
         self._constraints = constraints
         self._figures = figures
-        # By entry: the last member that was handled. A new leader begins from the start.
+        # Maps each entry to the last member that was handled. It is not stored, so a new leader begins with the first
+        # member.
         self._places: dict[tuple[str, str], str] = {}
 
     def kinds(self) -> dict[str, CarryOut]:
@@ -105,7 +106,7 @@ class BatchFollowUps:
         failed = [job_id for job_id, state in await self._store.states(job_ids) if state is JobState.FAILED]
         for some in pages(failed, RECORDS_PER_READ):
             jobs = (await self._records.get_all(some)).values()
-            # If a retried job has failed again, it ended after the request, so it is left out.
+            # Leave out jobs that ended after the request: they have already been retried, and failed again.
             await self._actions.retry_all([job for job in jobs if 0 < job.finished_at_ms <= until_ms])
 
 

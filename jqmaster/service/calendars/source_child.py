@@ -17,7 +17,7 @@ import msgpack
 
 from jqmaster.domain.calendars.calendar import DAYS, FIRST_YEAR, MAX_HOLIDAYS, clean_name, joined
 
-# Limit of processor time. It does not depend on how busy the machine is.
+# Maximum processor time of this process. Unlike elapsed time, it does not depend on how busy the machine is.
 MAX_CPU_S: Final = 5.0
 MAX_MEMORY_BYTES: Final = 1024**3
 MAX_EVENTS: Final = 5_000
@@ -41,7 +41,7 @@ def main() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    # The default action of this timer's signal ends the process, even in the middle of a library call.
+    # Once the processor time is used up, SIGPROF ends the process, even in the middle of a library call.
     signal.setitimer(signal.ITIMER_PROF, MAX_CPU_S)
     sys.stdout.buffer.write(msgpack.packb(answer_of(msgpack.unpackb(sys.stdin.buffer.read()))))
 
@@ -105,7 +105,7 @@ def holidays_of_text(text: str, first: date, last: date) -> tuple[dict[date, str
         raise SourceFaultError("ical", f"cannot be read: {clean_name(str(exc)) or 'no calendar'}") from None
     if len(events) > MAX_EVENTS:
         raise SourceFaultError("ical", f"has more than {MAX_EVENTS} events")
-    # An event with a RECURRENCE-ID stands for one day of the event with the same UID.
+    # An event with a RECURRENCE-ID replaces one day of the recurring event that has the same UID.
     replaced = {
         (str(event.get("UID", "")), _date(event["RECURRENCE-ID"].dt))
         for event in events
@@ -153,7 +153,7 @@ def _span(event: Any) -> tuple[date, int]:
     start = _date(begin)
     if start.year < FIRST_YEAR:
         raise ValueError(f"DTSTART before {FIRST_YEAR}")
-    # The end of a day is the beginning of the next.
+    # The end of an event is exclusive: an end at midnight does not include the day that then begins.
     last = (
         _date(end) if isinstance(end, datetime) and end.time() != datetime.min.time() else _date(end) - _DAY
     )

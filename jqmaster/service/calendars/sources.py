@@ -17,8 +17,8 @@ from jqmaster.errors import ConflictError, OverloadedError
 
 logger = logging.getLogger(__name__)
 
-# Maximum time of a request, including the wait until earlier requests have ended. The process also has a limit of
-# processor time. This limit bounds the wait of other callers.
+# Maximum time of a request, including its wait for earlier requests. The process also limits its own processor time,
+# but that limit does not bound the wait.
 PATIENCE_S: Final = 20.0
 _MODULE: Final = "jqmaster.service.calendars.source_child"
 
@@ -84,7 +84,8 @@ async def _answered(request: bytes) -> bytes:
         stdin=PIPE,
         stdout=PIPE,
         stderr=DEVNULL,
-        # Pass no environment: ours holds tokens, and the process needs none of it.
+        # Pass an empty environment: the environment of this process contains tokens, and the child process needs none
+        # of it.
         env={"PYTHONPATH": ":".join(sys.path), "PYTHONDONTWRITEBYTECODE": "1"},
         start_new_session=True,
     )

@@ -26,7 +26,7 @@ from jqmaster.service.identity.audit_writer import AuditWriter
 from jqmaster.store.identity.audit import encode_entry
 from jqmaster.store.jobs.challenges import ChallengeStore, ReceivedCallback
 
-# The audit log's name for a person of whom nothing is known except that the person had the link.
+# How the audit log names a person who answered through the link, without a login.
 BY_LINK: Final = "link"
 ANSWER_TYPE: Final = "application/json"
 
@@ -81,7 +81,8 @@ class ChallengeForms:
         by = person.name if person else ""
         given = GivenAnswer(submission.choice, submission.comment, by, address, 0)
         content = _content(submission)
-        # Each user answers once. People who use a link cannot be distinguished.
+        # Identify an answer by its user, so that each user answers only once. People who use the link cannot be told
+        # apart, so identify their answers by content.
         identity = _digest(by.encode() if challenge.audience is Audience.USERS else content)
         request = RequestId("", challenge.job_id, challenge.shown, challenge.digest)
         callback = Callback(ANSWER_TYPE, _body(submission, by, address))

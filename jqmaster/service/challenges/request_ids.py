@@ -8,7 +8,7 @@ from jqmaster.domain.identity.caller import caller_of
 from jqmaster.domain.identity.quota import Quota
 from jqmaster.errors import ChallengeOverError, ConflictError, NotFoundError, RateLimitedError
 
-# Number of unknown request IDs within a minute after which an address gets 429.
+# If an address sends more unknown request IDs than this within a minute, it gets 429.
 MAX_MISSES: Final = 30
 
 

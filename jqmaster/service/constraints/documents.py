@@ -45,7 +45,8 @@ def draft_of(name: str, fields: Mapping[str, Any]) -> Constraint:
             conditions=conditions,
             reason=fields.get("reason", ""),
             expires_at_ms=fields.get("expires_at"),
-            # Files and clients of older releases do not name kinds that were added later.
+            # Parse only the kinds of limits in the document: files and clients of older releases do not know kinds that
+            # were added later.
             **{kind.name: kind.parse(fields[kind.name]) for kind in KINDS if kind.name in fields},
         )
         check_conditions_leave_slots(constraint)

@@ -42,10 +42,9 @@ from jqmaster.store.constraints.usage import UsageStore
 from jqmaster.store.identity.audit import encode_entry
 from jqmaster.store.jobs.placement import fields_of
 
-# Maximum number of attempts. Each further attempt is needed only if somebody else has changed the same constraint
-# meanwhile.
+# How often a change is tried. A try fails only if somebody else has changed the constraint since it was read.
 MAX_REPEATS: Final = 20
-# The audit log keeps only the size of a larger document.
+# If a document is larger than this, the audit log contains only its size.
 MAX_AUDITED_BYTES: Final = 16 * 1024
 
 
@@ -341,7 +340,7 @@ def _with_override(constraint: Constraint, wanted: bytes, value: object, limits:
     try:
         return replace(constraint, overrides=tuple(overrides), paused=paused)
     except ConstraintError as error:
-        # `overrides.N.rate.limit` is `rate.limit` in the request.
+        # Name the field as the request does: `rate.limit` instead of `overrides.N.rate.limit`.
         loc = error.loc[2:] if len(error.loc) > 2 else error.loc
         raise refusal(loc, error.msg) from None
 

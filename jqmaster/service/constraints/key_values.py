@@ -44,7 +44,8 @@ class KeyValues:
         for value in _readings(gate.text):
             if _is(value, wanted):
                 return value
-        # A shortened text, or the text of a list or map, does not identify the value. Read the value from a job.
+        # The stored text does not identify a value if it is shortened, or is the text of a list or map. Then read the
+        # value from a job.
         holders = await self._usage.holders([gate], HOLDERS_READ)
         found = await self._jobs_with_value([holder.job_id for holder in holders], constraint, wanted)
         if found is MISSING:

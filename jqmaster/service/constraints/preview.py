@@ -238,7 +238,7 @@ class _Scan:
         self._is_exact = True
         self._examples: list[Job] = []
         self._keys: Counter[KeyValue] = Counter()
-        # Keyed by the position of an override.
+        # Maps the position of an override to the key values that it covers, and their numbers of jobs.
         self._overridden: dict[int, Counter[KeyValue]] = {}
 
     async def run(self, wanted: Wanted) -> Preview:

@@ -33,7 +33,7 @@ from jqmaster.store.constraints.usage import GateUsage, SlotUsage, UsageStore
 from jqmaster.store.jobs.placement import fields_of
 
 MAX_HOLDERS: Final = 50
-# Maximum number of gates that a list sums up. Constraints whose keys have the fewest values come first.
+# A list of all constraints sums up at most this many key values. It begins with the constraints that have the fewest.
 MAX_LISTED_GATES: Final = 1_000
 
 
@@ -72,8 +72,8 @@ class Usage:
     held: int | None = None
     closed_keys: int | None = None
     is_exact: bool = True
-    # Thousandths of units that running jobs take, and that were started within the period. None: the constraint
-    # counts jobs.
+    # Thousandths of units of the running jobs, and of the jobs that started within the period of the rate. None: the
+    # constraint counts jobs.
     running_units: int | None = None
     window_units: int | None = None
 

@@ -27,7 +27,7 @@ REPLAY_MS: Final = 3_600_000
 # A replay reads at most this many jobs, for at most this long.
 REPLAY_MAX_JOBS: Final = 50_000
 REPLAY_MAX_S: Final = 2.0
-# A name that no stored constraint has.
+# A placeholder, because a draft must have a name.
 _DRAFT_NAME: Final = "draft"
 
 
@@ -64,7 +64,7 @@ class PastJobs:
             runs.looked_at += page.looked_at
             jobs = page.jobs
             if runs.asks_argument:
-                # Lists omit long arguments, so read these jobs whole.
+                # Lists omit long arguments, so read these jobs again with their whole arguments.
                 jobs = await self._usage.jobs([job.id for job in jobs], with_argument=True)
             for job in jobs:
                 runs.add(job)

@@ -30,10 +30,10 @@ from jqmaster.errors import FieldError, InvalidError
 RESERVED_NAMES: Final = frozenset({".", "..", "preview"})
 _DRAFT_DID: Final = "0" * 16
 _NULL: Final = b"\xc0"
-# Fields to leave out: those with a job's content, and the delay, which jobs of definitions do not have.
+# Fields of a job that a description of the definition omits: those with content, and the delay, which is not used.
 _NOT_DESCRIBED: Final = frozenset({"argument", "headers", "delay_ms"})
 _DRAFT_JOB: Final = JobSpec("", "job", _NULL)
-# The fields that belong to one kind only. Fields of kind `time` that have defaults are ignored for events.
+# Fields that are refused in definitions of the other kind. Fields of kind `time` that have defaults are ignored there.
 _OF_TIME: Final = ("schedule", "starts_at", "ends_at", "days")
 _OF_EVENTS: Final = ("event_type", "matcher", "argument", "debounce", "collect")
 _NO_TIME: Final[Mapping[str, Any]] = {

@@ -215,17 +215,18 @@ class DefinitionEditor:
         if to_ms <= from_ms:
             raise refusal(("to",), "must be later than from")
         known = await self._firing.known_of_time(name)
-        # The leader handles later instants.
+        # Leave out instants after `handled_ms`, because the leader will handle them.
         end_ms = min(to_ms, known.clock.handled_ms + 1)
         definition = known.stored.definition
         found = definition.firing_after(from_ms - 1, end_ms - 1, known.plan)
         due = list(islice(found, MAX_BACKFILL + 1))
         if len(due) > MAX_BACKFILL:
             raise refusal(("to",), f"there are more than {MAX_BACKFILL} instants; give a shorter range")
-        # An earlier calendar may have moved an instant to another time.
+        # An earlier version of the calendar may have moved an instant, so its record may lie somewhat outside the
+        # range.
         margin_ms = MAX_MOVE_MS if definition.calendar else 0
         runs = await self._store.recorded(name, from_ms - margin_ms, end_ms + margin_ms)
-        # Read this after the records, so that records that are removed between the two reads count as forgotten.
+        # Read `until_ms` after the records, so that records that are removed between the two reads count as forgotten.
         until_ms = await self._store.forgotten_until_ms(known)
         fired = {run.origin_ms for run in runs if run.outcome == "fired"}
         missing = [one for one in due if one.origin_ms not in fired]
@@ -247,7 +248,7 @@ class DefinitionEditor:
             )
         became = await self._firing.backfill(name, missing, also_forgotten=also_forgotten)
         started = became.count(FiringOutcome.FIRED)
-        # Records may have been removed since the check.
+        # Some jobs may not have been started, because the records of their instants were removed after the check above.
         left_out = became.count(FiringOutcome.FORGOTTEN)
         after = {"from_ms": from_ms, "to_ms": to_ms, "started": started}
         if also_forgotten:

@@ -39,7 +39,8 @@ MAX_INSTANTS: Final = 200
 # Maximum number of bytes of arguments in one step.
 MAX_BYTES: Final = 8 * 1024 * 1024
 MAX_REPEATS: Final = 20
-# The outcomes of run records. Other results have no record yet, or this step did not write it.
+# Which outcome the run record of an instant gets. An instant with another result has no record yet, or one that this
+# step did not write.
 _OUTCOMES: Final = {
     FiringOutcome.FIRED: RunOutcome.FIRED,
     FiringOutcome.KNOWN: RunOutcome.FIRED,
@@ -78,7 +79,7 @@ class DefinitionFiring:
                     firings.append(firing_of(known, due.now_ms))
             if firings or not due.are_more:
                 break
-            # Definitions that cannot be read or planned stay due, and must not keep the others from firing.
+            # Skip definitions that cannot be read or planned. They stay due, and must not keep the others from firing.
             passed_over += BATCH
             due = await self._store.due(BATCH, passed_over)
         await self._fire(firings, epoch)
@@ -88,7 +89,8 @@ class DefinitionFiring:
         """Fire the due instants of one definition, on any master. Return True if there were none, so that `known` is
         still up to date."""
         firing = firing_of(known, now_ms)
-        # An instant that waits for the end of a job keeps waiting after the change.
+        # Do not fire instants that only wait for the end of a job: they continue to wait after a change of the
+        # definition.
         if not known.is_behind and all(entry.verdict is InstantVerdict.QUEUED for entry in firing.entries):
             return True
         await self._fire([firing])
@@ -152,7 +154,8 @@ class DefinitionFiring:
         return found
 
     def _note(self, firing: Firing, outcomes: Sequence[FiringOutcome], recorded_at_ms: int) -> None:
-        # Only one instant can wait for the end of a job: a later one replaces an earlier one, which is then skipped.
+        # Count replaced instants as skipped. Only one instant can wait for the end of a job, so each later one replaces
+        # it.
         self._figures.outcomes[RunOutcome.SKIPPED] += max(0, outcomes.count(FiringOutcome.QUEUED) - 1)
         for entry, became in zip(firing.entries, outcomes, strict=True):
             if outcome := _OUTCOMES.get(became):
@@ -218,13 +221,14 @@ def _due_instants(known: KnownDefinition, plan: DayPlan, now_ms: int) -> _DueIns
     for occurrence in chain(overdue, definition.due_after(handled_ms, plan)):
         if occurrence.at_ms > now_ms and len(found) >= len(overdue):
             return _DueInstants(found, occurrence.at_ms)
-        # Instants of the same time stay in one step.
+        # Do not stop between instants of the same time: `handled_ms` could not tell them apart.
         if len(found) >= MAX_INSTANTS and occurrence.at_ms > found[-1].at_ms:
             break
         found.append(occurrence)
     else:
         return _DueInstants(found, None)
-    # An instant that a calendar moved may lie before the instants that are already handled.
+    # Overdue instants, which a calendar moved, may be earlier than instants that are already handled. If some of them
+    # are left, look for further instants from `handled_ms` on.
     after_ms = handled_ms if len(found) < len(overdue) else max(handled_ms, found[-1].at_ms)
     later = chain(
         (one for one in overdue[len(found) :] if not one.left_out),
@@ -286,7 +290,7 @@ def _queued(due_at_ms: int, origin_ms: int | None, is_enabled: bool) -> Entry:
 def _extra_firing(known: KnownDefinition, entries: Sequence[Entry]) -> Firing:
     """Return a firing that does not advance the definition's clock."""
     handled_ms, plan = known.clock.handled_ms, known.plan
-    # Instants that are already due stay due.
+    # If instants are already due, keep the definition due.
     next_due_ms = handled_ms if plan.overdue or known.is_behind else None
     if next_due_ms is None:
         next_due_ms = known.stored.definition.next_due_ms(handled_ms, plan)

@@ -16,13 +16,14 @@ from jqmaster.domain.jobs.job import FINISHED, JobState
 from jqmaster.service.definitions.firing import unknown_definition
 from jqmaster.store.definitions.definitions import DefinitionStore, KnownDefinition, RunPosition
 
-# Maximum number of definitions that a filtered page reads, so that rare matches do not make requests slow.
+# A filtered page reads at most this many definitions, so that a filter that selects few of them does not make requests
+# slow.
 MAX_LOOKED_AT: Final = 2_000
 _STEP: Final = 200
 # A due instant without a record is suspicious after this time. A leader fires within milliseconds of the due instant,
 # and within seconds after an election.
 LATE_MS: Final = 15_000
-# Maximum number of skips that an explanation shows, and of fired runs that are searched for the unfinished job.
+# How many skips an explanation shows at most, and how many fired runs it searches for the unfinished job.
 MAX_SKIPS: Final = 10
 _MAX_FIRED: Final = 100
 

@@ -13,7 +13,7 @@ from jqmaster.store.definitions.definitions import KeptRuns
 from jqmaster.store.events.events import EventVerdict
 from jqmaster.store.events.groups import ClosedGroup, EventGroupStore, FoundDefinition, GroupDecision
 
-# Maximum numbers of members of MessagePack lists with the two shorter headers.
+# A MessagePack list with fewer members than this has a header of one byte. Longer lists, here, have one of three bytes.
 _SHORT: Final = 16
 
 

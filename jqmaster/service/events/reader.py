@@ -11,7 +11,8 @@ from jqmaster.store.events.events import EventPage, EventPosition, EventStore
 # Maximum number of events that a page of a filtered list reads, and how many are read at once.
 MAX_LOOKED_AT: Final = 2_000
 PER_READ: Final = 100
-# A page ends once it has read payloads of this size. One read takes at most PER_READ payloads more.
+# A page ends once its reads have returned payloads of this total size. The last read may exceed it by up to PER_READ
+# payloads.
 MAX_BYTES_READ: Final = 4 << 20
 
 
@@ -36,7 +37,8 @@ class EventReader:
         at = position or EventPosition(MAX_INSTANT_MS, 0)
         found: list[StoredEvent] = []
         looked_at = bytes_read = 0
-        # Without a filter, the first read is enough. If a filter selects little, longer reads cost less.
+        # First read only `limit` events, which is enough without a filter. Then double the number, because a filter
+        # that selects few events needs many reads.
         step = min(limit, PER_READ)
         while looked_at < MAX_LOOKED_AT and bytes_read < MAX_BYTES_READ:
             page = await self._store.page(at, step)

@@ -42,7 +42,8 @@ class FireworqPush:
             "url": self.url,
             "payload": self.payload,
             "category": self.category,
-            # Another push with the same number must not count as a repeat of this one.
+            # Makes each argument unique, so that another push with the same number is refused, and does not count as a
+            # repeat of this one.
             "push": os.urandom(6).hex(),
         }
         return JobSpec(
@@ -53,7 +54,7 @@ class FireworqPush:
             timeout_ms=round((self.timeout_s or TIMEOUT_S.most) * 1000),
             delay_ms=self.run_after_s * 1000 or None,
             retry=RetryPolicy(self.retry_delay_s, 1.0, self.retry_delay_s, jitter=False),
-            # Fireworq, too, runs the jobs of a lost node again.
+            # As in Fireworq, a job of a lost node runs again.
             rerun_lost=True,
             tags=(self.category,) if len(self.category) <= _MAX_TAG else (),
         )
@@ -108,7 +109,7 @@ class FireworqPushes:
                 return number
 
     def _next(self) -> int:
-        # A new ID contains the instant and random bits, so choose a new one.
+        # Make the number from the instant and the random bits of a new ID.
         bits = int(new_id().replace("-", ""), 16)
         self._last = max(self._last + 1, number_at(bits >> 80, bits >> 64))
         return self._last

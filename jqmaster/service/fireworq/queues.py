@@ -28,7 +28,8 @@ from jqmaster.store.identity.audit import encode_entry
 from jqmaster.store.targets.documents import StoredTarget
 from jqmaster.store.targets.targets import TargetStore
 
-# A change by another process is seen within this time, as Fireworq guarantees.
+# The copy of the queues is read again after this time, so that changes by other processes are seen as soon as Fireworq
+# guarantees.
 REFRESH_S: Final = 1.0
 _NOTHING_SHOWN: Final = no_access(())
 _NEW: Final = Precondition(none_match=frozenset({"*"}))
@@ -92,7 +93,7 @@ class FireworqQueues:
             if name is not None and (queue := found.queues.get(name)) is not None:
                 return queue
         if name is not None and name in found.damaged:
-            # The queue's constraint has the limits, so its jobs need only its name.
+            # A job needs only the name of its queue. The limits are in the queue's constraint.
             return FireworqQueue(name)
         if name is None:
             raise InvalidError(f"the category {category[:100]} has no routing, and there is no default queue")
@@ -114,7 +115,7 @@ class FireworqQueues:
         found = await self.all(at_once=True)
         if not found.has_queue(name):
             raise _no_queue(name)
-        # The settings of a damaged queue are unknown.
+        # If the entry of the queue is damaged, its settings are unknown. Then return only its name.
         queue = found.queues.get(name, FireworqQueue(name))
         try:
             # Without a target, no job of the queue starts. So delete the target first and the limits last.
@@ -167,7 +168,8 @@ class FireworqQueues:
     async def take_over_routing(self, category: str, queue: str, who: str) -> bool:
         """Create an imported routing. Return False if the category has a routing. Raise NotFoundError if there is no
         such queue."""
-        # A copy that is up to a second old suffices, so that an import of many routings does not read it each time.
+        # Use the copy of the queues, which is up to a second old: an import of many routings must not read them each
+        # time.
         found = await self.all()
         if category in found.routings:
             return False
@@ -198,13 +200,13 @@ class FireworqQueues:
         target = stored.target
         fields = describe_target(target) | {
             "url": {"from_": target.url_from},
-            # Use the stored values, because hidden values of the shown form would be lost.
+            # Take these values as stored: the description of the target hides some of them, and would overwrite them.
             "headers": target.headers,
             "secret": None,
             "allow_hosts": self._hosts,
         }
         demands = Precondition(match=frozenset({stored.etag}))
-        # If somebody has changed the target meanwhile, the next round tries again.
+        # If somebody has changed the target meanwhile, the next round updates it.
         with contextlib.suppress(PreconditionFailedError):
             await self._targets.put(target.name, fields, who=who, demands=demands)
 

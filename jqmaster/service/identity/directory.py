@@ -22,7 +22,7 @@ from jqmaster.store.identity.credentials import CredentialStore, Directory, Stor
 from jqmaster.store.identity.logins import LoginStore
 
 POLL_S: Final = 2.0
-# A copy of this age is read again at the next tick.
+# If the copy is this old, the next tick reads the store again.
 OLD_S: Final = POLL_S - TICK_S
 # The age up to which a copy of the tokens is used. An older copy may lack a revocation.
 TRUSTED_S: Final = 5.0
@@ -61,7 +61,7 @@ class IdentityDirectory:
         self._used_ms: dict[str, int] = {}
         self._woken = asyncio.Event()
         self._rests = rests or SharedRests(clock)
-        # Time from which the copy is too old, so that the store must be read.
+        # The time when the copy becomes too old, and the store must be read again.
         self._old = DueTime()
         self._loops = BackgroundLoops("identity", is_vital=True)
 
@@ -103,13 +103,13 @@ class IdentityDirectory:
             self._directory = directory
             self.has_any = bool(directory.tokens or directory.user_count)
             now_ms = directory.now_ms
-        # Take the time before the read, because the copy lacks later changes.
+        # Use the times from before the read: the copy may lack changes that were made during it.
         self._read_at_s, self._read_at_ms = asked_at_s, now_ms
         self._old.at_s = asked_at_s + OLD_S
 
     async def reload_after_change(self) -> None:
         """Read a change that was just made here, if the store answers."""
-        with contextlib.suppress(JqmasterError):  # the change is stored, and the loop reads it later
+        with contextlib.suppress(JqmasterError):  # the change is stored; the loop will read it
             await self.reload()
 
     @property
@@ -169,7 +169,7 @@ class IdentityDirectory:
             await self._rests.wait(self._woken, self._is_old, due=self._old)
             try:
                 await self.reload()
-            except JqmasterError:  # the loop tries again, and old copies are not trusted
+            except JqmasterError:  # the loop tries again, and a copy that is too old is not used
                 await wait_for_event(self._woken, until_tick_s(self._clock.monotonic_s(), POLL_S))
 
     def _is_old(self) -> bool:

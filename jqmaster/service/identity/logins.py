@@ -59,7 +59,8 @@ class LoginService:
         is_known = user is not None and devices.is_known(device, name, user.password)
         with self._passwords.place(caller, is_trusted=is_known):
             counted = (_counted(f"device {device}"), "") if is_known else (_counted(caller), _counted(name))
-            # Count only after getting a place for the check: an attempt that is not checked is not a failure.
+            # Count the login only once it has a place for the check: a login that is rejected without a check has not
+            # failed.
             await self._count(*counted, is_known=is_known)
             is_right = await self._passwords.check(user.password if user else None, password)
         if user is None or not is_right or user.is_disabled:
@@ -147,7 +148,7 @@ class LoginService:
         kind, _, name = session.subject.partition(":")
         if kind != "user":
             raise ForbiddenError("only users have passwords", code="not_a_user")
-        # A stolen session must not allow its holder to guess the password.
+        # Limit the number of checks for each session, so that nobody can guess the password with a stolen session.
         before = await self._users.get(name)
         with self._passwords.place(caller_of(address), is_trusted=True):
             await self._count(_counted(f"session {session.digest}"), "", is_known=True)

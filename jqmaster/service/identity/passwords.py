@@ -20,7 +20,7 @@ from jqmaster.errors import RateLimitedError
 MAX_AT_ONCE: Final = 2
 MAX_WAITING: Final = 20
 MAX_WAITING_OF_CALLER: Final = 5
-# Additional places for trusted callers, whom nobody must be able to crowd out.
+# Further waiting places that only trusted callers get, so that nobody can crowd them out.
 TRUSTED_RESERVE: Final = 10
 # Added to the niceness of the threads: argon2 uses several cores, and the event loop regularly needs one of them.
 _NICENESS: Final = 10

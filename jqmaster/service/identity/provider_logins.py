@@ -28,8 +28,8 @@ logger = logging.getLogger(__name__)
 
 HOME: Final = "#/overview"
 MAX_NAME: Final = 128
-# A longer ID token is not sent as a hint when the provider's own session ends; some providers then ask the
-# person.
+# A longer ID token is not stored. The logout at the provider then lacks a hint, and some providers ask the person to
+# confirm it.
 MAX_ID_TOKEN: Final = 16 * 1024
 _COOKIE: Final = re.compile(r"([A-Za-z0-9_-]{43})\.([A-Za-z0-9_-]{0,1600})")
 _PAGE: Final = re.compile(r"#/[!-~]{0,1000}")

@@ -13,8 +13,8 @@ from jqmaster.service.identity.directory import IdentityDirectory
 from jqmaster.store.identity.credentials import CredentialStore, StoredToken
 
 MAX_OVERLAP_S: Final = 30 * 86_400
-# An expired token stays listed for this long, so that people see why something stopped. Then its place is
-# free.
+# An expired token stays listed for this long, so that people can see why a client stopped working. After that, a new
+# token can take its place.
 KEEP_EXPIRED_MS: Final = 30 * 86_400_000
 
 

@@ -19,7 +19,8 @@ from jqmaster.store.constraints.why import WhyStore
 MAX_EXAMINED: Final = 2_000
 # Maximum number of jobs that are explained: one for each group of jobs with the same lane and gates.
 MAX_EXPLAINED: Final = 12
-# Maximum number of jobs of a group that are tried one after another, because a job may start meanwhile.
+# Maximum number of jobs of one group that are examined, one after another. The next one is needed only if the previous
+# one has started meanwhile.
 MAX_ASKED: Final = 3
 
 

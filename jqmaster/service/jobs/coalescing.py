@@ -35,7 +35,7 @@ class Coalescer(Generic[T, R]):
         self._max_waiting = max_waiting
         self._waiting: deque[tuple[T, asyncio.Future[R]]] = deque()
         self._worker: asyncio.Task[None] | None = None
-        # A caller of `lead` flushes its own item.
+        # Whether a caller of `lead` is flushing its own item.
         self._is_led = False
         self._pace = pace
         self._stopping = asyncio.Event()

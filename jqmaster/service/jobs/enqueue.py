@@ -38,7 +38,7 @@ from jqmaster.tracing import Tracing
 # Maximum number of pushes that wait for the store, which allows many thousands of pushes a second. With more, the store
 # would be the bottleneck, and waits would only grow.
 MAX_WAITING_ENQUEUES: Final = 5_000
-# These attributes are read for each job of a bulk. With `map`, the reads need no Python frame per job.
+# Getters of attributes that are read for each job of a bulk. `map` with a getter needs no Python frame per job.
 _KEY, _AFTER = map(attrgetter, ("key", "after"))
 
 
@@ -92,8 +92,8 @@ class EnqueueService:
         self._tracing = tracing
         self._pace = pace
         self._can_notify = can_notify
-        # By number of replicas: only pushes that need the same number share calls, so that no push waits for more
-        # replicas than it needs.
+        # One coalescer for each number of replicas. Only pushes that need the same number share calls, so that no push
+        # waits for more replicas than it needs.
         self._enqueues: dict[int, Coalescer[JobSpec, Outcome]] = {}
         self._keys = IdempotencyKeys(new_jobs.idempotency)
         self._checks = PushChecks(new_jobs.checks)
@@ -271,7 +271,7 @@ class EnqueueService:
         self, specs: Sequence[JobSpec], replicas: int, numbers: Sequence[int]
     ) -> dict[int, NotUnique]:
         await self._checks.ids(specs, numbers)
-        # If one call of the store takes the whole push, that call checks it.
+        # If the whole push fits into one call of the store, that call makes these checks.
         if len(specs) > MAX_PER_CALL:
             await self._checks.holders(specs, numbers)
             await self._checks.predecessors(specs, numbers)

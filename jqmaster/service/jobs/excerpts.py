@@ -20,7 +20,8 @@ ExcerptPart = Literal["error", "argument", "worker", "progress"]
 MAX_ERROR_CHARS: Final = 300
 MAX_ARGUMENT_CHARS: Final = 200
 MAX_MESSAGE_CHARS: Final = 200
-# Lists show no argument from a longer record, because reading it would cost too much for one line.
+# If the record of a job is longer than this, lists show no argument, because reading it would cost too much for one
+# line.
 MAX_RECORD_BYTES: Final = 4096
 
 
@@ -61,8 +62,7 @@ class JobExcerpts:
     async def _errors(self, jobs: Sequence[Job], access: ContentAccess) -> dict[str, str]:
         failed = [job for job in jobs if job.state is JobState.FAILED or job.failures or job.losses]
         if access.redactor.has("argument", "headers", "error"):
-            # Redacted values of the argument are removed from the error as well, so the whole argument is
-            # needed.
+            # Read the whole argument, because values that are redacted there must be removed from the error, too.
             whole = await self._records.get_all([job.id for job in failed])
             failed = [whole[job.id] for job in failed if job.id in whole]
         ends = await self._records.last_ends([job.id for job in failed])
@@ -105,7 +105,7 @@ def _argument_text(argument: bytes | None) -> str | None:
     try:
         value = msgpack.unpackb(argument, strict_map_key=False, unicode_errors="replace", timestamp=3)
         text = json.dumps(_plain(value), ensure_ascii=False, separators=(",", ":"))
-    except Exception:  # a store may hold what earlier releases accepted, and that must not break a list
+    except Exception:  # an earlier release may have stored such an argument, and it must not break a list
         return None
     return None if value is None else _cut(text, MAX_ARGUMENT_CHARS)
 

@@ -46,7 +46,7 @@ class FailureReader:
     def __init__(self, history: HistoryStore, records: RecordStore) -> None:
         self._history = history
         self._records = records
-        # The key is the example and the time of its failure, which changes if the example fails again.
+        # Keyed by the example job of a group, and the time of its failure: if the job fails again, it has another key.
         self._types: dict[tuple[str, int], str | None] = {}
         self._frames: dict[tuple[str, int], StackFrame | None] = {}
 
@@ -88,7 +88,8 @@ class FailureReader:
         shows_frames = access.is_granted and not access.redactor.meets("error", ("traceback",))
         cover = access.error_text_cover
         texts = {} if cover else await self._texts(groups, access)
-        # Hide these texts, because it is unknown which redacted values they contain.
+        # If anything is redacted, hide the texts of merged groups, because it is unknown which redacted values they
+        # contain.
         shows_merged = not cover and not access.redactor.has("argument", "headers", "error")
         found = []
         for group in groups:

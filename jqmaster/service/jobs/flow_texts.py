@@ -14,7 +14,7 @@ from jqmaster.service.jobs.excerpts import JobExcerpts
 from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.link.pages import MAX_PER_CALL, pages
 
-# Longer records are not read, so their arguments do not distinguish jobs.
+# If a job's record is longer than this, it is not read, and its argument does not help to tell the jobs apart.
 MAX_RECORD_BYTES: Final = 1024
 # Maximum number of jobs whose errors are read.
 MAX_ERRORS: Final = 100
@@ -74,5 +74,5 @@ def _decoded(argument: bytes | None) -> object:
         return None
     try:
         return msgpack.unpackb(argument, strict_map_key=False, unicode_errors="replace", timestamp=3)
-    except Exception:  # a store may hold what earlier releases accepted, and that must not break a flow
+    except Exception:  # an earlier release may have stored such a value, and it must not break a flow
         return None

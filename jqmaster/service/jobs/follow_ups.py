@@ -43,7 +43,7 @@ class FollowUps:
                 continue
             again: set[str] | None = None
             try:
-                # A failing kind does not stop the others.
+                # If one kind fails, continue with the others.
                 with self._apart.alone(kind):
                     again = set(await self._kinds[kind]([entry.subject for entry in of_kind], epoch))
             except JqmasterError as exc:

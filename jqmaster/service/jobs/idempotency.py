@@ -25,14 +25,14 @@ def key_owner(caller: Principal | None) -> str:
 
 def keyed_by_header(key: str, spec: JobSpec, owner: str) -> KeyedSpec:
     """Return the job with the key from a header. Such a key is valid for any job name."""
-    # A header's key has no blanks, so different pairs of owner and key give different texts.
+    # The text is unambiguous, because a header's key contains no blanks.
     return KeyedSpec(_digest(f"{owner} {key}" if owner else key), spec, HEADER_LIFE_MS)
 
 
 def keyed_by_job(spec: JobSpec, owner: str) -> KeyedSpec:
     """Return the job with its own key. Such a key is valid for the job's name."""
-    # Names and owners contain no line feed, so the parts cannot be confused. A header's key contains none
-    # either, so it never equals this text.
+    # The text is unambiguous, because names and owners contain no line feed. It never equals the text for a header's
+    # key, which contains none either.
     return KeyedSpec(_digest(f"{owner}\n{spec.name}\n{spec.key}"), spec, spec.key_life_ms)
 
 

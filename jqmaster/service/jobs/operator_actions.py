@@ -25,7 +25,7 @@ from jqmaster.store.jobs.operator_actions import (
 from jqmaster.store.jobs.placement import StaleConstraints
 from jqmaster.store.jobs.records import RecordStore
 
-# Maximum number of jobs in one round trip, during which the store does nothing else.
+# Maximum number of jobs that one round trip cancels. The store does nothing else meanwhile.
 MAX_CANCELS: Final = 100
 MAX_WAITING_CANCELS: Final = 5_000
 # Maximum number of commands to workers in progress. Beyond it, workers learn of a cancellation from the answers to

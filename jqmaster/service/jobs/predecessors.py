@@ -11,7 +11,7 @@ from jqmaster.store.jobs.predecessors import PredecessorStore
 from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.link.pages import RECORDS_PER_READ, pages
 
-# Maximum number of pages of dependents in one call, so that other follow-ups are not delayed.
+# One call handles at most this many pages of dependents, so that other follow-ups need not wait for long.
 PAGES_AT_ONCE: Final = 20
 
 
@@ -22,7 +22,8 @@ class PredecessorFollowUps:
         self._store = store
         self._records = records
         self._constraints = constraints
-        # By job: the cursor in the list of its dependents. A new leader begins from the start.
+        # Maps each job to the cursor in the list of its dependents. It is not stored, so a new leader begins with the
+        # first dependent.
         self._cursors: dict[str, str] = {}
 
     def kinds(self) -> dict[str, CarryOut]:

@@ -13,7 +13,7 @@ from jqmaster.store.jobs.enqueue_outcomes import IdTaken, PushRefusal
 
 # Maximum number of jobs of a cycle that an error names.
 MAX_NAMED: Final = 50
-# These attributes are read for each job of a bulk. With `map`, the reads need no Python frame per job.
+# Getters of attributes that are read for each job of a bulk. `map` with a getter needs no Python frame per job.
 _ID, _AFTER, _UNIQUE = map(attrgetter, ("id", "after", "unique"))
 
 

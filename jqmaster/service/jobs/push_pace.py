@@ -13,8 +13,8 @@ from jqmaster.lifecycle import BackgroundLoops
 logger = logging.getLogger(__name__)
 
 LOOK_S: Final = 1.0
-# This many waiting jobs keep all workers busy for a while, so further pushes can wait, while claims and results need
-# the store's time.
+# If this many jobs wait, all workers have enough to do for a while. So pushes are slowed down, and claims and results
+# get more of the store's time.
 ENOUGH_WAITING: Final = 20_000
 # After a flush, pushes pause for this many times the duration of the flush. So they get a third of the time, and
 # everything else gets two thirds.
@@ -63,7 +63,7 @@ class PushPace:
             if not self._has_work():
                 await self._rests.wait(self._begin, self._has_work, due=self.due)
             self.due.at_s = NEVER_S
-            # The pushes themselves will report a fault.
+            # Ignore a fault of the store here, because the pushes will report it.
             with contextlib.suppress(JqmasterError):
                 ready, running = await self._counts()
                 self.is_slowed = ready > ENOUGH_WAITING and running > 0

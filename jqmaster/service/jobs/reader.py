@@ -91,8 +91,7 @@ class JobReader:
         history = await self._records.history(job_id)
         attempts = [entry for entry in history if entry.outcome != CONTINUED]
         events = [entry for entry in history if entry.outcome == CONTINUED]
-        # All other ends of attempts are in the history. A successful attempt and the running one have no
-        # entry there.
+        # The history lacks the running attempt and a successful one, so add them here.
         if job.state in (*HOLDS_SLOTS, JobState.SUCCEEDED):
             outcome = "success" if job.state is JobState.SUCCEEDED else None
             attempts.append(
@@ -152,7 +151,8 @@ class JobReader:
                 result = await self._results.fetch_result(job_id, watch=left_s > 0)
                 if not isinstance(result, JobState) or left_s <= 0:
                     return result
-                # Do not call `wait_for_event`: every single job waits here, so avoid the extra call.
+                # Wait inline, without `wait_for_event`: every call for a result comes here, and a further call would
+                # slow it down.
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(min(left_s, LOOK_AGAIN_S)):
                         await ended.wait()

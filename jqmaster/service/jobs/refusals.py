@@ -16,7 +16,7 @@ def error_of(
 ) -> JqmasterError:
     """Return one error for all refused jobs. `refused`: the faults by position. `numbers`: the index of each position
     in a bulk; None if the job was pushed alone. `others`: the outcome for the other jobs of the bulk."""
-    # The error has only one code, so prefer that of a conflict that no repeat can resolve.
+    # The error has only one code. Prefer the code of a conflict that a repeated push cannot resolve.
     first = min(refused.values(), key=attrgetter("may_pass"))
     errors = [
         FieldError(one.field_path if numbers is None else ("jobs", numbers[n], *one.field_path), one.rule)

@@ -132,6 +132,6 @@ def _covered(snapshot: Snapshot, constraints: Mapping[str, Constraint], access: 
     gates = []
     for gate in snapshot.gates:
         constraint = constraint_of(gate, constraints)
-        # If its constraint has been deleted, hide the key value.
+        # Hide the key value if the gate's constraint has been deleted.
         gates.append(replace(gate, value=access.key_text(constraint.key, gate.value) if constraint else ""))
     return replace(snapshot, gates=tuple(gates))
