@@ -11,7 +11,7 @@ from jqmaster.domain.logs.piece import Piece, PieceName, newest
 from jqmaster.errors import ArchiveUnavailableError
 from jqmaster.store.logs.archive import LogArchive
 
-# If the archive has no log of a job, it is not queried again within this time.
+# If the archive has no log of a job, it is not asked for this log again within this time.
 UNKNOWN_S: Final = 30.0
 MAX_UNKNOWN: Final = 10_000
 # Maximum number of pieces that a page reads.

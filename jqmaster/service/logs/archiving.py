@@ -66,8 +66,9 @@ class LogArchiving:
                     await self._write(piece)
                 is_left = await self._store.drop(epoch, piece)
             except BaseException:
-                # This master may have been delayed while another one removed the log of a deleted job. Best effort: the
-                # archive is checked again an hour after the deletion.
+                # This master may have been delayed, and have written after another one removed the log of a deleted
+                # job. Record the job, so that its log is removed again. Best effort: the removal is repeated an hour
+                # after the deletion anyway.
                 with contextlib.suppress(JqmasterError):
                     await self._store.note_late(piece.job)
                 raise

@@ -21,8 +21,7 @@ from jqmaster.store.logs.logs import ClaimLines, LogStore, SavedLines
 # Minimum pause before a follower reads again. If a job writes line by line, the follower is woken only once for several
 # lines.
 MIN_PAUSE_S: Final = 0.1
-# Maximum number of lines that are read for one page, even if the filter selects few of them. The next call continues
-# from there.
+# Maximum number of reads for one page, even if the filter selects few lines. The next call continues from there.
 MAX_READS: Final = 8
 
 
@@ -87,7 +86,7 @@ class LogService:
         done = await self._store.save(worker_id, given)
         for n, saved in enumerate(done):
             if saved.behind is not None:
-                # This call contains some lines of an earlier call, but is not an exact repeat.
+                # The call repeats some lines of an earlier call, and has new ones. Save only the new ones.
                 rest = _lines_after(given[n], saved.behind)
                 (done[n],) = await self._store.save(worker_id, [rest])
         return self._taken(given, done)
@@ -133,7 +132,7 @@ class LogService:
                 after, tail = page.next, None
                 pause_s = min(left_s, LOOK_AGAIN_S)
                 if found.state in FINISHED:
-                    # The last lines may arrive shortly after the end of the job. After that, the log is complete.
+                    # A job that has ended may still send its last lines for a short time. Wait no longer than that.
                     pause_s = min(pause_s, max(0.0, LATE_MS - found.over_ms) / 1000 + 0.01)
                 await wait_for_event(news, pause_s)
                 await asyncio.sleep(MIN_PAUSE_S)
@@ -148,7 +147,7 @@ class LogService:
             if found.is_full:
                 found = await self._slice(job_id, after)
         if after < found.facts.archived and self._archived:
-            # The entries in the store are on the next page.
+            # This page has only lines from the archive. Those that are still in the store are on the next page.
             has_more = found.facts.last > found.facts.archived or found.state not in FINISHED
             with self._archived.reading(found.facts.archived if has_more else None):
                 pieces = self._archived.pieces(job_id, await self._archived.names(job_id), after)

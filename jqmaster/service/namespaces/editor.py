@@ -36,8 +36,7 @@ from jqmaster.store.namespaces.frozen import held_data
 from jqmaster.store.namespaces.moves import MoveStore
 from jqmaster.store.namespaces.namespaces import NamespaceStore
 
-# Maximum number of attempts. Each further attempt is needed only if somebody else has changed the namespace
-# meanwhile.
+# How often a change is tried. A try fails only if somebody else has changed the namespace since it was read.
 MAX_REPEATS: Final = 20
 
 
@@ -123,7 +122,8 @@ class NamespaceEditor:
             try:
                 present = await self._present(name)
             except DamagedError:
-                # The default namespace is not removed, but loses its title and its quotas.
+                # The entry of the default namespace may also be removed. The namespace itself stays, without its title
+                # and its quotas.
                 if not is_forced:
                     raise
                 if await self._store.remove_damaged(name, _deletion(who, name)):
@@ -249,7 +249,7 @@ class NamespaceEditor:
         return True
 
     async def _follow(self) -> None:
-        with contextlib.suppress(JqmasterError):  # the change has been made; the registry will read it again
+        with contextlib.suppress(JqmasterError):  # the change is stored; the registry will read it later
             await self._registry.reload()
 
 

@@ -32,16 +32,16 @@ from jqmaster.store.namespaces.namespaces import NamespaceStore
 
 logger = logging.getLogger(__name__)
 
-# Interval at which the mover records its progress, which renews its hold, and checks the conditions that it waits
-# for.
+# Interval at which the mover records its progress and checks the conditions for which it waits. Each record also renews
+# its hold.
 RECORD_S: Final = 1.0
 POLL_S: Final = 0.2
 # All live masters must stop serving the namespace within this time.
 RELEASE_WITHIN_S: Final = 20.0
-# A master counts as gone only after this silence, however short the heartbeat interval is. A master that is busy for
-# a moment still serves the namespace, and its changes would make the move fail.
+# A master counts as stopped only if its last heartbeat is older than this, however short the heartbeat interval is. A
+# master that was merely busy still serves the namespace, and its changes would make the move fail.
 MIN_SILENCE_MS: Final = 5_000
-# After this many movers have tried the move, the namespace is opened again at the source.
+# If this many movers have tried the move, the next one opens the namespace at the source again.
 MAX_MOVERS: Final = 4
 RETRY_S: Final = 1.0
 
@@ -91,7 +91,7 @@ class Mover:
         except LostMoveError:
             logger.warning("another master has taken over the move of namespace %s", self._name)
         except asyncio.CancelledError:
-            # best effort: the hold ends by itself.
+            # best effort: the hold expires by itself.
             with contextlib.suppress(JqmasterError, LostMoveError):
                 await asyncio.shield(self._record(hold_ms=0))
             raise
@@ -111,8 +111,8 @@ class Mover:
             await self._move()
         except LostMoveError:
             await self._check_hold()
-            # The store has lost the key that names the move that froze the data. A store that evicts keys may lose
-            # it.
+            # This mover still has its hold, so the store has lost the key that names the move that froze the data. A
+            # store that evicts keys may lose it.
             await self._return(_StoppedError("a store has lost data that the move put there"))
         except asyncio.CancelledError:
             raise
@@ -248,12 +248,13 @@ class Mover:
             await copy.reserve()
             await copy.remove()
         except ConflictError:
-            return None  # the target has data of others, and none of this move
+            return None  # the data at the target belong to others, and this move put none there
         except LostMoveError:
             await self._check_hold()
             return LeftCopy(self._terms.target, namespace.tag, self._id, self._number)
         except Exception:
-            # A fault of the target, of any kind, must not keep the namespace closed.
+            # Continue after any fault of the target: the namespace must not stay closed because a copy cannot be
+            # removed.
             logger.warning(
                 "a part of the copy of namespace %s stays in store %s",
                 self._name,

@@ -29,7 +29,7 @@ from jqmaster.store.namespaces.copying import measured, moved_keys
 from jqmaster.store.namespaces.moves import MoveStore, unrecorded
 from jqmaster.store.namespaces.namespaces import NamespaceStore
 
-# Minimum lease after the announcement, because the stop may take longer than estimated.
+# Minimum time for which the namespace may be stopped, because a stop may take longer than estimated.
 MIN_LEASE_MS: Final = 120_000
 
 
@@ -158,8 +158,8 @@ class MoveService:
         if present.is_moving:
             if await self._moves.abort(name, who, entry):
                 return
-        # No master carries out a move whose namespace is not marked, for example after it was deleted by force and
-        # created again.
+        # The registry does not mark the namespace as being moved, for example because it was deleted by force and
+        # created again. Then no master carries out a recorded move, so end it here.
         elif not (move and move.is_under_way) and not (is_forced and await self._rescue.is_needed(present)):
             raise ConflictError(f"namespace {name} is not being moved", code="not_moving")
         await self._rescue.run(present, who)
@@ -192,7 +192,7 @@ class MoveService:
                 "them there, or choose another store",
                 code="namespace_has_data",
             )
-        # These data are a frozen copy that an earlier move left behind. The mover removes it.
+        # Accept the frozen copy that an earlier move left at the target. The mover removes it.
         if await generation.is_frozen(place):
             return place
         async for keys in moved_keys(place):

@@ -21,7 +21,7 @@ from jqmaster.store.link.shard import Shard
 from jqmaster.store.namespaces.moves import MoveStore
 from jqmaster.store.operations.history import STEP_MS, HistoryStore
 
-# All callers within this time get the same answer.
+# Time for which an answer is reused, for all callers.
 LIVES_S: Final = 1.0
 # Maximum number of namespaces that are read at once.
 MAX_ASKED: Final = 16
@@ -69,8 +69,8 @@ class NamespaceOverview:
 
     async def _look(self) -> list[SeenNamespace]:
         turns = asyncio.Semaphore(MAX_ASKED)
-        # By store or store client: why it does not answer. This way, further namespaces of the store need not wait
-        # for it.
+        # Maps a store, or the client of a store, to the reason why it does not answer, so that other namespaces of this
+        # store need not wait for it, too.
         away: dict[object, str] = {}
 
         async def seen(namespace: Namespace) -> SeenNamespace:

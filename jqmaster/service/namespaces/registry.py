@@ -17,7 +17,7 @@ from jqmaster.store.namespaces.namespaces import NamespaceStore, StoredNamespace
 
 logger = logging.getLogger(__name__)
 
-# Interval at which a master tries to read the registry's store again if it did not answer.
+# If the registry's store did not answer, the master reads it again after this time.
 RETRY_S: Final = 2.0
 NO_NAMESPACES: Final = StoredNamespaces(0, {})
 
@@ -102,7 +102,7 @@ class NamespaceRegistry:
                     self._copy.path,
                     copied.version,
                 )
-            # Entries that cannot be read from the store are taken from the copy.
+            # Begin with the copy, because `_take` keeps its entries for those that cannot be read from the store.
             self._know(copied or NO_NAMESPACES)
             await self._take(stored)
         self._loops.spawn("follow", self._follow)
@@ -133,7 +133,7 @@ class NamespaceRegistry:
 
     async def reload(self) -> None:
         """Read the registry. Raise what the store raises."""
-        # Read one after another, so that the result of an older read never replaces a newer one.
+        # Let only one read run at a time, so that the result of an older read never replaces that of a newer one.
         async with self._reading:
             await self._take(await self._store.load())
 
@@ -189,7 +189,7 @@ class NamespaceRegistry:
         is_new = taken != self._known
         if is_new:
             self._know(taken)
-        # An installation without namespaces has no copy.
+        # Write no copy until the installation gets its first namespace.
         if taken.version and (is_new or is_first or self.fault):
             self.fault = await self._write(taken)
 

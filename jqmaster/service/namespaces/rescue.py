@@ -15,12 +15,12 @@ from jqmaster.store.link.shard import Shard
 from jqmaster.store.namespaces.frozen import Freeze, FrozenData, HeldData, held_data
 from jqmaster.store.namespaces.moves import LostMoveError, MoveStore
 
-# Used if the number of a freeze is lost. No mover ever has a number this high.
+# Stands for the number of a freeze if the store has lost it. No mover ever has a number this high.
 _ABOVE_ALL: Final = 1_000_000
-# The remainder of a copy is removed within the next minute.
+# How long an unfinished copy stays before the rest of it is removed, which then happens within a minute.
 _NOW_MS: Final = 0
 _DAY_MS: Final = 24 * 3600 * 1000
-# Replaces a mark that was lost.
+# Stands for the mark of the data if the store has lost it.
 _LOST: Final = "lost"
 
 
@@ -54,7 +54,8 @@ class MoveRescue:
         """
         found = await self._held(present)
         place = place_of(present, found)
-        # Data that were not being served may be older than expected, so an operator has to check them first.
+        # If the data were not being served, close the namespace: they may be older than expected, so an operator has to
+        # check them first.
         is_served = place is not None and bool(found[place].mark) and present.state != "moving"
         ended = replace(
             present,
@@ -71,7 +72,7 @@ class MoveRescue:
         )
         unended = await self._drop(present, unended, entry)
         copies = await self._fenced(present, found, place)
-        # The mover may have opened the data at the target in the meantime.
+        # Read again, because the mover may have opened the data at the target before it was stopped.
         found = await self._held(present)
         place = place_of(present, found) or place
         if not found[place].mark:
@@ -127,7 +128,7 @@ class MoveRescue:
             try:
                 await (data.freeze() if freeze.mark else data.reserve())
             except (LostMoveError, ConflictError):
-                continue  # the mover acted first; the next read shows its change
+                continue  # the mover was faster; the next read shows its change
             fenced[store] = data
         return fenced
 
@@ -177,7 +178,7 @@ def place_of(present: Namespace, found: Mapping[str, HeldData]) -> str | None:
     places = [store for store, held in found.items() if held.mark]
     if not places:
         kept = {store: held.frozen_by for store, held in found.items() if held.frozen_by}
-        # If another store has the data that this freeze released, the data here are older.
+        # Leave out a store if another one has data that were moved from it by the same move: those are newer.
         places = [
             store
             for store, by in kept.items()

@@ -12,9 +12,9 @@ from jqmaster.lifecycle import BackgroundLoops
 from jqmaster.service.namespaces.registry import NamespaceRegistry
 
 LOOK_S: Final = 1.0
-# Retry-After of a full namespace, which empties at the pace of its workers.
+# Retry-After if a namespace is full. It empties only as fast as its workers finish jobs.
 RETRY_AFTER_S: Final = 5.0
-# From this used share on, a quota counts as nearly used up.
+# A quota counts as nearly used up once this share of it is used.
 NEARLY: Final = 0.8
 
 
@@ -88,7 +88,7 @@ class NamespaceRoom:
             try:
                 fullness = await self._look()
             except JqmasterError:
-                pass  # the pushes themselves will report the fault
+                pass  # the pushes will report the fault of the store
             else:
                 self._become(fullness)
             self._loops.worked("look")
@@ -98,7 +98,7 @@ class NamespaceRoom:
         """Count the waiting jobs. Return the quota that is used up, in words, or an empty text if none is."""
         jobs = await self._count() if self._quotas.waiting_jobs else 0
         size = await self._size() if self._quotas.waiting_bytes else 0
-        # Read the quotas after the counts, because they may have changed meanwhile.
+        # Read the quotas only now, because they may have changed while the counts were read.
         quotas = self._quotas
         used = {"waiting_jobs": (jobs, quotas.waiting_jobs), "waiting_bytes": (size, quotas.waiting_bytes)}
         self._nearly_used = {

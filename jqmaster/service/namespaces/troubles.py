@@ -16,7 +16,7 @@ from jqmaster.store.leadership.leadership import LeadershipStore
 from jqmaster.store.namespaces.documents import unreadable_entry
 from jqmaster.store.namespaces.moves import MoveStore, unrecorded
 
-# Time for which an answer is reused. Each new one costs a call for each store and each open namespace.
+# Time for which an answer is reused. A new answer costs a call for each store and each open namespace.
 LIVES_S: Final = 5.0
 # Maximum number of namespaces that are read at once.
 _MAX_ASKED: Final = 16

@@ -77,7 +77,7 @@ class NoticeEvaluation:
         seen: dict[When, list[MatchableFinding]] = {}
         for when in {notice.when for notice, _ in notices.values()}:
             try:
-                # A failing condition does not stop the others.
+                # If one condition fails, continue with the others.
                 with self._apart.alone(f"condition {when}"):
                     found, is_whole = await self._look(when, read)
                     has_more = has_more or not is_whole
@@ -99,7 +99,8 @@ class NoticeEvaluation:
         if (changed or has_moved) and not await self._store.put_states(
             changed, read.watermarks if has_moved else None, epoch=epoch
         ):
-            # Somebody has changed a notice meanwhile. The next round counts what this one could not.
+            # Nothing was written, because somebody has changed a notice meanwhile. The next round begins at once and
+            # counts the same findings.
             return 0.0
         await self._send(judged, epoch)
         return 0.0 if has_more else POLL_S
@@ -156,6 +157,7 @@ class NoticeEvaluation:
                     stored.state.sent(sent)
                     self._figures.messages.update(str(one.kind) for one in sent)
                     done[key] = stored
-        # If this write fails, the next round enqueues the same deliveries again, and finds that they exist.
+        # If this write fails, the next round enqueues the same messages again. Their IDs exist by then, so nothing is
+        # sent twice.
         if done:
             await self._store.put_states(done, epoch=epoch)

@@ -187,8 +187,8 @@ def _slack_text(text: str) -> str:
     """Return a text without anything that Slack, or a compatible receiver, would interpret as a link, a mention or
     markup."""
     escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    # Mattermost and Discord interpret @everyone and @channel as mentions. In a mail address, a character precedes the
-    # @.
+    # Break @everyone and @channel, which Mattermost and Discord interpret as mentions. Leave mail addresses whole:
+    # there, a character precedes the @.
     escaped = _MENTION.sub("@\u200b", escaped)
     # A zero-width space disables the characters that mark bold, italic and struck-out text, and code.
     return "".join(f"{c}\u200b" if c in "*_~`" else c for c in escaped)

@@ -126,7 +126,7 @@ class MomentaryConditions:
                 if not one.job.name.startswith(RESERVED_PREFIX) and is_meant(one)
             ]
             if watermark >= now_ms - 1 or len(seen) >= MAX_PER_ROUND:
-                # Without new occurrences, the watermark is not written.
+                # If no job has failed, return the old watermark, so that nothing needs to be written.
                 is_still = not found_any and watermark >= began
                 return HappeningsPage(seen, began if is_still else watermark, has_more=watermark < now_ms - 1)
 
@@ -171,7 +171,8 @@ class MomentaryConditions:
             and not group.is_ignored(now_ms)
             and not group.name.startswith(RESERVED_PREFIX)
         }
-        # A group that is resolved and comes back once more counts again.
+        # Keep only groups that are still reopened, so that a group that is resolved and comes back once more counts
+        # again.
         now_reopened = sorted(map(list, reopened))
         if not isinstance(watermark, list):
             return HappeningsPage([], now_reopened)

@@ -45,7 +45,7 @@ class NoticeSender:
     async def send(self, notice: Notice, message: Message) -> bool:
         """Enqueue the deliveries of a message. Return False if a backlog limit refused a delivery. Raise what the
         store raises."""
-        # Links lead only to jobs that still exist.
+        # Read the jobs that still exist, because the message links only to them.
         job_ids = [job_id for _, _, job_id in message.lines if job_id]
         jobs = await self._records.get_without_argument(job_ids)
         questions = await self._questions(job_ids) if notice.when is When.CHALLENGE_WAITING else {}
@@ -55,7 +55,7 @@ class NoticeSender:
         outcomes = await self._constraints.under(
             lambda constraints: self._new_jobs.enqueue(specs, constraints)
         )
-        # If an ID is taken, this delivery has already been enqueued.
+        # An ID that is taken is a success, too: the message was enqueued earlier.
         return not any(isinstance(outcome, BacklogFull) for outcome in outcomes)
 
     async def _questions(self, job_ids: Sequence[str]) -> dict[str, str]:

@@ -28,7 +28,7 @@ from jqmaster.store.jobs.results import ResultStore
 
 logger = logging.getLogger(__name__)
 
-# The list of a job's deliveries covers at most this many of the job's newest ends.
+# A list of a job's deliveries reads at most this many, beginning with the newest.
 MAX_LISTED: Final = 100
 
 
@@ -66,7 +66,7 @@ class WebhookFollowUps:
         failed = set(ends)
         for subject, end in ends.items():
             with self._apart.alone(subject):
-                # The job may have been deleted.
+                # Skip the jobs that have been deleted meanwhile.
                 if (job := jobs.get(end.job_id)) and (spec := await self._delivery(job, end)):
                     specs[subject] = spec
                 failed.discard(subject)
@@ -76,7 +76,7 @@ class WebhookFollowUps:
         outcomes = await self._constraints.under(
             lambda constraints: self._new_jobs.enqueue(list(specs.values()), constraints)
         )
-        # If an ID is taken, this delivery was enqueued earlier, when the job had not yet run again and still had its
+        # A taken ID needs no repeat: the delivery was enqueued earlier, before the job could run again and lose its
         # result.
         return [
             *failed,

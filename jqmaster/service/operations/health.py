@@ -51,10 +51,10 @@ from jqmaster.store.workers.workers import WorkerStore
 
 # All callers within this time share one read of the store.
 LIVES_S: Final = 2.0
-# Time for which facts about definitions are reused. Checking the definitions takes one read for each two hundred.
+# Time for which facts about definitions are reused. Checking them takes one read for each two hundred.
 DEFINITIONS_LIVE_S: Final = 10.0
 CALENDARS_LIVE_S: Final = 60.0
-# Maximum number of findings of one kind; the worst ones are kept.
+# Maximum number of findings of one kind. If there are more, only the worst ones are shown.
 MOST: Final = 5
 _MINUTES: Final = 60
 _LATELY: Final = 10
@@ -253,7 +253,7 @@ class HealthService:
         for stored, usage in full[:MOST]:
             constraint = stored.constraint
             gate = None
-            # Only the values of the worst constraint are shown separately, because one constraint may have a thousand
+            # Look for the fullest key value only for the worst constraint, because one constraint may have a thousand
             # gates to read.
             if constraint.key is not None and not found:
                 gate = await self._crowded(constraint.name)

@@ -23,12 +23,12 @@ from jqmaster.store.operations.settings import SettingsStore, StoredSettings
 
 logger = logging.getLogger(__name__)
 
-# A message announces each change. If it is lost, this master learns of the change within a second, from the answer to
-# its heartbeat. While no heartbeat is answered, the store is read at this interval.
+# Interval at which the store is read while no heartbeat is answered. Otherwise, a message announces each change. If it
+# is lost, the answer to the next heartbeat shows the change within a second.
 POLL_S: Final = 0.5
 # Time for which the answer to a heartbeat is considered current.
 ANSWERED_S: Final = 2.0
-# Maximum number of attempts. Each further attempt is needed only if somebody has changed the settings meanwhile.
+# How often a change is tried. A try fails only if somebody has changed the settings since they were read.
 MAX_REPEATS: Final = 10
 AUDIT_TARGET: Final = "settings"
 NO_CHANGES: Final = StoredSettings(0, {})
@@ -40,7 +40,7 @@ class _Given(Settings):
     """Settings that are read only from arguments, because the environment and the file may have changed since the
     start."""
 
-    # Build the model at the first change of settings, not at each start.
+    # Build the model at the first change of settings, because most starts need none.
     model_config = SettingsConfigDict(defer_build=True)
 
     @classmethod
@@ -100,7 +100,7 @@ class LiveSettings:
         self._namespace_followers: list[Callable[[], None]] = []
         self._wake = asyncio.Event()
         self._rests = rests or SharedRests()
-        # Time from which the last answer with the store's versions is no longer current.
+        # The time when the last known versions of the store are no longer current.
         self._untold = DueTime()
         self._loops = BackgroundLoops("settings", is_vital=True)
 
@@ -159,7 +159,7 @@ class LiveSettings:
     def take_versions(self, versions: tuple[int, int, int]) -> None:
         """Take the `Versions` that are in the store now. Read what has changed."""
         self._untold.at_s = self._rests.now_s() + ANSWERED_S
-        # Compare for inequality, because a restored store may have a lower version.
+        # Use `!=` instead of `>`, because a restored store may have a lower version.
         if versions != (self._stored.version, self.targets_version, self._namespaces_version):
             self._wake.set()
 
@@ -174,7 +174,8 @@ class LiveSettings:
             stored = await self._store.load()
             known, _ = self._with(stored.values)
             values = changed_values(stored.values, changes)
-            # Use the values in force: stored values that had to be replaced must not make every later change invalid.
+            # Check the changes with the values in force, and not with the stored ones: a stored value that is no longer
+            # valid would make every later change invalid, too.
             in_force = {
                 key: plain(value)
                 for key in self._settable
@@ -232,7 +233,7 @@ class LiveSettings:
     async def _look(self) -> None:
         try:
             versions = await self._store.versions()
-            # Compare for inequality, because a restored store may have a lower version.
+            # Use `!=` instead of `>`, because a restored store may have a lower version.
             if versions.settings != self.version:
                 self._take(await self._store.load())
             if versions.targets != self.targets_version:
@@ -284,7 +285,7 @@ class LiveSettings:
         becomes the nearest allowed one. Values that do not fit together are lowered, or else left out."""
         known = {key: value for key, value in values.items() if key in self._settable}
         if not known:
-            # A namespace that overrides nothing has the very settings of the installation.
+            # A namespace that overrides nothing shares the settings object of the installation.
             return self._beneath, []
         taken = {}
         for key, value in known.items():
@@ -301,7 +302,7 @@ class LiveSettings:
     def _consistent(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values, changed so that every rule holds together with the settings beneath."""
         taken = dict(values)
-        # If a rule lowers one value, another value may have to be lowered, too.
+        # Repeat the rules, because a value that one rule lowers may require another value to be lowered.
         for _ in RULES:
             settings = self._beneath.model_copy(update=taken)
             broken = next((rule for rule in RULES if not rule.holds(settings)), None)

@@ -32,7 +32,8 @@ _OF_PROCESS: Final = frozenset(
         "jqmaster_info",
     }
 )
-# The sentence in descriptions of figures from the store. With several namespaces, the second sentence replaces it.
+# Sentences in the descriptions of figures from the store: the first if there is one namespace, the second if there are
+# several.
 SAME_EVERYWHERE: Final = "Every master reports the same value."
 FROM_LEADER: Final = "Only the master that leads the namespace reports it."
 

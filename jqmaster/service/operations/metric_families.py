@@ -12,7 +12,8 @@ from jqmaster.service.operations.metric_catalog import METRICS
 
 LabelsT = TypeVar("LabelsT", bound=tuple[str, ...])
 
-# These bounds are coarser than those of the counts, because each bound adds a line for each name.
+# Upper bounds of the buckets of durations. They are fewer than `BOUNDS_MS`, because each bound adds a line for each job
+# name.
 JOB_BOUNDS_MS: Final = tuple(bound for bound in BOUNDS_MS if bound in {4**n for n in range(1, 12)})
 _JOB_SLICES: Final = tuple(BOUNDS_MS.index(bound) + 1 for bound in JOB_BOUNDS_MS)
 
@@ -37,7 +38,8 @@ def gauge(name: str, values: Mapping[LabelsT, float]) -> GaugeMetricFamily:
 
 def add_durations(family: HistogramMetricFamily, labels: tuple[str, ...], durations: Histogram) -> None:
     total = durations.count
-    # A metric without labels exists from the start, so that queries always find it.
+    # Leave out an empty metric, unless it has no labels: such a metric exists from the beginning, so that queries
+    # always find it.
     if labels and not total:
         return
     buckets: list[tuple[str, float]] = []

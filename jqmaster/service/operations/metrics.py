@@ -40,7 +40,7 @@ from jqmaster.service.operations.metric_families import (
 from jqmaster.service.operations.process_metrics import OwnFacts, StoreMeter
 
 CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
-# The store is read only once within this time, however many scrapers there are.
+# Time for which facts from the store are reused, however many scrapers there are.
 KEEP_S: Final = 1.0
 # How long to wait for the store. The counters of this process must be readable even if the store is unreachable.
 ASK_WITHIN_S: Final = 3.0

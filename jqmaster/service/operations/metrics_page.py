@@ -85,7 +85,7 @@ class MetricsPage:
         return registry
 
     def _write(self, collect: Callable[[], Iterable[Metric]]) -> bytes:
-        # With many names, this takes tens of milliseconds, and must not block the event loop.
+        # This runs in a thread: with many names, it takes tens of milliseconds, and would block the event loop.
         return generate_latest(self._process) + generate_latest(_Collected(collect()))
 
     def _alone(self, own: OwnFacts, facts: StoreFacts | None) -> list[Metric]:
@@ -95,7 +95,8 @@ class MetricsPage:
     def _of_all(
         self, visible: Sequence[str], known: Mapping[str, Metrics], parts: Mapping[str, _Scrape]
     ) -> list[Metric]:
-        # Assign labels regardless of the caller, so that a name has the same label for all callers.
+        # Label all names, including those that this caller may not see, so that a name has the same label for all
+        # callers.
         counts = self._names.labeled({name: metrics.tally.since_start() for name, metrics in known.items()})
         places = shared_places({name: part.facts for name, part in parts.items() if part.facts})
         found: dict[str, Metric] = {}
@@ -176,7 +177,7 @@ async def _read(served: Mapping[str, Metrics]) -> dict[str, _Scrape]:
 
 async def _part(metrics: Metrics, turn: asyncio.Semaphore) -> _Scrape:
     own = metrics.own()
-    # Each namespace is read by only one master, so sums over masters are correct.
+    # Let only the leader read the namespace, so that sums over all masters count it once.
     if not own.is_leader or metrics.is_away():
         return _Scrape(metrics, own, None, not metrics.is_away())
     facts = None
@@ -184,7 +185,7 @@ async def _part(metrics: Metrics, turn: asyncio.Semaphore) -> _Scrape:
         async with asyncio.timeout(ASK_WITHIN_S), turn:
             facts = await metrics.facts()
     except TimeoutError:
-        pass  # the store also delays its other namespaces
+        pass  # the store does not answer in time; its other namespaces have waited as long
     return _Scrape(metrics, own, facts, facts is not None)
 
 

@@ -23,7 +23,7 @@ class Remembered(Generic[T]):
         async with self._lock:
             if self._known is None or self._clock.monotonic_s() - self._known[0] >= self._life_s:
                 value = await self._compute()
-                # Callers that waited while a value was computed get this value, even if the computation took longer
-                # than its lifetime.
+                # Take the time after the computation: callers that waited for it get this value, even if it took longer
+                # than `life_s`.
                 self._known = (self._clock.monotonic_s(), value)
             return self._known[1]

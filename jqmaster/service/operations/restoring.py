@@ -32,7 +32,7 @@ WHO: Final = "restore"
 MESSAGE: Final = (
     "it was running when the backup was taken from which the store was restored; its outcome is not known"
 )
-# A master whose last heartbeat is older is no longer running.
+# A master whose last heartbeat is older than this is no longer running.
 FRESH_MS: Final = 10_000
 _LEAD_MS: Final = 60_000
 _DEFINITIONS_PER_READ: Final = 1_000
@@ -102,7 +102,7 @@ class Restoring:
         was_under_way = await loading.is_under_way(shard)
         await loading.begin(shard, f"{manifest.shard} of {iso_ms(manifest.cut_at_ms)}")
         try:
-            # A master may have started since the check. From now on, none can.
+            # Check again, because a master may have started since the first check. From now on, none can.
             await self.refuse_masters()
         except ConflictError:
             if not was_under_way:

@@ -14,7 +14,7 @@ from jqmaster.service.operations.setting_labels import label_of
 
 SettingType = Literal["integer", "number", "boolean", "text", "list", "choice"]
 
-# The groups are in the order in which they are shown.
+# The groups of settings, in the order in which they are shown.
 GROUPS: Final[dict[str, tuple[str, ...]]] = {
     "Leases and dispatch": (
         "lease_ms", "offer_ms", "heartbeat_interval_s", "push_timeout_s", "max_push_jobs", "timeout_grace_s",
@@ -87,15 +87,16 @@ RUNTIME: Final = frozenset({"leader_ttl_s", *(key for group in RUNTIME_GROUPS fo
     "log_format",
     "audit_export",
 }
-# A namespace may have its own values of these: they concern its own jobs, workers and data alone. The others protect or
-# describe what all namespaces of a master share, or have a quota for each namespace.
+# Settings for which a namespace may have its own values, because they affect only its jobs, workers and data. Other
+# settings describe or protect what all namespaces of a master share, or have a quota for each namespace.
 OVERRIDABLE: Final = frozenset(
     {
         *(
             key
             for group in ("Leases and dispatch", "Silent workers", "Retention")
             for key in GROUPS[group]
-            # One client pushes for all namespaces, and moves wait for the heartbeats of the installation.
+            # Exclude these: one client pushes for all namespaces, and moves wait for the heartbeats of the
+            # installation.
             if key not in ("push_timeout_s", "heartbeat_interval_s")
         ),
         "check_arguments",
@@ -106,10 +107,10 @@ OVERRIDABLE: Final = frozenset(
     }
 )
 OTHER_GROUP: Final = "Other"
-# These settings decide who gets access and who sees job content. Only admins may change them, and the access log
-# records the changes.
+# The group of settings that decide who gets access and who sees job content. Only admins may change them, and the
+# access log records the changes.
 ACCESS_GROUP: Final = "Access"
-# Only admins may change these settings, too, because they protect resources that all callers share.
+# Further settings that only admins may change, because they protect resources that all callers share.
 PROTECTIONS: Final = frozenset(
     {"unproven_share", "max_connections", "previews_per_minute", "max_body_bytes", "namespace_quotas"}
 )

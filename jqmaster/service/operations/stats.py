@@ -33,7 +33,7 @@ NameOrder = Literal["name", "pushed", "failed", "ready"]
 Before = Literal["1d", "7d"]
 BEFORE_MS: Final[Mapping[Before, int]] = {"1d": 86_400_000, "7d": 7 * 86_400_000}
 
-# Each span has a step and a number of steps.
+# Maps each span to the length of its steps and their number.
 SPANS: Final[Mapping[Span, tuple[Step, int]]] = {
     "1h": ("minute", 60),
     "3h": ("minute", 180),
@@ -42,13 +42,13 @@ SPANS: Final[Mapping[Span, tuple[Step, int]]] = {
     "7d": ("hour", 168),
     "30d": ("hour", 720),
 }
-# Spans for which lists of all names use hourly counts, because these are exact enough.
+# The same for sums over a whole span. A day has steps of an hour there, which are exact enough.
 _SUMMED: Final[Mapping[Span, tuple[Step, int]]] = {**SPANS, "24h": ("hour", 24)}
 _MINUTE_S: Final = 60
 # Time for which an answer is reused. Answers for long spans are reused longer, because they change little.
 NOW_LIVES_S: Final = 0.9
 SUMS_LIVE_S: Final[Mapping[Span, float]] = {"1h": 2, "3h": 5, "6h": 10, "24h": 10, "7d": 60, "30d": 60}
-# Number of history points that are computed before other tasks can run.
+# After computing this many points of a history, let other tasks run.
 _POINTS_AT_ONCE: Final = 100
 
 
@@ -145,7 +145,7 @@ class StatsService:
             if counts is not None:
                 sums.merge(counts)
         counted: dict[str, int] = {word: getattr(sums, word) for word in COUNTED}
-        # The history has no sums of durations, only counts by duration.
+        # Estimate the sum of durations, because the history has only counts by duration.
         elapsed_ms = sum(
             count * min(le_ms or sums.run.max_ms, sums.run.max_ms) for le_ms, count in sums.run.buckets()
         )
@@ -212,7 +212,8 @@ class StatsService:
         for number, found, all_together in zip(numbers, series, whole, strict=True):
             counts = found or NameCounts()
             if counts.backlog < 0 and all_together is not None and all_together.backlog >= 0:
-                # The leader took a sample. It does not include names without ready jobs, so their number is 0.
+                # A backlog for all names shows that the leader took a sample. It leaves out names without ready jobs,
+                # so this name had none.
                 counts.backlog = counts.oldest_wait_ms = 0
             points.append(_point(number * STEP_MS[step], counts))
             if len(points) % _POINTS_AT_ONCE == 0:

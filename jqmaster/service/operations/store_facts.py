@@ -57,8 +57,8 @@ class StoreFactsReader:
         fresh = [worker for worker, kind in zip(workers, standings, strict=True) if kind == "fresh"]
         busy = sum(worker.busy for worker in fresh)
         ready = await self._inspector.names_ready(MAX_NAMES_READ)
-        # Every few seconds, the leader samples the longest-waiting ready job of each name. Without a sample, the wait
-        # is unknown.
+        # The leader samples the longest-waiting ready job of each name every few seconds. If a name is not in the
+        # sample, the wait is unknown.
         sample = await self._history.backlog()
         sampled = sample.names if sample else {}
         return StoreFacts(
@@ -116,7 +116,7 @@ def _standing(worker: Worker, now_ms: int, stale_ms: int) -> str:
 def _saturation(constraint: Constraint, usage: Usage) -> Saturation:
     return Saturation(
         constraint.name,
-        # Both numbers count the same as the limit: jobs, or whole units of a weight.
+        # Count as the limit does: jobs, or whole units of a weight.
         usage.running if usage.running_units is None else usage.running_units // THOUSAND,
         constraint.concurrency,
         usage.waiting,

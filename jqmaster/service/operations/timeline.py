@@ -18,10 +18,10 @@ MAX_MARKS: Final = 200
 BEFORE_MS: Final = 10 * 60_000
 # Maximum number of minutes that are read for the peaks of one incident.
 MAX_MINUTES: Final = 240
-# Maximum time between the entry about the end of a lead in the audit log and the beginning of the next lead.
+# Maximum time from the audit entry about the end of a lead to the beginning of the next lead.
 _LEAD_ENDED_WITHIN_MS: Final = 120_000
 _PAGES: Final = 5
-# The audit log's actions that become marks. For each, the kind of the mark, and a verb for what the author did to the
+# The actions of the audit log that become marks. Each has the kind of the mark, and a verb for what was done to the
 # target. A pause is also a constraint.
 _MARKED: Final[Mapping[str, tuple[str, str]]] = {
     "constraint.put": ("constraint", "changed constraint"),

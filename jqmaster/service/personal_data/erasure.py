@@ -47,7 +47,7 @@ class PersonalDataErasure:
         else:
             raise ConflictError("the job changed while its values were erased; try again")
         if any(path.root == "errors" for path in paths):
-            # The failure group stores a separate text, which may come from this job's error.
+            # Erase the text of the failure group, too: it may be a copy of this job's error.
             await self._history.forget_failures([job_id])
 
     async def erase_log(self, job_id: str, *, who: str) -> bool:
@@ -123,7 +123,7 @@ def _is_there(content: StoredContent, path: Path) -> bool:
             return bool(job.tags)
         case "unique_key":
             return job.unique is not None and job.unique.key is not None
-    # The other parts may be empty, because erasing them twice does no harm.
+    # Report the other parts as present even if they are empty, because erasing them again does no harm.
     return True
 
 

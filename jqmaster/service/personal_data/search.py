@@ -21,9 +21,9 @@ from jqmaster.store.health.inspect import Inspector
 from jqmaster.store.notices.notices import NoticeStore
 from jqmaster.store.personal_data.holdings import HoldingStore, JobHoldings
 
-# Approximate time for which one call reads. The next call continues from there.
+# One call reads for about this long. The next call continues from there.
 SEARCH_WITHIN_S: Final = 0.3
-# Maximum number of paths of one object that are returned. Further paths are only counted.
+# Maximum number of paths that are returned for one object. Further paths are only counted.
 MAX_PATHS: Final = 20
 _EVENTS_PER_READ: Final = 100
 _PLACES: Final = ("jobs", "events", "failure_groups", "notices")
@@ -113,7 +113,7 @@ class PersonalDataSearch:
                 return part
 
     async def _jobs(self, search: "_Search", at: _SearchPosition) -> _SearchPosition | None:
-        # Search each step as a whole, because the store may return other jobs if the same step is read again.
+        # Finish a step once it is begun, because the store may return other jobs if the same step is read again.
         ids, following = await self._holdings.ids(at.cursor)
         async for jobs, damaged in self._holdings.jobs(ids):
             search.part.unread["damaged_jobs"] += damaged
@@ -268,7 +268,7 @@ def _decoded(encoded: bytes) -> Any:
     """Return a value for comparison. Bytes that cannot be decoded are compared as text."""
     try:
         return msgpack.unpackb(encoded, strict_map_key=False, unicode_errors="surrogateescape", timestamp=0)
-    except Exception:  # a store may hold what earlier releases accepted
+    except Exception:  # an earlier release may have stored such a value
         return encoded
 
 

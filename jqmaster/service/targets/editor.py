@@ -12,7 +12,7 @@ from jqmaster.store.identity.audit import encode_entry
 from jqmaster.store.targets.documents import StoredTarget, new_etag
 from jqmaster.store.targets.targets import TargetStore
 
-# Maximum number of attempts. Each further attempt is needed only if somebody else has changed the target meanwhile.
+# How often a change is tried. A try fails only if somebody else has changed the target since it was read.
 MAX_REPEATS: Final = 20
 
 

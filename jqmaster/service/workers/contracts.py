@@ -26,11 +26,11 @@ logger = logging.getLogger(__name__)
 LIFE_S: Final = 5.0
 MIN_LIFE_S: Final = 0.5
 MAX_NAMES: Final = 2_000
-# Maximum number of names that are cached as served. A served name stays served.
+# Maximum number of served names that are cached. A name that was served once counts as served for ever.
 MAX_SERVED: Final = 20_000
-# Minimum time between two log messages about findings of one name and kind.
+# Minimum time between two log messages about the same name and kind of finding.
 LOG_EVERY_S: Final = 60.0
-# Maximum number of findings of one bulk.
+# Maximum number of findings that are reported for one bulk.
 MAX_FINDINGS: Final = 50
 # Number of jobs of a bulk that are checked before the number of findings is compared with its maximum.
 _JOBS_PER_PAGE: Final = 500
@@ -183,7 +183,7 @@ class ContractService:
                     "told_at": iso_ms(one.reported_at_ms),
                 }
             )
-        # The contracts of live workers come first.
+        # Sort the contracts of live workers first.
         contracts.sort(key=lambda one: not one["live_workers"])
         return {"is_served": found.is_served, "contracts": contracts, "warnings": _warnings(found)}
 
@@ -221,7 +221,7 @@ class ContractService:
         ]
         if not asked:
             return others
-        # Until this lookup is done, other pushes of these names use the previous result.
+        # Renew the time of the previous results before the lookup, so that other pushes use these results meanwhile.
         self._unserved_at_s.update((name, now_s) for name in asked if name in self._unserved_at_s)
         missing = set(await self._contracts.unserved(asked))
         if missing:
@@ -263,7 +263,7 @@ class ContractService:
     ) -> list[ContractBreach]:
         known = [await self._look_up(spec.name, LIFE_S) for spec in specs]
         found = await self._judged(list(zip(specs, locs, known, strict=True)))
-        # A worker may just have declared another contract.
+        # Read these contracts again, because a worker may just have declared other ones.
         outdated = {}
         for n in found:
             again = await self._look_up(specs[n].name, MIN_LIFE_S)
@@ -340,7 +340,7 @@ class ContractService:
 
 def _misfit_breach(name: str, loc: tuple[str | int, ...], misfits: Sequence[Misfit]) -> ContractBreach:
     errors = [FieldError((*loc, "argument", *misfit.path), misfit.message) for misfit in misfits]
-    # Values are content, so they stay out of the log.
+    # Log only the keywords and paths: the values are job content.
     keywords = ", ".join(
         f"{'.'.join(map(str, ('argument', *misfit.path)))[:100]}: {misfit.keyword}" for misfit in misfits[:3]
     )

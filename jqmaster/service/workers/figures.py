@@ -11,7 +11,7 @@ from jqmaster.domain.workers.worker_figures import Figures, GroupedWorkers, Grou
 from jqmaster.store.operations.history import STEP_MS, HistoryStore
 from jqmaster.store.workers.workers import WorkerStore
 
-# Number of whole minutes before the current one.
+# The figures cover this many whole minutes, and the current one.
 MINUTES: Final = 5
 # Time for which figures are reused. Masters flush their counts only every few seconds.
 LIVES_S: Final = 2.0
@@ -62,7 +62,7 @@ class FiguresCache:
 
     async def _read(self, current: int) -> Mapping[str, WorkerCounts]:
         over = range(current - MINUTES, current)
-        # Masters add only to the current minute, so each past minute is read only once.
+        # Read each past minute only once, because masters add only to the current one.
         self._over = {minute: counts for minute, counts in self._over.items() if minute in over}
         for minute in over:
             if minute not in self._over:

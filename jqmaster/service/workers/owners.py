@@ -14,7 +14,7 @@ from jqmaster.store.workers.workers import WorkerStore
 
 logger = logging.getLogger(__name__)
 
-# Owners that any token may replace: none, and the caller of a master without tokens.
+# Owners of workers that any token may replace: nobody, and the caller of a master without tokens.
 _FREE: Final = ("", LOCAL)
 # Maximum number of workers whose owners are cached here. The least recently seen worker is dropped first.
 MAX_KNOWN: Final = 10_000

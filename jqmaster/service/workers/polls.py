@@ -20,11 +20,13 @@ from jqmaster.store.workers.polls import NoPoll, PollReply, PollStore
 logger = logging.getLogger(__name__)
 
 MAX_WAIT_S: Final = 60.0
-# Minimum wait of a poll, even if the poll requests none, because the leader may be another master.
+# Minimum wait of a poll, even if the worker requests none: the leader may be another master, which takes a moment to
+# claim jobs for it.
 MIN_WAIT_S: Final = 0.25
-# Interval at which a waiting poll reads the store, because a message may be lost.
+# Interval at which a waiting poll reads the store, because the message about new jobs may be lost.
 LOOK_S: Final = 2.0
-# Retry-After for a poll that a newer poll of the same worker replaced. It slows down a client that polls in a loop.
+# Retry-After of a poll that was replaced by a newer poll of the same worker. It slows down a client that polls in a
+# loop.
 AGAIN_AFTER_S: Final = 1
 # Time for which a worker gets no jobs after it has refused some. Otherwise, a worker that refuses everything would
 # keep the store busy.
@@ -48,7 +50,8 @@ class _Hanging:
 
     def __init__(self, poll_id: str) -> None:
         self.id = poll_id
-        # A client that got no answer repeats the poll in another call, maybe at another master.
+        # Tells this call from a repeat of the same poll. A client that got no answer repeats its poll, maybe at another
+        # master.
         self.call_id = secrets.token_hex(8)
         self.news = asyncio.Event()
         # Set once the poll has been written to the store, or cannot be written any more.
@@ -119,7 +122,8 @@ class HeldPolls:
         if before:
             before.is_replaced = True
             before.news.set()
-        # Register the poll here before calling the store, because the store's message may come before its answer.
+        # Register the poll here before calling the store, because the message about its jobs may arrive before the
+        # answer.
         self._hanging[worker_id] = poll
         if not self._has_some.is_set():
             self._has_some.set()
@@ -176,7 +180,7 @@ class HeldPolls:
                 is_over = True
             poll.news.clear()
             if poll.is_gone:
-                # The worker polls again, at this master or another one, and gets its jobs then.
+                # The client has gone. It polls again, at this master or another one, and gets its jobs then.
                 await self._polls.drop(worker_id, poll.id, poll.call_id)
                 return reply
             if poll.reply is not None:
@@ -186,8 +190,8 @@ class HeldPolls:
             is_over = is_over or self._is_stopping
             reply = await self._take(worker_id, poll, ends_at_s, ends=is_over)
             if reply.is_draining and not (reply.offers or is_over):
-                # Tell the worker at once to drain. If it keeps polling while it drains, it must wait like any other
-                # worker.
+                # Answer at once, so that the worker learns that it must drain. If it then polls again, it must wait
+                # like any other worker.
                 is_over = True
                 reply = await self._take(worker_id, poll, ends_at_s, ends=True)
         return reply
@@ -241,10 +245,11 @@ class HeldPolls:
     async def _drop(self, worker_id: str) -> None:
         try:
             await self._polls.drop(worker_id)
-            # The worker may have repeated the poll at another master, which then finds the jobs at once.
+            # Tell the other masters: the worker may have repeated the poll at one of them, which then finds the jobs at
+            # once.
             await self._polls.notify(worker_id)
         except JqmasterError as exc:
-            # best effort: the offers end by themselves, and a repeat of the poll finds them.
+            # best effort: the offers expire by themselves, and a repeat of the poll finds them.
             logger.warning("the poll of worker %s could not be dropped: %s", worker_id, exc.detail)
 
     async def _watch(self) -> None:

@@ -18,11 +18,11 @@ from jqmaster.live_value import LiveValue
 
 logger = logging.getLogger(__name__)
 
-# Maximum number of concurrent registrations of one caller. All workers of a fleet behind one address may register at
-# once, but no real fleet needs more than this.
+# Maximum number of concurrent registrations of one caller. The workers of a fleet behind one address may register at
+# the same time, but no real fleet needs more.
 MAX_AT_ONCE: Final = 200
-# Registrations of one address per minute. If there are more, a worker keeps crashing, or two workers compete for the
-# address.
+# If more workers than this register at one address within a minute, a warning is logged: a worker keeps crashing, or
+# two workers compete for the address.
 OFTEN: Final = 5
 _UNVERIFIED: Final = (
     "no worker that knows the secret answered POST {url}/challenge: either this master cannot reach anything "
@@ -106,6 +106,6 @@ class Registrations:
                 else ("the program that answers there does not know the secret", _UNVERIFIED)
             )
         if isinstance(proof, bytes) and hmac.compare_digest(proof, expected.encode()):
-            # The proof is right, so the fault reveals nothing about other servers.
+            # Tell the caller this fault in full: because the proof is right, it reveals nothing about other servers.
             return _BINARY, _BINARY
         return "the answer contains no proof", _UNVERIFIED

@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 # Maximum length of a message. Longer messages are cut, because messages are for people, and every failed attempt stores
 # one.
 MAX_MESSAGE: Final = 1_000
-# Maximum number of waiting reports. There are more only if the store does not answer.
+# Maximum number of waiting reports. More of them wait only if the store does not answer.
 MAX_WAITING_REPORTS: Final = 10_000
 NO_CHALLENGE: Final = "reported as challenged, but the attempt opened no challenge with this request ID"
 
@@ -143,8 +143,8 @@ class ReportService:
                 if outcome.used:
                     used[outcome.job_id] = outcome.used
             ended = [(o.job_id, o.token, codec.encode_result(o)) for o in succeeded]
-            # Request jobs only with a pure report of successes: the answer to other endings may take longer than a
-            # push.
+            # Let this call also claim the next jobs only if the report contains only successes. Other outcomes may take
+            # longer to settle than a push takes.
             settled = await self._successes.lead(
                 Successes(worker_id, ended, used, None if others else newest_fence)
             )
@@ -161,7 +161,7 @@ class ReportService:
         if others:
             settlements = await self._decide(worker_id, others)
             if not settlements:
-                await existing_worker(self._workers, worker_id)  # no script runs to check this
+                await existing_worker(self._workers, worker_id)  # no settling script runs that would check this
             verdicts = await self._settlements.settle(worker_id, settlements, newest_fence)
             more_accepted, more_stale = _split([s.job_id for s in settlements], verdicts)
             accepted, stale = accepted + more_accepted, stale + more_stale
@@ -189,7 +189,7 @@ class ReportService:
 
     async def _decide(self, worker_id: str, outcomes: Sequence[Outcome]) -> list[Settlement]:
         jobs = await self._records.get_without_argument([o.job_id for o in outcomes])
-        # Only a hold needs the constraints, and it needs their newest edition.
+        # Read the constraints only for a hold, which needs their newest edition.
         constraints = await self._constraints.reload() if any(o.hold for o in outcomes) else None
         settlements = []
         for outcome in outcomes:
@@ -200,8 +200,8 @@ class ReportService:
                 decision = decide(job, outcome, jitter=self._random())
             else:
                 noted = await self._challenges.note_not_ready(worker_id, outcome.job_id, outcome.token)
-                # None: the token is stale. The decision does not matter, because the settling script also refuses the
-                # token.
+                # If `noted` is None, the token is stale. Then any decision will do, because the settling script refuses
+                # the token, too.
                 decision = (
                     decide(job, outcome, jitter=0.0)
                     if noted is None

@@ -19,10 +19,12 @@ import msgpack
 from jqmaster.domain.workers.contract import schema_of_text
 from jqmaster.service.workers.schemas import ArgumentSchema, BadSchemaError, as_json
 
-# Limit of processor time. It does not depend on how busy the machine is, or on its suspension.
+# Maximum processor time of a task. Unlike elapsed time, it does not depend on how busy the machine is, or on its
+# suspension.
 MAX_CPU_S: Final = 0.5
 MAX_MEMORY_BYTES: Final = 1024**3
-# Maximum number of cached schemas. The parent counts the schemas that it has sent, and says when to drop all of them.
+# Maximum number of cached schemas. The parent counts the schemas that it has sent, and tells this process when to drop
+# all of them.
 MAX_SCHEMAS: Final = 1_000
 LENGTH: Final = struct.Struct(">I")
 
@@ -42,13 +44,12 @@ def main() -> None:
             compiled.clear()
         texts |= request["schemas"]
         for digests, argument in request["tasks"]:
-            # The default action of this timer's signal ends the process, even in the middle of native code.
+            # Once the processor time is used up, SIGPROF ends the process, even in the middle of native code.
             signal.setitimer(signal.ITIMER_PROF, MAX_CPU_S)
             answer = msgpack.packb(_answer(digests, argument, texts, compiled))
             signal.setitimer(signal.ITIMER_PROF, 0)
             sys.stdout.buffer.write(LENGTH.pack(len(answer)) + answer)
-            # Write each answer at once: the parent assumes that the first task without an answer has ended this
-            # process.
+            # Write each answer at once: if this process ends, the parent blames the first task that has no answer.
             sys.stdout.buffer.flush()
 
 
@@ -68,14 +69,14 @@ def _answer(
             if digest not in compiled:
                 compiled[digest] = ArgumentSchema(schema_of_text(texts[digest]))
     except BadSchemaError as exc:
-        # The schema was declared to a master with another version of the library. This version cannot apply it.
+        # A master with another version of the library accepted this schema, but this version cannot apply it.
         return str(exc) if argument is None else []
     if argument is None:
         return None
     try:
         value = as_json(argument)
     except (ValueError, TypeError):
-        # A JSON Schema does not apply to such a value.
+        # The argument has no form in JSON, so JSON Schemas do not apply to it.
         return []
     least: list[Any] | None = None
     for digest in digests:

@@ -18,8 +18,8 @@ from jqmaster.service.workers.schemas import BadSchemaError, Misfit
 
 logger = logging.getLogger(__name__)
 
-# Maximum time of the tasks of one caller, including the wait for earlier callers. The process also limits the
-# processor time of each task. This limit bounds the wait of other callers.
+# Maximum time of one caller's tasks, including their wait for earlier callers. The process also limits its own
+# processor time for each task, but that limit does not bound the wait.
 PATIENCE_S: Final = 5.0
 # Time for which a schema that was too expensive is not used.
 REST_S: Final = 60.0
@@ -147,7 +147,8 @@ class SchemaJudge:
                 stdin=PIPE,
                 stdout=PIPE,
                 stderr=DEVNULL,
-                # Pass no environment: ours holds tokens, and the process needs none of it.
+                # Pass an empty environment: the environment of this process contains tokens, and the child process
+                # needs none of it.
                 env={"PYTHONPATH": ":".join(sys.path), "PYTHONDONTWRITEBYTECODE": "1"},
                 start_new_session=True,
             )
@@ -157,7 +158,7 @@ class SchemaJudge:
         process, self._process = self._process, None
         if process is None:
             return
-        # Do not kill a process that has ended: that would collect its exit status, for which asyncio waits.
+        # Do not kill a process that has ended: `kill` would collect its exit status, for which asyncio waits.
         if not is_over:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()

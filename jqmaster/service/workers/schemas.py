@@ -32,7 +32,7 @@ def _is_text_of(kind: Any, text: str) -> bool:
     return True
 
 
-# These formats are enforced, because the SDK's tasks parse such texts by the same rules. All others are informative,
+# Formats that are enforced, because the SDK's tasks parse such texts by the same rules. All other formats only inform,
 # because libraries differ, for example about mail addresses.
 _CHECKED: Final = {
     "byte": bytes, "date": dt.date, "date-time": dt.datetime, "decimal": Decimal, "duration": dt.timedelta,

@@ -61,8 +61,8 @@ class WorkerService:
         """
         former = ""
         if spec.url is not None:
-            # Look up the former worker before the proof. A worker that registers at the URL after the proof is newer
-            # than this call, even if this call waited for long in a suspended master.
+            # Look up the former worker before the address proves that it knows the secret. A worker that registers at
+            # the URL after that is newer than this call, even if this call waited for long in a suspended master.
             former = await self._workers.serving(spec.url)
             await self._registrations.check(spec.url, spec.secret, f"{owner}, {caller}")
         worker_id = new_id()
@@ -99,8 +99,8 @@ class WorkerService:
             raise unknown_worker(worker_id)
         if reports:
             refused = await self._progress.save(worker_id, reports)
-            # If a claim is stale here, it was held when the leases were renewed, but had ended when the reports were
-            # saved.
+            # Treat a claim as lost if its reports were refused as stale: it was held when the leases were renewed, but
+            # had ended when the reports were saved.
             lost = answer.lost | (refused.stale - answer.to_cancel)
             answer = replace(answer, lost=lost, outdated=refused.outdated)
         if asks_to_continue and answer.detached_by == "silence":
