@@ -175,7 +175,7 @@ async def _callback(call: Call) -> Callback:
     content_type = call.fields.get(b"content-type", b"").decode("latin-1")
     if len(content_type) > MAX_TYPE_CHARS:
         raise InvalidError(f"Content-Type must have at most {MAX_TYPE_CHARS} characters")
-    # Do not decode the body by its content type, because only the handler knows which types to expect.
+    # Keep the body as bytes, whatever its content type: only the handler knows which types to expect.
     call.fields = {**call.fields, b"content-type": Encoding.MSGPACK.value.encode()}
     try:
         body = await call.body(call.services.settings.max_argument_bytes)

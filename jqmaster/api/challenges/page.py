@@ -24,9 +24,9 @@ from jqmaster.domain.instant import iso_ms
 from jqmaster.errors import FieldError
 
 MEDIA_TYPE: Final = b"text/html; charset=utf-8"
-# Prefix of a field's name, because that name may be anything.
+# Prefix of the names of a form's fields. Without it, they could equal other names on the page, such as `csrf`.
 FIELD_PREFIX: Final = "value."
-# A text field with a higher maximum length is shown as a multi-line text area.
+# A text field whose maximum length is higher than this is shown with several lines.
 _MAX_LINE: Final = 200
 _STYLE: Final = """
 :root { color-scheme: light dark;
@@ -82,8 +82,8 @@ footer a { display: inline-block; padding: .3rem .5rem; }
 """
 _HASH: Final = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
 SECURITY_HEADERS: Final = (
-    # The address is a credential, so no other site may see it. Without any referrer, the browser would not say that
-    # the form comes from this site.
+    # The address is a credential, so no other site may get it as the referrer. This site must get it: otherwise, the
+    # browser would not say that the form comes from here.
     *security_headers(
         f"default-src 'none'; style-src 'sha256-{_HASH}'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
         referrer=b"same-origin",
@@ -130,7 +130,8 @@ def form_page(
         f'<p class="text" dir="auto">{escape(form.description)}</p>' if form.description else "",
         _facts(challenge, visitor),
         '<form method="post">',
-        # Pressing Enter in a field activates the first button of the form, so that button does nothing.
+        # The Enter key activates the first button of the form, even from a text field. So put one first that does
+        # nothing.
         '<button type="submit" disabled hidden></button>',
     ]
     if visitor.csrf_token:
@@ -317,7 +318,7 @@ def _field(
         )
         box = f'<select {given}><option value="">{texts["no_value"]}</option>{shown}</select>'
     elif asked.kind == "string" and asked.max_length > _MAX_LINE and not asked.format:
-        # HTML drops a line break right after the opening tag, so add one to keep the text's own.
+        # HTML drops a line break right after the opening tag, so add one that may be dropped.
         box = f"<textarea {given}{_lengths(asked)}>\n{escape(value)}</textarea>"
     else:
         box = f'<input {given} {_kind_of(asked)} value="{escape(value)}">'

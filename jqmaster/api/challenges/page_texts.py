@@ -94,7 +94,7 @@ _JA: Final = {
 }
 TEXTS: Final[Mapping[str, Mapping[str, str]]] = {"en": _EN, "ja": _JA}
 
-# Japanese texts for the domain's messages about broken rules. Other messages stay as they are.
+# Japanese texts for the domain's messages about broken rules. Messages that are missing here are shown in English.
 _RULES_JA: Final = (
     (r"is required", "必須です"),
     (r"must be of the type integer", "整数を入力してください"),

@@ -87,7 +87,7 @@ async def answer(call: Call, sent: Callback) -> Reply:
         return await _too_late(call, error)
     except JqmasterError as error:
         return _refusal(call, error)
-    # After this redirect, reloading the page shows the recorded answer and does not send it again.
+    # Redirect, so that reloading the page shows the recorded answer and does not send it again.
     return Reply(
         303,
         b"",
@@ -139,8 +139,8 @@ def _check_csrf(call: Call, given: SubmittedAnswer) -> None:
     elif (
         is_by_proxy and b"origin" not in call.fields and call.fields.get(b"sec-fetch-site") != b"same-origin"
     ):
-        # Every browser sends the origin of a form. An earlier check has verified that an origin, if sent, is our own
-        # site.
+        # Refuse a form without an origin: every browser sends one. If the request has one, an earlier check has
+        # verified it.
         raise ForbiddenError("the browser did not send the origin of the form", code="csrf")
 
 

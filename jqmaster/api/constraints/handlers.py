@@ -131,7 +131,7 @@ async def preview_job(call: Call) -> Reply:
     spec = request.to_spec(request.id or new_id())
     check_argument(call, spec)
     if not call.content.for_name(spec.name).is_granted and (spec.argument != _NIL or spec.headers):
-        # The key values of constraints are job content, too.
+        # Refuse job content from these callers, because the key values in the answer would be job content, too.
         raise ForbiddenError(
             "callers that may not see job content must preview a job without argument and headers",
             code="content_hidden",
@@ -173,7 +173,7 @@ def _tags(call: Call, field: bytes, *, is_weak: bool) -> frozenset[str] | None:
         # A weak tag never matches If-Match (RFC 9110 §13.1.1).
         if is_weak or not tag.startswith(b"W/"):
             tags.add(tag.removeprefix(b"W/").strip(b'"').decode("latin-1"))
-    # A quoted asterisk is an ordinary tag, and we never issue it.
+    # A quoted asterisk is an ordinary ETag that we never issue, so it matches nothing.
     return frozenset(tags - {"*"})
 
 

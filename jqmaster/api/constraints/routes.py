@@ -48,7 +48,7 @@ _JOB_PREVIEW_TEXT: Final = (
     "Enqueues nothing. It checks the request as a push would, and lists the constraints that would apply."
 )
 
-# This route must precede those of single jobs, because their paths also match.
+# List this route before those of single jobs, which would also match its path.
 JOB_OPERATIONS: Final = [
     Operation("POST", "/api/jobs/preview", handlers.preview_job, Scope.READ, "Preview the constraints of a job", "jobs",
               {200: preview_schemas.JobPreview}, job_schemas.JobRequest, problems=(413, 503), text=_JOB_PREVIEW_TEXT),

@@ -44,7 +44,8 @@ from jqmaster.service.constraints.reader import AskedValue
 
 VALUE_ID_PATTERN: Final = r"^[0-9a-f]{16}$"
 _MATCHER: Final = {"$ref": "#/components/schemas/Matcher"}
-# Each schema has a name: client generators cannot handle a recursive union of anonymous maps.
+# The schemas of matchers by name. They need names because client generators cannot handle a recursive union of
+# anonymous maps.
 MATCHER_SCHEMAS: Final[dict[str, dict[str, Any]]] = {
     **{
         name: {
@@ -119,7 +120,7 @@ KeyScalar = Annotated[
 ]
 
 
-# These bounds only document. The kinds of limits check them, with better error messages.
+# These bounds are only shown in the API's documents. The kinds of limits check them, with better error messages.
 def _bounded(figure: Figure, description: str) -> Any:
     return Field(description=description, json_schema_extra={"minimum": figure.least, "maximum": figure.most})
 
@@ -138,7 +139,7 @@ class WeightRequest(Request):
     """How much of `concurrency` and `rate` a job takes. Both then count units instead of jobs, and may be up to
     1,000,000,000."""
 
-    # Code that takes the fields of a request expects them under the names that clients send.
+    # Serialize the fields under the names that clients send, because the code that reads a request expects these.
     model_config = ConfigDict(serialize_by_alias=True)
 
     from_: str | None = Field(
@@ -212,7 +213,7 @@ class OverrideRequest(Request):
 
     @model_serializer(mode="wrap")
     def _given(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        # Null is a valid value of a key, so leave the field out if it was not given.
+        # Leave the field out if it was not given, because null is a valid value of a key.
         fields: dict[str, Any] = serialize(self)
         if "value" not in self.model_fields_set:
             fields.pop("value", None)

@@ -22,7 +22,7 @@ async def read_body(
     """
     encoding = body_encoding(fields.get(b"content-type", b""), fields.get(b"content-encoding", b""))
     length = fields.get(b"content-length", b"")
-    # Check the length first, because the first `receive` answers `Expect: 100-continue`.
+    # Check the length before the first `receive`, because that call answers `Expect: 100-continue`.
     if length.isdigit() and int(length[:20]) > max_bytes:
         raise _body_too_large(max_bytes)
     message = await receive()

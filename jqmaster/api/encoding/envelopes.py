@@ -156,7 +156,7 @@ def _read_map_at(
         raise _not_a_map(data, limits, loc, pos)
     if header.members * 2 > limits.max_nodes:
         raise TooLargeError(f"more than {limits.max_nodes} values", code="too_many_nodes")
-    # Cut out the raw fields and put nil in their places. Then one call decodes the rest of the map.
+    # Cut out the raw fields and put nil in their places, so that one call can decode the rest of the map.
     left_over: list[bytes] = []
     raw: dict[str, bytes] = {}
     keys: set[bytes] = set()
@@ -186,7 +186,8 @@ def _read_map_at(
             raise UnparsableError("a map has the same key twice", code="duplicate_key")
         left_over.append(data[mark:pos])
         rest = b"".join(left_over)
-        # Every value takes at least one byte, so only a rest of more than `max_nodes` bytes can hold too many values.
+        # Each value takes at least one byte. So count the values of the rest only if it has more bytes than
+        # `max_nodes`.
         if len(rest) > limits.max_nodes:
             scan(rest, limits=limits, in_envelope=True)
         fields: dict[str, Any] = msgpack.unpackb(rest, timestamp=3)
@@ -243,8 +244,8 @@ def _field_error(loc: tuple[str | int, ...], rule: str) -> InvalidError:
 
 def _not_a_map(data: bytes, limits: ScanLimits, loc: tuple[str | int, ...], pos: int = 0) -> JqmasterError:
     end = scan(data, pos, limits=limits, in_envelope=True)
-    # JSON text, a pickle or an archive may begin with a byte that is a complete small value in MessagePack. Only the
-    # bytes that follow show that the body is something else.
+    # Report trailing bytes if the body does not end after its first value. JSON text, a pickle or an archive may begin
+    # with a byte that is a complete small value in MessagePack.
     if not loc and end != len(data):
         return _trailing()
     return (

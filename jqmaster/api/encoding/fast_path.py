@@ -32,20 +32,21 @@ from jqmaster.domain.jobs.unique import (
 )
 from jqmaster.errors import JqmasterError
 
-# Match patterns here, for all jobs or results at once. Matching them one by one would take half of the decoding time.
+# These types check only lengths. The patterns are matched later, for all jobs or results at once, because matching them
+# one by one would take half of the decoding time.
 _ID: Final = msgspec.Meta(min_length=ID_LENGTH, max_length=ID_LENGTH)
 _TOKEN: Final = msgspec.Meta(min_length=2 * TOKEN_BYTES, max_length=2 * TOKEN_BYTES)
 _NAME: Final = re.compile(NAME_PATTERN)
 _EVENT_TYPE: Final = re.compile(TYPE_PATTERN)
-# The form in which workers write times. The years are those that `is_instant` accepts.
+# A time in the form in which workers write it. The years are those that `is_instant` accepts.
 _WRITTEN_TIME: Final = re.compile(r"(?:19[7-9]\d|20\d\d)-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 _NIL: Final = b"\xc0"
-# Look up these defaults once, because every job needs them.
+# Defaults of fields, looked up once here, because every job needs them.
 _DEFAULT_PRIORITY: Final = PRIORITY.default
 _DEFAULT_MAX_RETRY: Final = MAX_RETRY.default
 _DEFAULT_TIMEOUT_MS: Final = round(TIMEOUT_S.default * 1000)
 
-# Exceptions for data that the decoder rejects as broken or as being of another type.
+# Exceptions of the decoder for data that is broken, or that does not have the usual types.
 _NOT_USUAL: Final = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError, JqmasterError)
 
 
@@ -65,8 +66,7 @@ class _Job(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     priority: Annotated[int, msgspec.Meta(ge=PRIORITY.least, le=PRIORITY.most)] | UnsetType = UNSET
     max_retry: Annotated[int, msgspec.Meta(ge=MAX_RETRY.least, le=MAX_RETRY.most)] | UnsetType = UNSET
     keep_result: bool | UnsetType = UNSET
-    # Keep the encoded number: a number has several encodings, and the message is not usual if encoding the number
-    # again changes its bytes.
+    # Keep the encoded number. If encoding the decoded number gives other bytes, the message is not usual.
     timeout: msgspec.Raw | UnsetType = UNSET
     batch: Annotated[str, _ID] | UnsetType = UNSET
     unique: _Unique | UnsetType = UNSET
@@ -109,7 +109,7 @@ _SUCCESSES: Final = msgspec.msgpack.Decoder(_Successes)
 _SECONDS: Final = msgspec.msgpack.Decoder(float)
 _ARGUMENT: Final = msgspec.msgpack.Decoder()
 _ENCODER: Final = msgspec.msgpack.Encoder()
-# Offset of the list in a report that has no other field.
+# Offset of the list in an encoded report that has no other field.
 _LIST_AT: Final = len(_ENCODER.encode({"results": None})) - 1
 _SUCCESS_HEADER: Final = 0x80 | len(_Success.__struct_fields__)
 
@@ -119,11 +119,11 @@ def usual_job(data: bytes | msgspec.Raw, limits: ScanLimits) -> JobSpec | None:
     usual."""
     try:
         job = _JOB.decode(data)
-        # A duplicate key makes the map shorter when it is encoded again.
+        # Encode the job again: if the data has a key twice, the new map has fewer members.
         written = _ENCODER.encode(job)
         if written[0] != memoryview(data)[0] or not _is_name(job.name):
             return None
-        # The nested map must be canonical, too.
+        # The nested map may have a key twice, too. Then the encoded job is shorter.
         if job.unique is not UNSET and len(written) != len(memoryview(data)):
             return None
         return _spec(job, limits) if job.id is UNSET or id_match(job.id) else None
@@ -301,7 +301,7 @@ def _is_plain(value: bytes) -> bool:
     return tag == 0xD9 and value[2:].isascii()
 
 
-# Results that finish in the same millisecond have the same text.
+# Cached because results that finish in the same millisecond have the same text.
 @functools.lru_cache(maxsize=256)
 def _is_reported_time(text: str) -> bool:
     if _WRITTEN_TIME.fullmatch(text) is None:
@@ -313,20 +313,20 @@ def _is_reported_time(text: str) -> bool:
     return True
 
 
-# Most jobs share a few names.
+# Cached because most jobs share a few names.
 @functools.lru_cache(maxsize=1024)
 def _is_name(text: str) -> bool:
-    # The model refuses reserved names.
+    # A job with a reserved name is not usual, so that the model refuses it.
     return _NAME.fullmatch(text) is not None and not text.startswith(RESERVED_PREFIX)
 
 
-# Most jobs of a push belong to one batch.
+# Cached because most jobs of a push belong to one batch.
 @functools.lru_cache(maxsize=1024)
 def _is_batch(text: str) -> bool:
     return is_id(text)
 
 
-# Most events share a few types.
+# Cached because most events share a few types.
 @functools.lru_cache(maxsize=1024)
 def _is_event_type(text: str) -> bool:
     return _EVENT_TYPE.fullmatch(text) is not None

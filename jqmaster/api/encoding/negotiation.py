@@ -9,9 +9,9 @@ from typing import Final
 from jqmaster.errors import JqmasterError, UnsupportedMediaTypeError
 
 Fields = Mapping[bytes, bytes]
-# The value that stands for an absent Accept header.
+# A request without an Accept header is treated as if it had this value.
 ANY: Final = b"*/*"
-# Only this many bytes of a field are read. Results are cached by the fields, so these must be short.
+# Maximum number of bytes of a header field that are read. Results are cached by these fields, so they must be short.
 MAX_FIELD_BYTES: Final = 1024
 _NAMED: Final = 2
 
@@ -48,7 +48,7 @@ def request_encoding(fields: Fields) -> Encoding:
     return body_encoding(fields.get(b"content-type", b""), fields.get(b"content-encoding", b""))
 
 
-# Clients send few combinations of these fields, so cache the result of each. Errors are not cached.
+# Cached because clients send few combinations of these fields. Errors are not cached.
 @functools.lru_cache(maxsize=256)
 def body_encoding(content_type: bytes, content_encoding: bytes) -> Encoding:
     """Return the encoding that these two fields give the body, as `request_encoding` does."""

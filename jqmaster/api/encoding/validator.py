@@ -22,7 +22,7 @@ class ScanLimits:
 # The nesting beyond which MessagePack decoders themselves fail. A deeper body counts as unparsable, not as invalid.
 _DECODER_NESTING: Final = 1000
 
-# Size of a value by its first byte; 0 if that byte alone does not determine the size.
+# Size of a value by its first byte; 0 if that byte alone does not determine the size, or if the value is a string.
 FIXED_SIZE: Final = [0] * 256
 # The same for short strings. A separate table is needed because the bytes of strings must be UTF-8.
 SHORT_STR_SIZE: Final = [0] * 256
@@ -33,7 +33,7 @@ for _tag, _size in zip((0xCA, 0xCB, *range(0xCC, 0xD4)), (5, 9, 2, 3, 5, 9, 2, 3
 for _tag in range(0xA0, 0xC0):
     SHORT_STR_SIZE[_tag] = _tag - 0x9F
 
-# Width of the length field of strings, binaries and containers.
+# Width of the length field, by the first byte of a string, binary or container.
 _STR_WIDTH: Final = {0xD9: 1, 0xDA: 2, 0xDB: 4}
 _BIN_WIDTH: Final = {0xC4: 1, 0xC5: 2, 0xC6: 4}
 _ARRAY_WIDTH: Final = {0xDC: 2, 0xDD: 4}
@@ -72,7 +72,7 @@ def scan(  # noqa: PLR0912, PLR0915  one loop without a call for the common valu
     size = len(data)
     pos = start
     nodes = 1
-    left = 1  # members of the innermost container that are left to read
+    left = 1  # how many members of the innermost container are left to read
     pairs = 0
     keys: set[bytes] | None = None  # None: the innermost container is not a map
     stack: list[tuple[int, int, set[bytes] | None]] = []
@@ -183,7 +183,8 @@ def _header(data: bytes, pos: int, first: int, widths: dict[int, int]) -> Header
 
 def _long_header(data: bytes, pos: int, width: int) -> Header:
     begin, end = _counted(data, pos, width)
-    # Every member takes at least one byte. Refuse a larger count before doing any work for it.
+    # Refuse a count that is larger than the rest of the data before doing any work for it: every member takes at least
+    # one byte.
     if end > len(data):
         raise truncated()
     return Header(end - begin, begin)

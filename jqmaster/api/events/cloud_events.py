@@ -61,7 +61,7 @@ async def read_binary(call: Call, limits: ScanLimits) -> Event:
     attributes: dict[str, Any] = {
         name: _header(call.fields, name) for name in _ATTRIBUTES if f"ce-{name}".encode() in call.fields
     }
-    # Read the body as raw bytes: only two of all data types need decoding.
+    # Read the body unchanged, whatever its content type. It is converted below.
     call.fields = {**call.fields, b"content-type": Encoding.MSGPACK.value.encode()}
     try:
         body = await call.body()
@@ -80,7 +80,7 @@ async def read_binary(call: Call, limits: ScanLimits) -> Event:
             raise UnparsableError("the text is not UTF-8") from None
     else:
         data = msgpack.packb(body)
-    # Run the checks that a payload in an envelope gets.
+    # Put the data into an envelope, so that the same checks run as for a payload in an envelope.
     read = read_map(b"\x81\xa4data" + data, DATA, limits=limits)
     return event_of(check(CloudEvent, attributes), read["data"])
 

@@ -42,7 +42,8 @@ class FireworqEndpoint(Endpoint):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def told(message: Message) -> None:
-            # Fireworq does not distinguish a body that it cannot parse from one that it refuses.
+            # Answer 400 in place of 422, because Fireworq does not distinguish a body that it cannot parse from one
+            # that it refuses.
             if message.get("status") == HTTPStatus.UNPROCESSABLE_ENTITY:
                 message["status"] = HTTPStatus.BAD_REQUEST
             await send(message)
@@ -65,7 +66,7 @@ class FireworqEndpoint(Endpoint):
         address = self._policy.address(fields, host)
         if address not in self._networks:
             return super()._principal(scope, fields, host, operation, session=session, person=person)
-        # A page of another site must not make a browser in such a network push jobs. The same applies to a page whose
+        # Refuse pages of other sites: a browser in such a network would push jobs for them. Also refuse pages whose
         # host name was rebound to this master.
         self._policy.check_site(scope["method"], fields)
         self._policy.check_host_without_token(fields)

@@ -44,7 +44,7 @@ def _reply(value: Any) -> Reply:
 
 
 async def _body(call: Call, model: type[BodyT]) -> BodyT:
-    # Payloads stay the text that the client sent, so nothing converts the body.
+    # Do not convert the body, because a payload stays the text that the client sent.
     call.fields = {**call.fields, b"content-type": Encoding.MSGPACK.value.encode()}
     return parsed(await call.body(), model)
 
@@ -205,7 +205,7 @@ async def list_failed(call: Call) -> Reply:
     found = await asyncio.gather(
         *(call.services.jobs.view(job.id) for job in page.jobs), return_exceptions=True
     )
-    # A job may have been deleted in the meantime.
+    # Skip the jobs that have been deleted meanwhile.
     details = [detail for detail in map(_or_none, found) if detail is not None]
     if query.get("order") == "created":
         details.sort(key=lambda detail: detail.job.created_at_ms, reverse=True)
@@ -243,7 +243,7 @@ async def delete_job(call: Call) -> Reply:
     detail = await _unfinished(call)
     job = detail.job
     if job.state in HOLDS_SLOTS:
-        # End a running job first. A later answer of its endpoint then has no effect.
+        # Cancel a running job before the deletion, so that a later answer of its endpoint has no effect.
         await call.services.job_actions.cancel(job.id)
         with after_it_was_done():
             await write_down(call, job.id, "job.cancel")

@@ -53,7 +53,7 @@ def fireworq_router(prefix: str, services: Services, policy: AccessPolicy, limit
     method, path = _PUSH
     by_path[path] = [_operation(method, prefix + path, handlers.push, Scope.PUSH)]
     routes = [
-        # A category may contain slashes.
+        # Let categories contain slashes.
         Route(
             prefix + path.replace("{category}", "{category:path}"),
             FireworqEndpoint(operations, policy, limits, services, networks=networks),
@@ -73,6 +73,6 @@ def _operation(method: str, path: str, handler: Handler, access: Scope) -> Opera
         "fireworq",
         {200: None},
         push="single" if access is Scope.PUSH else None,
-        # Clients of Fireworq send bodies of any content type, and accept any.
+        # Accept any content type, because clients of Fireworq send all kinds.
         takes_any_body=True,
     )

@@ -27,7 +27,7 @@ class QueueBody(msgspec.Struct, gc=False):
             name,
             self.polling_interval,
             self.max_workers,
-            # Without a limit, Fireworq leaves out both fields, and its clients may send zeros.
+            # Zeros mean no limit: clients may send them, although Fireworq itself leaves out both fields then.
             self.max_dispatches_per_second or None,
             self.max_burst_size or None,
         )

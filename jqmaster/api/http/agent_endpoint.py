@@ -60,7 +60,7 @@ class AgentEndpoint:
                     "this master has no tools for agents: install jqmaster[mcp] and restart it",
                     code="agents_off",
                 )
-            # The import takes most of a second. In a thread, it does not block the master.
+            # Import the module in a thread, because this takes most of a second and would block the master.
             server = await asyncio.to_thread(_server_module)
         except Exception as exc:
             problem = problem_response(exc, negotiate(fields, strict=False))

@@ -14,7 +14,7 @@ from uvicorn.protocols.http.httptools_impl import (
 
 from jqmaster.live_value import LiveValue
 
-# These fields change how an answer is written.
+# Header fields that change how an answer is written.
 _UNUSUAL_FIELDS: Final = frozenset({b"connection", b"transfer-encoding"})
 
 
@@ -23,9 +23,9 @@ class EdgeCycle(RequestResponseCycle):
     write. Answers of the same kind share a cached head. uvicorn would build it again, header by header, for each
     answer."""
 
-    # The process is stopping; see `EdgeProtocol`.
+    # Whether the process is stopping; see `EdgeProtocol`.
     is_leaving = LiveValue(False)
-    # Called when the answer begins while the process is stopping. Returns whether the connection ends after this
+    # Called when an answer begins while the process is stopping. Returns whether the connection closes after this
     # answer.
     is_last: Callable[[], bool] = bool
     _start: HTTPResponseStartEvent | None = None
@@ -39,7 +39,7 @@ class EdgeCycle(RequestResponseCycle):
 
     async def send(self, message: ASGISendEvent) -> None:
         if self.transport.is_closing():
-            # Writing now would only raise an exception, which would end up in the log.
+            # Do not write to a closing connection: that would only raise an exception, which would be logged.
             self.note_disconnect()
             return
         start, self._start = self._start, None
@@ -104,7 +104,7 @@ def _usual_head(status: int, headers: tuple[tuple[bytes, bytes], ...]) -> _Head 
     return _Head(b"".join(lines), int(length))
 
 
-# Heads differ only in a job's ID or a length.
+# Cached because heads of answers differ only in a job's ID or a length.
 @functools.lru_cache(maxsize=1024)
 def _usual_line(name: bytes, value: bytes) -> bytes | None:
     """Return the line of a header field, or None if uvicorn has to write it."""

@@ -30,7 +30,7 @@ from jqmaster.service.identity.sessions import Session
 __all__ = ["AccessPolicy", "Principal", "Scope"]
 
 _LOCAL: Final = Principal(LOCAL, frozenset(Scope))
-# Principal of the worker inside this process as long as tokens are not required.
+# Principal of the worker inside this process while the master requires no tokens.
 _OWN: Final = Principal(LOCAL, frozenset(Scope), is_own=True)
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _DEFAULT_PORTS: Final = {"http": "80", "https": "443"}
@@ -82,7 +82,7 @@ class AccessPolicy:
         self._own_sessions = own_sessions
         self._proxies = TrustedProxies(trusted_proxies)
         self._demands_credentials = not self._configured.is_empty or public_url is not None
-        # Consulted only if people log in through a proxy.
+        # Used only if people log in through a proxy.
         self.proxy_login: Final = proxy_login
         self._namespace = namespace
         self.cookie = SessionCookie(public_url, has_tls=has_tls)
@@ -213,7 +213,7 @@ class AccessPolicy:
     def check_site(self, method: str, fields: Fields, *, has_effect: bool = False) -> None:
         """Refuse a request that a browser sends for a page of another site. Raises UnparsableError, ForbiddenError."""
         self.check_host(fields)
-        # Only browsers send these fields.
+        # A request with one of these fields comes from a browser, because only browsers send them.
         is_from_page = b"origin" in fields or b"sec-fetch-site" in fields
         if is_from_page and (has_effect or method not in _SAFE_METHODS):
             self._refuse_cross_site(fields)
@@ -264,8 +264,8 @@ class AccessPolicy:
         found = members.get(self._namespace, principal)
         if not found.scopes:
             raise unknown_namespace()
-        # Tokens of the installation are managed in `default`, so keep the namespaces to which the caller is
-        # restricted there.
+        # In `default`, keep the list of namespaces to which the caller is restricted: tokens of the whole installation
+        # are managed there.
         if self._namespace != DEFAULT:
             return replace(found, by_namespace=None)
         return replace(found, by_namespace=members, elsewhere=principal.scopes)
@@ -295,7 +295,8 @@ class AccessPolicy:
         theirs = _origin(origin.decode("latin-1"))
         public = self._public_origin
         is_ours = theirs is not None and (theirs == public or theirs[1:] == _addressed(fields, theirs[0]))
-        # Anybody who can change network traffic can forge a plain-HTTP site of the same name.
+        # Refuse our own host without TLS if this site uses TLS: anybody who can change network traffic can forge such a
+        # site.
         is_plain = bool(theirs and public and public[0] == "https" and theirs[:2] == ("http", public[1]))
         if not is_ours or is_plain:
             raise ForbiddenError("requests from other sites are refused", code="cross_site")

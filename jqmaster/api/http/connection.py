@@ -54,10 +54,10 @@ class EdgeProtocol(GuardedProtocol):
         super().__init__(config, state, shared.limits)
         self._shared = shared
         self._untaken = 0  # bytes of the answer that the client had not yet taken at the last check
-        self._stalled_since_s = 0.0  # time of that check; meaningful only while there are such bytes
+        self._stalled_since_s = 0.0  # time of that check; meaningful only if `_untaken` is not 0
         self._lingers = False
         self._tls_fields: tuple[tuple[bytes, bytes], ...] = ()
-        # No request on this connection has carried a valid credential so far.
+        # Whether no request on this connection has carried a valid credential so far.
         self._is_unproven = False
         # The request on this connection that is being answered.
         self._answering: EdgeCycle | None = None
@@ -99,7 +99,7 @@ class EdgeProtocol(GuardedProtocol):
         super().connection_lost(exc)
 
     def _lose_all(self) -> None:
-        # uvicorn notifies only the newest request, so notify the others here.
+        # Notify all requests of this connection, because uvicorn notifies only the newest one.
         for cycle in (self._answering, self.cycle, *(cycle for cycle, _ in self.pipeline)):
             if isinstance(cycle, EdgeCycle):
                 cycle.note_disconnect()
@@ -120,7 +120,8 @@ class EdgeProtocol(GuardedProtocol):
         if self._is_unproven and not _RESERVED.match(self.url) and self._shared.room.is_full_for(self):
             self.stop_parsing(HTTPStatus.SERVICE_UNAVAILABLE, "overloaded")
         if len(self.pipeline) >= MAX_PIPELINE:
-            # The client pipelined too many requests. It gets no answer to the outstanding ones.
+            # Close the connection if the client pipelined too many requests. It gets no answer to those that are
+            # waiting.
             self._abort()
             raise ParsingEndsError
         if self._is_unproven:
@@ -173,7 +174,7 @@ class EdgeProtocol(GuardedProtocol):
         if self._refusal is not None:
             self.refuse(*self._refusal)
         elif self._is_deaf or (self.cycle.response_complete and self.cycle.more_body):
-            # The answer came before the end of the body (413, for example), so the rest of the body is not needed.
+            # If the answer came before the end of the body, as with 413, the rest of the body is not needed.
             self.linger()
         else:
             if not self._is_arriving:
@@ -206,15 +207,16 @@ class EdgeProtocol(GuardedProtocol):
         """Return how many bytes of the answer the peer has not taken yet. Without TLS, this is 0 once the kernel has
         the rest of the answer."""
         unsent = self.transport.get_write_buffer_size()
-        # The transport does not count bytes that TLS has already encrypted.
+        # Without TLS, nothing is left once the buffer of the transport is empty. With TLS, the transport does not count
+        # the bytes that are already encrypted.
         if not unsent and self.scheme == "http":
             return 0
         endpoint = self.transport.get_extra_info("socket")
         if endpoint is None:
-            return unsent  # The connection is closed; the notification is on its way.
-        # The kernel's own buffer has megabytes, and accepts more bytes only after a good part of it has drained.
-        # Until then, only that buffer shows the progress of a slow reader.
-        with contextlib.suppress(OSError, ValueError):  # unsupported by the system, or closed
+            return unsent  # the connection is closed, and `connection_lost` will be called soon
+        # Add what the kernel has not sent. Its buffer holds megabytes, and takes more only once much of it has drained.
+        # Until then, only its size shows the progress of a slow reader.
+        with contextlib.suppress(OSError, ValueError):  # not supported by the system, or the socket is closed
             queue = fcntl.ioctl(endpoint.fileno(), termios.TIOCOUTQ, bytes(4))
             unsent += int.from_bytes(queue, sys.byteorder)
         return unsent
@@ -228,7 +230,7 @@ class EdgeProtocol(GuardedProtocol):
         if cycle is None or cycle.response_complete:
             self.refuse(status, code)
         elif cycle.more_body:
-            # The body of this request is broken or late. Tell the application that the client has disconnected.
+            # Tell the application that the client has disconnected, because the rest of this body is broken or late.
             cycle.disconnected = True
             cycle.message_event.set()
             if cycle.response_started or self.pipeline:

@@ -11,8 +11,8 @@ from jqmaster.live_value import LiveValue
 # For each group of this many connections, one extra connection is reserved for workers, so that workers can connect
 # however many pushers there are.
 WORKERS_RESERVE: Final = 32
-# Key in the scope of a request on an unproven connection. Its value is a function. Call it with `is_worker` once the
-# credential was found valid. It raises OverloadedError if there is no room for more callers.
+# In the scope of a request on an unproven connection, the key of a function. Call it with `is_worker` once the
+# credential is found valid. It raises OverloadedError if there is no room for more callers.
 PROVE: Final = "jqmaster.prove"
 # The number of unproven connections that is allowed in any case. A single browser opens half a dozen connections before
 # it has proved anything.
@@ -176,5 +176,5 @@ class ConnectionRoom:
             del self._unproven_of[address]
 
     def _is_proxy(self, connection: CountedConnection) -> bool:
-        # A client on a unix socket is on this machine, and is usually a proxy.
+        # Treat a client on a unix socket as a proxy: it is on this machine, and usually is one.
         return not connection.peer or connection.peer in self._trusted_proxies

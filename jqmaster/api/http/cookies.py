@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from jqmaster.api.encoding.negotiation import Fields
 from jqmaster.domain.namespaces.namespace import PATHS
 
-# At most this many candidates are tried, because each of them costs a round trip to the store.
+# Maximum number of cookies that are looked up as sessions. Each costs a round trip to the store.
 MAX_CANDIDATES: Final = 4
 DEVICE_LIFE_S: Final = 90 * 86_400
 LOGIN_LIFE_S: Final = 600
@@ -35,8 +35,8 @@ class SessionCookie:
         self.device_name: Final = f"{prefix}jqmaster_device"
         self.login_name: Final = f"{prefix}jqmaster_login"
         self._attributes = f"Path={path}; HttpOnly; SameSite=Strict" + ("; Secure" if is_secure else "")
-        # A login provider redirects the browser back here, and the browser would not send a strict cookie with that
-        # request.
+        # For the cookie of a login at a provider. The provider redirects the browser back here, and browsers send no
+        # strict cookies with such a request.
         self._lax_attributes = self._attributes.replace("Strict", "Lax")
 
     def candidates(self, fields: Fields) -> list[str]:
@@ -84,7 +84,7 @@ class SessionCookie:
 
 def _values(fields: Fields, name: str) -> list[str]:
     """Return the distinct values of all cookies with this name."""
-    # HTTP/2 proxies split the field, and `join_fields` joins with commas.
+    # Split at commas, too: HTTP/2 proxies send several cookie fields, and `join_fields` joins them with commas.
     pairs = fields.get(b"cookie", b"").decode("latin-1").replace(",", ";").split(";")
     parts = (pair.strip().partition("=") for pair in pairs)
     return list(dict.fromkeys(value for found, _, value in parts if found == name))

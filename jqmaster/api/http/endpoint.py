@@ -64,9 +64,9 @@ FEW_CALLS: Final = 32
 CALLS_RETRY_AFTER_S: Final = 1
 _WITHOUT_BODY: Final = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
 STORE: Final = b"jq-store"
-# Each delivery to a target has this field.
+# A header field that each delivery to a target has.
 FENCE: Final = b"jq-fence"
-# Cached because looking it up is faster than asking the enum for its value.
+# The content type of each encoding, as bytes. Looking it up here is faster than asking the enum for its value.
 _CONTENT_TYPES: Final = {encoding: encoding.value.encode() for encoding in Encoding}
 
 
@@ -93,8 +93,8 @@ class Call:
     client_host: str | None
     session: Session | None
     policy: AccessPolicy
-    # Returns whether the caller would be admitted now. Long-running answers call it repeatedly. It raises an error if
-    # this cannot be determined.
+    # Returns whether the caller would still be admitted. Long-running answers call it again and again. It raises an
+    # error if this cannot be determined.
     is_admitted: Callable[[], Awaitable[bool]]
     _receive: Receive
     push_turn: PushInProgress | None = None  # only for a push
@@ -210,10 +210,10 @@ class Reply:
     status: int
     value: Any = None
     headers: tuple[tuple[bytes, bytes], ...] = ()
-    # Set if `value` is bytes to send unchanged.
+    # If set, `value` is bytes that are sent unchanged, with this content type.
     media_type: bytes | None = None
-    # Replaces the headers that all other answers have. Set it for pages for people, and for answers that clients may
-    # cache.
+    # If set, these replace the security headers of other answers. Set it for pages for people, and for answers that
+    # clients may cache.
     security_headers: Sequence[tuple[bytes, bytes]] | None = None
 
 
@@ -247,22 +247,22 @@ class Operation:
     text: str = ""
     is_stream: bool = False
     push: Literal["single", "bulk"] | None = None
-    # The answer is plain text, whatever the client accepts.
+    # Whether the answer is plain text, whatever the client accepts.
     is_text: bool = False
-    # The body of `request` may be left out.
+    # Whether a request may come without its body.
     has_optional_body: bool = False
     has_effect: bool = False
-    # The handler takes a body of any content type unchanged, because outside systems choose the type.
+    # Whether the handler takes a body of any content type, unchanged. Needed where outside systems choose the type.
     takes_any_body: bool = False
-    # Browsers get a page as the answer.
+    # Whether browsers get a page as the answer.
     has_page: bool = False
-    # A call of this operation can undo a limit that is too low.
+    # Whether a call of this operation can undo a limit that is too low.
     undoes_limits: bool = False
-    # It exists only for the installation, not below the path of a namespace.
+    # Whether the operation exists only for the installation, not below the path of a namespace.
     is_of_installation: bool = False
-    # Without the path of a namespace, it changes what holds in all namespaces.
+    # Whether the operation changes something for all namespaces if it is called without the path of one.
     changes_installation: bool = False
-    # This scope also suffices.
+    # A further scope that allows the operation.
     also: AccessScope | None = None
 
     @property
@@ -291,7 +291,7 @@ class _Served(NamedTuple):
     operation: Operation
     limits: LiveValue[CallLimits]
     traffic: RouteTraffic
-    # Callers that accept no encoding of the master are refused.
+    # Whether a caller is refused that accepts none of the master's encodings.
     must_accept: bool
 
 
@@ -315,7 +315,7 @@ class Endpoint:
             )
             for op in operations
         }
-        # Count methods without an operation under one name, because the client can make up their names.
+        # Count all methods without an operation as one, because clients can make up any number of them.
         self._other_traffic = traffic.of("other", route)
         self.methods: Final = frozenset(self._served)
         self._allow = ", ".join(sorted(self.methods))
@@ -331,12 +331,12 @@ class Endpoint:
         if len(fields) != len(headers):
             fields = join_fields(headers)
         request = RequestContext(fields.get(b"x-request-id"), scope["path_params"])
-        # Each request runs in its own task, and so has its own context.
+        # Set the context of this request only: each request runs in a task of its own.
         REQUEST.set(request)
         served = self._served.get(scope["method"])
         traffic = self._other_traffic if served is None else served.traffic
         calls = self._services.calls
-        # Counted inline, because a function call here would slow down every request.
+        # Count inline, because a function call here would slow down every request.
         calls.taken += 1
         calls.shared.taken += 1
         try:
@@ -351,8 +351,8 @@ class Endpoint:
                 await self._session(fields, operation) if b"cookie" in fields and person is None else None
             )
             principal = self._principal(scope, fields, host, operation, session=session, person=person)
-            # Allow operations without access control: a callback starts no new job, and an outside system may return
-            # all header fields that it got.
+            # Refuse a request that repeats the headers of a delivery, unless it is a read or needs no access: a
+            # callback starts no new job, and an outside system may return all header fields that it got.
             if FENCE in fields and operation.method != "GET" and operation.access is not None:
                 raise delivery_loop()
             if fields.get(STORE, self._store_id) != self._store_id:
@@ -379,7 +379,7 @@ class Endpoint:
             traffic.add(problem.status_code, perf_counter() - began_s)
         else:
             if isinstance(reply, StreamedAnswer):
-                # The client decides how long a stream lasts, so count it at its start and do not measure its duration.
+                # Count a stream when it starts, without its duration, because the client decides how long it lasts.
                 traffic.add(HTTPStatus.OK, perf_counter() - began_s)
                 await reply.app(scope, receive, send)
                 return
@@ -403,7 +403,7 @@ class Endpoint:
 
     def _problem(self, exc: Exception, fields: Fields, request: RequestContext) -> Response:
         problem = problem_response(exc, negotiate(fields, strict=False))
-        # Answer the same whether or not the namespace exists.
+        # Leave out these headers if the namespace is unknown to the caller: the answer must not show whether it exists.
         if getattr(exc, "code", "") != UNKNOWN_NAMESPACE:
             problem.raw_headers += [(b"x-request-id", request.id.encode()), (STORE, self._store_id)]
         return problem
@@ -468,7 +468,7 @@ class Endpoint:
         try:
             return self._policy.proxy_login.person(scope["headers"], fields, host)
         except ForbiddenError:
-            # The proxy has cookies of its own.
+            # Look for our own session cookie, because the proxy sets cookies of its own.
             has_own = b"authorization" in fields or self._policy.secrets(fields)
             if operation.access is not None and not has_own:
                 raise

@@ -9,7 +9,7 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from jqmaster.api.http.endpoint import StreamedAnswer
 from jqmaster.api.http.security_headers import DATA_HEADERS
 
-# The debug messages of this logger quote every event, and events of jobs may hold content.
+# Turn off this logger's debug messages: they quote every event, and events of jobs may hold content.
 logging.getLogger("sse_starlette.sse").setLevel(logging.INFO)
 
 
@@ -44,6 +44,6 @@ async def _joined(first: bytes, rest: AsyncGenerator[bytes]) -> AsyncGenerator[b
         async for events in rest:
             yield events
     finally:
-        # An iterator that is merely dropped ends only when it is garbage-collected. Close it now to free its place in
-        # the feed.
+        # Close the iterator now, to free its place in the feed. If it were only dropped, this would wait for garbage
+        # collection.
         await rest.aclose()

@@ -24,7 +24,7 @@ from jqmaster.errors import (
 )
 
 NAMESPACES: Final = PATHS
-# Namespaces have no namespaces below them, not even the default one.
+# Prefix of the paths of namespaces below another namespace. No such path exists, because namespaces are not nested.
 _NESTED: Final = NAMESPACES.lstrip("/")
 # An application that serves the requests of one namespace.
 Application = ASGIApp

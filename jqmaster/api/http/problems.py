@@ -49,7 +49,7 @@ from jqmaster.errors import (
 
 logger = logging.getLogger(__name__)
 
-# A class that is missing here has the status of its nearest base class.
+# A class that is missing here gets the status of its nearest base class.
 STATUS: Final[Mapping[type[JqmasterError], tuple[int, str]]] = {
     UnparsableError: (400, "Cannot be parsed"),
     UnauthorizedError: (401, "Not authenticated"),
@@ -77,12 +77,11 @@ STATUS: Final[Mapping[type[JqmasterError], tuple[int, str]]] = {
 }
 
 MAX_PROBLEM_BYTES: Final = 4096
-# Types of errors in fields that hold text.
+# Types of pydantic's errors in fields that hold text.
 _TEXT_ERRORS: Final = frozenset({"string_type", "literal_error", "enum", "value_error"})
 BINARY_RULE: Final = "must be text, and is binary: encode it as MessagePack str, not bin"
 _MAX_ECHO: Final = 64
-# Pydantic adds tags of unions to the location of an error. They begin with this prefix, and are not part of the
-# location that clients see.
+# Prefix of the tags of unions, which pydantic adds to the location of an error. Clients do not see these parts.
 UNNAMED: Final = "~"
 _MAX_DETAIL: Final = 300
 _MAX_RULE: Final = 200
@@ -126,15 +125,13 @@ def invalid_from(exc: ValidationError, prefix: tuple[str | int, ...] = ()) -> In
     for error in exc.errors(include_url=False):
         rule = error["msg"].removeprefix("Value error, ")
         if error["type"] in _TEXT_ERRORS and isinstance(error.get("input"), bytes):
-            # The text itself is fine: tell the caller that its library writes every string as `bin`.
+            # Binary input may hold the right text: tell the caller that its library writes every string as `bin`.
             rule = BINARY_RULE
-        if (
-            error["type"] == "union_tag_invalid"
-        ):  # Replace the message, because pydantic's own quotes the whole input.
+        if error["type"] == "union_tag_invalid":  # pydantic's own message would quote the whole input
             rule = f"must be one of {error['ctx']['expected_tags']}"
         elif error["type"] == "string_pattern_mismatch" and error["ctx"]["pattern"] == ID_PATTERN:
             rule = "must be the ID of a job or batch: a UUID in lower case"
-        elif error["type"] == "model_type":  # Replace the message, because pydantic's own names the class.
+        elif error["type"] == "model_type":  # pydantic's own message would name the class
             rule = "must be a map (in JSON: an object)"
         named = (part for part in error["loc"] if not str(part).startswith(UNNAMED))
         errors.append(FieldError((*prefix, *named), rule))
@@ -149,7 +146,7 @@ def edge_problem(status: HTTPStatus, code: str) -> bytes:
 
 def echo(value: object) -> str:
     """Return input in a form that is safe in a message: escaped, at most 64 characters."""
-    # Cut before escaping, so as not to build the repr of a large value.
+    # Show texts and numbers, but only the type of another value, because the `repr` of a large one is expensive.
     text = (
         value
         if isinstance(value, str)
@@ -179,7 +176,7 @@ def _response(
     more: Mapping[str, Any] = MappingProxyType({}),
 ) -> Response:
     problem = {**_problem(status, title, detail, code), **more}
-    # Measure as printable ASCII JSON, which is the longer of the two encodings.
+    # Measure the problem as ASCII JSON, which is longer than its MessagePack.
     room = MAX_PROBLEM_BYTES - len(json.dumps(problem)) - 100
     for index, error in enumerate(errors):
         loc = [part if isinstance(part, int) else _printable(part, _MAX_ECHO) for part in error.loc[:8]]

@@ -15,7 +15,8 @@ from jqmaster.errors import ForbiddenError
 logger = logging.getLogger(__name__)
 
 SECRET_FIELD: Final = b"jq-proxy-secret"
-# The web UI sends this value with each change. Only scripts of the master's own pages can send a header of this name.
+# The value that the web UI sends in a header with each change. Only scripts of the master's own pages can send such a
+# header.
 CSRF_TOKEN: Final = "by-proxy"  # noqa: S105  no secret
 PREFIX: Final = "proxy:"
 MAX_NAME: Final = 128
@@ -76,7 +77,7 @@ class ProxyLogin:
             return "the request did not come through a network of login_proxies"
         if rules.secret and not hmac.compare_digest(fields.get(SECRET_FIELD, b""), rules.secret.encode()):
             return "the request lacks the secret of the proxy"
-        # If a proxy adds its header without removing the caller's own, the request has both.
+        # Refuse a header that comes twice: the proxy may have added its own without removing that of the caller.
         names = [name for name, _ in headers if name in self._single]
         if len(names) != len(set(names)):
             return "a header of the login occurs twice"

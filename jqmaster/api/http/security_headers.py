@@ -18,5 +18,5 @@ def security_headers(
     )
 
 
-# For answers of the API and for refusals: they are data, so they load nothing, and no cache may keep them.
+# Headers of the API's answers and refusals. These are data, so they load nothing, and no cache may keep them.
 DATA_HEADERS: Final = (*security_headers("default-src 'none'; frame-ancestors 'none'"), NO_STORE)

@@ -112,8 +112,8 @@ class MasterServer:
         if self._sockets:
             self._servers = [await listen(sock=sock) for sock in self._sockets]
         elif settings.processes > 1:
-            # Each process has its own listener. The kernel spreads connections over the listeners, and stops using a
-            # dead one at once.
+            # Let each process listen for itself. The kernel spreads connections over the listeners, and stops using
+            # that of a dead process at once.
             self._own = await listen(host=settings.host, port=0)
             shared = await listen(host=settings.host, port=settings.port, reuse_port=True)
             self._servers = [shared, self._own]
@@ -137,7 +137,7 @@ class MasterServer:
             await asyncio.wait(tasks, timeout=STOP_GRACE_S)
         for connection in list(self._state.connections):
             connection.transport.close()
-        # Limit the wait, because a client that does not read its last answer would delay the stop.
+        # Limit the wait, because a client that does not read its answer would delay the stop.
         deadline = asyncio.get_running_loop().time() + LINGER_S
         while self._state.connections and asyncio.get_running_loop().time() < deadline:  # noqa: ASYNC110  uvicorn's set
             await asyncio.sleep(0.01)
@@ -164,8 +164,8 @@ class MasterServer:
         try:
             await self._app(scope, receive, send)
         except asyncio.CancelledError:
-            # This is our own cancellation: the task belongs to the protocol, and only `stop` cancels it. Give the
-            # reason here, because uvicorn would log it as an error of the application.
+            # Only `stop` cancels this task, which belongs to the protocol. Answer with the reason here, because uvicorn
+            # would log the cancellation as an error of the application.
             if not self._stopping:
                 raise
             response = problem_response(

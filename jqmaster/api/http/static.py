@@ -21,7 +21,7 @@ from jqmaster.api.encoding.negotiation import has_tag, join_fields, negotiate, t
 from jqmaster.api.http.problems import problem_response
 from jqmaster.api.http.security_headers import security_headers
 
-# Files of other kinds (types for the checker, for example) are not served.
+# Content types of the files that are served. Files of other kinds, such as types for the checker, are not served.
 CONTENT_TYPES: Final = {
     ".html": b"text/html; charset=utf-8",
     ".js": b"text/javascript; charset=utf-8",
@@ -31,7 +31,7 @@ CONTENT_TYPES: Final = {
     ".txt": b"text/plain; charset=utf-8",
 }
 INDEX: Final = "index.html"
-# Output of `make bundle`: the same UI in a few files that browsers load quickly.
+# Path of the bundle, the output of `make bundle`: the same UI in a few files, which browsers load quickly.
 BUNDLE: Final = "/bundle/"
 SOURCES: Final = f"{BUNDLE}sources.sha256"
 SOURCE_KINDS: Final = (".js", ".css", ".html")
@@ -40,16 +40,16 @@ _POLICY: Final = (
     "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
 _VARY: Final = (b"vary", b"accept-encoding")
-# Browsers revalidate each time, and usually get 304. So no page mixes old and new modules after an upgrade of the
-# master.
+# Makes browsers revalidate a file at each use, which usually gets 304. So no page mixes old and new modules after an
+# upgrade of the master.
 _ASKED_AGAIN: Final = (b"cache-control", b"no-cache")
-# The address identifies the content, so the content never changes.
+# Lets browsers keep a file for ever. Its address contains a digest of its content, so the content never changes.
 _FOR_EVER: Final = (b"cache-control", b"public, max-age=31536000, immutable")
 HEADERS: Final = (*security_headers(_POLICY % ""), _VARY, _ASKED_AGAIN)
 _INLINE: Final = re.compile(rb"<script>(.*?)</script>", re.DOTALL)
 _VERSION_LENGTH: Final = 16
 _ALLOW: Final = "GET, HEAD"
-# Smaller files are not compressed, because compression would not save a packet.
+# Smaller files are not compressed, because this would not save a network packet.
 _MIN_GZIP_BYTES: Final = 1024
 # Paths of the modules that contain pages. The group is the name of the page.
 _PAGE: Final = re.compile(r"/\w+/pages(/\w+)\.js")
@@ -65,7 +65,7 @@ class _FileBody:
     etag: bytes
     data: bytes
     headers: list[tuple[bytes, bytes]]
-    # Digest of the content before gzip. Addresses with immutable content contain it as their query.
+    # Digest of the content before gzip. The address of an immutable file contains it as its query.
     version: bytes
 
 
@@ -84,8 +84,8 @@ class Site:
         if f"/{INDEX}" in self._files:
             self._files["/"] = self._files[f"/{INDEX}"]
         self._pages = {page[1] for path in self._files if (page := _PAGE.fullmatch(path))}
-        # Keyed by the path and by whether the body is compressed. Each body is built on first use, because building
-        # all of them takes longer than the rest of the start.
+        # Bodies by path and by whether they are compressed. Each is built when it is first needed, because building all
+        # of them takes longer than the rest of the start.
         self._bodies: dict[tuple[str, bool], _FileBody] = {}
 
     @property
@@ -122,7 +122,7 @@ class Site:
         key = path, is_packed
         if key not in self._bodies:
             make = _packed_body if is_packed else _plain_body
-            # Compressing the largest file takes about 20 ms, and must not block anything else.
+            # Build it in a thread, because compressing the largest file takes about 20 ms.
             self._bodies[key] = await asyncio.to_thread(make, self._files[path])
         return self._bodies[key]
 
@@ -192,10 +192,10 @@ def _packed_body(file: _File) -> _FileBody:
 
 
 def _body(kind: bytes, data: bytes, content: bytes, *more: tuple[bytes, bytes]) -> _FileBody:
-    # Caches require a separate tag for each form.
+    # Give the compressed and the uncompressed form different ETags, as caches require.
     etag = b'"%s"' % hashlib.sha256(data).hexdigest()[:32].encode()
     length = str(len(data)).encode()
-    # The policy allows an inline script only by the hash of its text.
+    # Put the digest of each inline script into the policy, which allows no other inline scripts.
     inline = _INLINE.findall(content) if kind.startswith(b"text/html") else []
     hashes = "".join(f" 'sha256-{base64.b64encode(hashlib.sha256(one).digest()).decode()}'" for one in inline)
     headers = [

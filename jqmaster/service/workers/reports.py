@@ -161,7 +161,9 @@ class ReportService:
         if others:
             settlements = await self._decide(worker_id, others)
             if not settlements:
-                await existing_worker(self._workers, worker_id)  # no settling script runs that would check this
+                await existing_worker(
+                    self._workers, worker_id
+                )  # no settling script runs that would check this
             verdicts = await self._settlements.settle(worker_id, settlements, newest_fence)
             more_accepted, more_stale = _split([s.job_id for s in settlements], verdicts)
             accepted, stale = accepted + more_accepted, stale + more_stale
