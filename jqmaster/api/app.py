@@ -31,8 +31,8 @@ _WORKERS: Final = "/api/workers/"
 _OF_WORKER: Final = _WORKERS + "{worker_id}/"
 
 
-# Settings cannot lower the limits of vital calls below these values (see `Operation.is_vital`). A body of this size
-# holds the largest result that a setting allows, even as JSON.
+# Minimum limits of vital calls, whatever the settings say (see `Operation.is_vital`). A body of this size holds the
+# largest result that a setting allows, even as JSON.
 VITAL_BODY_BYTES: Final = 32 * MIB
 VITAL_SCAN: Final = ScanLimits(max_nesting=64, max_nodes=100_000)
 
@@ -78,12 +78,12 @@ def build_app(
         by_path.setdefault(operation.path, []).append(operation)
     endpoints = {path: Endpoint(operations, policy, limits, services) for path, operations in by_path.items()}
     routes = [
-        # A job name may contain slashes, which clients may or may not escape.
+        # Let job names contain slashes, which clients may or may not escape.
         Route(path.replace("{job_name}", "{job_name:path}"), endpoint)
         for path, endpoint in endpoints.items()
     ]
     if prefix := services.settings.fireworq_prefix:
-        # Imported only if the gateway is on.
+        # Import the gateway only if it is on.
         from jqmaster.api.fireworq.routes import fireworq_router
 
         gateway = fireworq_router(prefix, services, policy, limits)
@@ -133,5 +133,5 @@ class _Paths(Router):
         if endpoint is None or scope["type"] != "http":
             return super().__call__(scope, receive, send)
         scope["path_params"] = path_params
-        # Every endpoint is a coroutine function. The caller awaits the coroutine.
+        # Return the coroutine of the endpoint without awaiting it: the caller does that.
         return cast(Coroutine[Any, Any, None], endpoint(scope, receive, send))

@@ -67,7 +67,7 @@ Seconds = Annotated[float, Field(allow_inf_nan=False)]
 Timestamp = Annotated[
     str, WithJsonSchema({"type": "string", "format": "date-time", "examples": ["2026-11-21T04:30:00.123Z"]})
 ]
-# One encoded MessagePack value; bytes here, any type on the wire.
+# One encoded MessagePack value. The field has type bytes, but stands for a value of any type.
 AnyValue = Annotated[
     bytes, WithJsonSchema({"description": 'Any value. In JSON, binary is {"$bin": base64}.'})
 ]
@@ -81,19 +81,20 @@ JobId = Annotated[
     ),
 ]
 Token = Annotated[str, Field(pattern=TOKEN_PATTERN, examples=["9f86d081884c7d659a2feaa0c55ad015"])]
-# pydantic knows only the schemas of its own models, so openapi.py turns this mark into a reference.
+# Marks a field that holds a matcher. openapi.py replaces the mark by a reference, because pydantic knows only the
+# schemas of its own models.
 MatcherDocument = Annotated[Any, WithJsonSchema({"x-schema": "Matcher"})]
 Count = Annotated[int, Field(ge=0)]
 Milliseconds = Annotated[int, Field(ge=0)]
 ShortText = Annotated[str, Field(min_length=1, max_length=64)]
-# Labels that a job requires of its worker. The bounds are those of workers' labels.
+# Labels that a job requires of its worker, with the same bounds as workers' labels.
 Requires = Annotated[
     dict[ShortText, Annotated[str, Field(max_length=200)]], Field(min_length=1, max_length=MAX_REQUIRED)
 ]
 StoredText = Annotated[str, Field(max_length=1024)]
 
 
-# Marks a field that older masters do not return. The OpenAPI documents therefore do not require the field.
+# Marks a field that older masters do not return, so that the OpenAPI documents do not require it.
 LATER: Final = "x-later"
 SINCE: Final[dict[str, Any]] = {LATER: True}
 
@@ -115,15 +116,15 @@ JobName = Annotated[
 class Request(BaseModel):
     """Base of all requests."""
 
-    # Build each validator at the first request of its kind, in at most 4 ms. Otherwise, each start would build all of
-    # them.
+    # Build a validator at the first request that needs it, which takes at most 4 ms. Otherwise, each start would build
+    # all of them.
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
 
 class Answer(BaseModel):
     """Base of all answers. New fields may be added."""
 
-    # Answers only describe what handlers return and check nothing, so a start need not build their validators.
+    # A start builds no validators of answers, because answers only describe what handlers return.
     model_config = ConfigDict(frozen=True, defer_build=True)
 
 
@@ -144,7 +145,7 @@ class ProblemField(Answer):
     msg: str
 
 
-# An open enum: a newer master may send codes that an older document does not list.
+# An open enum, because a newer master may send codes that an older document does not list.
 _CODE_SCHEMA: Final = {
     "anyOf": [{"$ref": "#/components/schemas/ProblemCode"}, {"type": "string"}],
     "description": (

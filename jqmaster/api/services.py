@@ -166,7 +166,7 @@ class Services:
     owners: WorkerOwners
     polls: HeldPolls
     waiting: WaitingPlaces
-    # The namespace's share of the calls that may be in progress.
+    # This namespace's part of the calls that may be in progress.
     calls: Portion
     constraints: ConstraintReader
     replays: Replays

@@ -47,7 +47,7 @@ async def _end_own(call: Call, led_to: LedTo, secret: str) -> tuple[tuple[bytes,
     namespaces = call.services.namespaces
     namespace = namespaces.registry.current.get(led_to.namespace) if namespaces else None
     if namespaces and namespace:
-        # best effort: without its cookie, nobody can use the session any more.
+        # best effort: if the session stays, nobody can use it, because the browser no longer has its cookie.
         with contextlib.suppress(JqmasterError):
             person = await call.services.identity.sessions.find(secret)
             who = person.principal.name if person else PROVIDER_PREFIX

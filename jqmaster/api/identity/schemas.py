@@ -11,11 +11,11 @@ from jqmaster.service.identity.tokens import MAX_OVERLAP_S
 
 USER_PATTERN: Final = r"^[a-z0-9][a-z0-9._@-]{0,63}$"
 MAX_TTL_S: Final = 10 * 365 * 86_400
-# All namespaces.
+# Stands for all namespaces.
 ALL: Final = "*"
 
 UserName = Annotated[str, Field(pattern=USER_PATTERN, examples=["ada"])]
-# service/identity/users.py checks the password's strength, because that check needs the user's name.
+# The strength of a password is checked in service/identity/users.py, because the check needs the user's name.
 Password = Annotated[
     str,
     Field(

@@ -21,7 +21,7 @@ async def get(call: Call) -> Reply:
     if call.session is None and b"cookie" in call.fields:
         await call.policy.session(
             call.fields
-        )  # report that the store is unreachable, not that the session has ended
+        )  # raises an error if the store is unreachable, so that nobody takes the session for ended
     return Reply(200, _view(call, call.principal, call.session))
 
 
@@ -34,8 +34,8 @@ async def login(call: Call) -> Reply:
         return await _log_in_here(call, identity.own, request.token)
     own_session = call.session if call.session and call.session.is_of_namespace else None
     if own_session is not None:
-        # Replace the session of the installation that the browser also has, unless somebody else may have planted its
-        # cookie.
+        # The browser has a session of the namespace, and may also have one of the installation. Replace the latter,
+        # unless several cookies are candidates: somebody else may have planted one.
         kept = cookie.candidates(call.fields)
         replaces = kept[0] if len(kept) == 1 else None
     if request.token is not None:
@@ -53,7 +53,7 @@ async def login(call: Call) -> Reply:
     if session is None:
         raise UnauthorizedError("the token has just been revoked", code="login_failed")
     if own_session is not None:
-        # End the session of a token of the namespace, because it would take precedence over this login.
+        # End the namespace's own session, because it would take precedence over this login.
         cookies = (*cookies, *await _end_own(call, own_session))
     max_age_s = int(call.services.settings.session_life_s)
     return Reply(

@@ -35,18 +35,18 @@ from jqmaster.store.jobs.operator_actions import Changes
 
 ARGUMENT: Final = frozenset({"argument"})
 MAX_WAIT_S: Final = 60.0
-# Retry-After for callers that found no free waiting place. They are answered at once and do not keep a connection
-# open.
+# Headers of the answer to a caller that found no free waiting place. They close its connection, and make it call again
+# after a second.
 COME_AGAIN: Final = ((b"retry-after", b"1"), (b"connection", b"close"))
 _NUMBER: Final = re.compile(r"\d{1,20}(\.\d{0,20})?([eE][+-]?\d{1,3})?", re.ASCII)
-# A bulk is checked completely before any job of it is stored. Checking stops after this many errors, because further
-# ones tell the caller nothing new.
+# Maximum number of errors in the answer to a bulk. Checking stops there, because further errors tell the caller nothing
+# new. No job is stored before the whole bulk is checked.
 MAX_BULK_ERRORS: Final = 50
 # Maximum number of names that an answer lists as unserved.
 MAX_UNSERVED: Final = 10
 _UNSERVED: Final = b"jq-unserved-names"
 _NIL: Final = b"\xc0"
-# The field that only deliveries to a target have.
+# A header field that only deliveries to a target have.
 _JOB_ID_FIELD: Final = b"jq-job-id"
 _NAME: Final = attrgetter("name")
 _Fields = tuple[tuple[bytes, bytes], ...]
@@ -64,7 +64,7 @@ async def enqueue(call: Call) -> Reply:
     if spec is None:
         request = check(JobRequest, read_map(body, ARGUMENT, limits=call.limits.scan))
         spec = request.to_spec(request.id or new_id())
-    # Check this first, because later checks reveal something about jobs of this name.
+    # Check the name before anything else, because later checks reveal something about jobs of this name.
     if (principal := call.principal) is not None and principal.allows_name is not None:
         call.services.reach.check_names(principal, (spec,))
     live = call.services.live.current
@@ -126,7 +126,7 @@ def check_callbacks(call: Call, spec: BatchSpec, loc: tuple[str | int, ...] = ()
 
 async def get(call: Call) -> Reply:
     detail = await call.services.jobs.view(call.path["job_id"])
-    # A caller that may only push can cancel a job, but sees only its state.
+    # Without the scope `read`, a caller sees only the state of a job, for example of one that it may cancel.
     has_course = call.may(Scope.READ)
     is_matched = has_course and detail.job.state not in FINISHED
     matching = await call.services.constraints.matching(detail.job) if is_matched else []
@@ -180,8 +180,8 @@ async def _retry_request(call: Call) -> RetryJobRequest:
 async def result(call: Call) -> Reply:
     asked_s = wait_of(call.query("wait"))
     job_id = call.path["job_id"]
-    # A null body does not name the job, so put the ID into a header. Text that is not an ID may hold anything, and
-    # must not get into a header.
+    # Put the job's ID into a header, because a null body does not name the job. Leave out a text that is not an ID: it
+    # may hold anything.
     named = ((_JOB_ID_FIELD, job_id.encode()),) if id_match(job_id) else ()
     principal = call.principal
     is_bound = principal is not None and principal.allows_name is not None
@@ -341,7 +341,7 @@ async def _contract_fields(call: Call, specs: Sequence[JobSpec], *, is_bulk: boo
     if how != "off" and (codes := await contracts.check(specs, is_bulk=is_bulk, refuses=how == "refuse")):
         found = ((b"jq-warning", ", ".join(codes).encode()),)
     if not contracts.were_served(map(_NAME, specs)):
-        # Names contain no commas.
+        # Join the names with commas, which names cannot contain.
         unserved = ", ".join((await contracts.unserved([*map(_NAME, specs)]))[:MAX_UNSERVED])
         found += ((_UNSERVED, unserved.encode()),) if unserved else ()
     return found

@@ -29,12 +29,12 @@ from jqmaster.service.jobs.parts import MIN_PAUSE_S
 from jqmaster.service.jobs.reader import unknown_job
 
 VALUES: Final = frozenset({"parts"})
-# Seconds between `alive` messages; the same as in the stream of dashboards: see `live.PING_S`.
+# Seconds between `alive` messages, as in the stream of dashboards; see `live.PING_S`.
 PING_S: Final = 15
 RETRY_MS: Final = 2_000
-# How often a stream checks whether it must end, because its caller is no longer admitted or the master stops.
+# Interval at which a stream checks whether it must end, because its caller is no longer admitted or the master stops.
 CHECK_EVERY_S: Final = 3.0
-# ID of the last event. A browser that reconnects with this ID learns that nothing follows.
+# ID of the last event. If a browser reconnects with this ID, it learns that no event follows.
 END: Final = "end"
 # Maximum number of log lines that a stream reads at once.
 MAX_LINES: Final = 1_000
@@ -162,7 +162,8 @@ async def _news(
             if is_news or left_s <= 0 or (found.is_last and _is_complete(log)):
                 return found, log
             position.line = log.next
-            # The last lines may arrive shortly after the end of the job. Nothing signals that no more will come.
+            # Wait only briefly after the job has ended: its last lines may still arrive, but nothing signals that no
+            # more will come.
             await wait_for_event(news, min(left_s, LATE_PAUSE_S) if found.is_last else left_s)
             await asyncio.sleep(MIN_PAUSE_S)
 

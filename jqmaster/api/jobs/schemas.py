@@ -65,7 +65,7 @@ WebhookUrl = Annotated[
     Field(max_length=MAX_URL_CHARS, description="http or https, without user and fragment."),
     AfterValidator(_webhook_url),
 ]
-# Requests are strict, and JSON can express a state only as text.
+# Accept a text, because JSON has no other form for a state. Other fields of requests are strict.
 FinalState = Annotated[
     JobState,
     Field(strict=False),
@@ -113,7 +113,7 @@ class AfterRequest(Request):
             "order.",
         ),
     ]
-    # Requests are strict, and JSON can express the condition only as text.
+    # Accept a text, because JSON has no other form for the condition. Other fields of requests are strict.
     when: AfterWhen = Field(
         AfterWhen.SUCCEEDED,
         strict=False,

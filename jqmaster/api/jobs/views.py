@@ -165,7 +165,7 @@ def _links_view(job: Job, links: Links | None) -> dict[str, Any]:
         },
         "dependents": [{"id": one, "state": state} for one, state in links.dependents.items()],
         "dependents_count": links.dependents_count,
-        # The handler sets this field if a retry may revive skipped jobs.
+        # The handler fills this in if a retry may revive skipped jobs.
         "revives": None,
         "skipped_by": root and {"id": root.job_id, "state": root.state or None},
     }
@@ -212,7 +212,7 @@ def result_view(result: bytes) -> RawMsgpack:
     """Return the result of the job, as the pusher gets it."""
     try:
         decode_as_clients(result)
-    except Exception:  # decoders raise different exceptions for broken bytes
+    except Exception:  # each decoder raises other exceptions for broken bytes
         return RawMsgpack(readable_members(result))
     return RawMsgpack(result)
 

@@ -26,7 +26,7 @@ from jqmaster.errors import (
 from jqmaster.service.logs.logs import SentLine
 from jqmaster.store.identity.audit import encode_entry
 
-# The limits of one call. A worker with more lines makes several calls.
+# Maximum number of lines, and of bytes, in one call. A worker with more lines makes several calls.
 MAX_LINES: Final = 10_000
 MAX_BYTES: Final = 4 * 1024 * 1024
 MAX_PAGE: Final = 5_000
@@ -36,7 +36,7 @@ MAX_SEQ: Final = 2**47
 MAX_TAIL: Final = 1_000_000
 # Maximum number of invalid fields that an answer names.
 MAX_TOLD: Final = 50
-# A smaller float is a time in seconds (up to the year 5138). Any other float is a time in milliseconds (after 1973).
+# A float below this is a time in seconds (up to the year 5138). Any other float is a time in milliseconds (after 1973).
 FIRST_MS: Final = 1e11
 
 TextT = TypeVar("TextT")
@@ -172,7 +172,7 @@ def _claim_of(raw: msgspec.Raw) -> _Entry[str | bytes]:
     try:
         claim = _CLAIM.decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        # Without a claim here, it is unknown to which claim the later entries belong.
+        # If this entry's claim cannot be read, leave it empty: nobody knows to which claim the later entries belong.
         claim = _Claim("", "")
     return _Entry(0, 0, "", job_id=claim.job_id, token=claim.token)
 
@@ -241,7 +241,7 @@ async def page(call: Call) -> Reply:
                 wait_s=min(wait_s, MAX_WAIT_S) if has_place else 0.0,
             )
         except NotFoundError:
-            # The job may just have been deleted.
+            # The job may have been deleted; its log may still be in the archive.
             found = await services.job_logs.gone_page(job_id, after, limit=limit, wanted=wanted, tail=tail)
             content = GoneContent(call.content, found.name or "")
     return Reply(200, page_view(found, content), () if has_place else COME_AGAIN)

@@ -111,7 +111,7 @@ def _is_shown(call: Call, name: str) -> bool:
 
 def _services(call: Call) -> NamespaceServices:
     services = call.services.namespaces
-    # These routes exist only at the paths of the installation.
+    # Not None here: these routes exist only at the paths of the installation.
     assert services is not None
     return services
 

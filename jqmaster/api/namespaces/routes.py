@@ -8,7 +8,7 @@ from jqmaster.api.namespaces import handlers, move_schemas, schemas
 from jqmaster.domain.identity.access import Scope
 
 _STORE: Final = (503,)
-# The entry of the namespace in the registry may be damaged.
+# Errors of routes that read the namespace's entry in the registry, which may be damaged.
 _ENTRY: Final = (500, 503)
 _CONFIRM: Final[dict[str, dict[str, Any]]] = {
     "confirm": {

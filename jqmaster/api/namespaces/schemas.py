@@ -65,7 +65,7 @@ class QuotasRequest(Request):
 class NamespaceRequest(Request):
     """A namespace to create or change."""
 
-    # The domain checks this field and reports its faults.
+    # The domain checks the name against the path, and reports its faults.
     name: str | None = Field(None, max_length=200, description="Must be the name in the path, if given.")
     title: str = Field("", max_length=MAX_TITLE, description="Text for people, shown beside the name.")
     store: StoreName | None = Field(

@@ -62,7 +62,7 @@ def _incident_view(incident: Incident, access: ContentAccess) -> dict[str, Any]:
         "acknowledged_by": incident.acknowledged_by or None,
         "lines": [
             {
-                # The part of the text after the name may come from an error message.
+                # Hide the text after the name, because it may come from an error message.
                 "text": line.text if access.error_text_cover is None else line.text.partition(": ")[0],
                 "count": line.count,
                 "job_id": line.job_id or None,

@@ -10,7 +10,7 @@ from jqmaster.domain.identity.access import Scope
 from jqmaster.domain.namespaces.namespace import OTHER_NAMESPACES
 from jqmaster.service.operations.metrics import CONTENT_TYPE
 
-# Clients revalidate each time, and usually get 304.
+# Headers that make clients revalidate a cached answer each time. They usually get 304.
 _CACHED: Final = (
     *(field for field in DATA_HEADERS if field != NO_STORE),
     (b"cache-control", b"no-cache"),
@@ -44,7 +44,7 @@ async def readyz(call: Call) -> Reply:
         "leader": condition.is_leader,
         "store": store,
         "faults": faults,
-        # These faults do not make the master unready, because other masters would not serve requests any better.
+        # Show these faults, but do not report the master as unready: other masters would not serve requests any better.
         "duty_faults": duty_faults,
     }
     if condition.faults:

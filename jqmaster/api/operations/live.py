@@ -5,8 +5,8 @@ from typing import Final
 from jqmaster.api.http.endpoint import Call, StreamedAnswer
 from jqmaster.api.http.event_stream import streamed
 
-# Each stream sends `alive` this often, so that the browser can tell a quiet master from a connection that died
-# silently.
+# Interval between `alive` messages of a stream, from which the browser can tell a quiet master from a connection that
+# died silently.
 PING_S: Final = 15
 
 

@@ -28,10 +28,11 @@ from jqmaster.store.operations.live import LiveFingerprint, LiveStore
 logger = logging.getLogger(__name__)
 
 EVERY_S: Final = 1.0
-# After this time without an answer, the fault of the store is reported. This is also the timeout of a call to the
-# store, and dashboards must know within ten seconds.
+# If the store does not answer within this time, dashboards get its fault. They must get it within ten seconds, and a
+# call to the store times out after the same time.
 SILENT_S: Final = 5.0
-# The streams of a revoked token end within this time, plus the time until the revocation is known here.
+# Interval at which a stream checks whether its caller is still admitted. The streams of a revoked token end within this
+# time once the revocation is known here.
 ADMIT_EVERY_S: Final = 3.0
 RETRY_MS: Final = 2_000
 RETRY_AFTER_S: Final = 5.0
@@ -103,14 +104,14 @@ class LiveFeed:
         self._somebody = asyncio.Event()
         self.is_ending = False
         self._number = 0
-        # By slot: the event for a new listener, and the data that were last sent to listeners.
+        # Keyed by the kind of event: the event that a new listener gets, and the data that listeners got last.
         self._present: dict[str, bytes] = {}
         self._told: dict[str, Any] = {}
         self._last: LiveFingerprint | None = None
-        # When the data that listeners have were current, by the store's clock and by this process's clock.
+        # The time of the last successful read, by the store's clock and by this process's clock.
         self._as_of_ms: int | None = None
         self._as_of_s = 0.0
-        # When the first of the unsuccessful reads since the last success began, and the last error.
+        # The time when the first read that has not succeeded since then began, and the error of the last read.
         self._waiting_since_s: float | None = None
         self._error: JqmasterError | None = None
         self._loops = BackgroundLoops("live feed", is_vital=False)
@@ -192,7 +193,7 @@ class LiveFeed:
                 for sign in SIGNS:
                     listener.notify(sign.name, self._event(sign.name, _NOTHING))
             if not self._listeners:
-                # Nobody has listened for a while, so the data is outdated: read everything again at once.
+                # Discard the data, which are outdated because nobody listened, and read everything again at once.
                 self._present.clear()
                 self._told.clear()
                 self._last = None
@@ -202,7 +203,8 @@ class LiveFeed:
                 listener.notify(slot, event)
             listener.notify("freshness", self._freshness())
             self._listeners.add(listener)
-            # Check in a separate task: a store that hangs must not delay the event that reports this.
+            # Check the admission in a separate task, because a store that hangs must not delay the event that reports
+            # this.
             checks = asyncio.create_task(self._check_admission(listener, is_admitted))
             try:
                 yield f"retry: {RETRY_MS}\n\n".encode()
@@ -212,8 +214,8 @@ class LiveFeed:
                         yield events
             finally:
                 self._listeners.discard(listener)
-                # A library may swallow the cancellation of a check. Ending the listener makes sure that no further
-                # check begins.
+                # End the listener, so that no further check begins even if a library swallows the cancellation of the
+                # current one.
                 listener.end()
                 checks.cancel()
                 await asyncio.gather(checks, return_exceptions=True)
@@ -250,7 +252,7 @@ class LiveFeed:
                 self._tell_freshness()
             await wait_for_event(self._somebody, EVERY_S)
             if not self._listeners:
-                # Nobody listens, so do not count the time without reads as silence of the store.
+                # Do not count the time without listeners as silence of the store, because nothing is read then.
                 self._waiting_since_s = self._error = None
 
     async def _watch(self) -> None:
@@ -288,7 +290,8 @@ class LiveFeed:
         look = await self._store.look()
         last, self._last = self._last, look
         if "job" in look.changed:
-            # A change of one job, such as a new priority, changes no count, but must still be sent.
+            # Send the counts even if none has changed, so that dashboards learn of a change of one job, such as a new
+            # priority.
             self._told.pop("jobs", None)
         if last is None or last.jobs != look.jobs or "job" in look.changed:
             counts = await self._counts()
@@ -352,8 +355,8 @@ class _Listener:
         self.is_over = False
 
     def notify(self, slot: str, event: bytes) -> None:
-        # Move the event to the end of the queue. If a client takes nothing for long, the oldest events are dropped,
-        # to bound their number.
+        # Put the event at the end of the queue. If the client takes no events for a long time, drop the oldest ones, so
+        # that the queue does not grow.
         self._events.pop(slot, None)
         if len(self._events) >= _MAX_ACTIONS:
             self._events.pop(next(iter(self._events)))
@@ -381,6 +384,7 @@ async def _is_still_admitted(is_admitted: Callable[[], Awaitable[bool]]) -> bool
     try:
         return await is_admitted()
     except JqmasterError as exc:
-        # An unreachable store does not mean a revocation. The stream checks again in a moment.
+        # Let the stream continue while the store is unreachable, which does not mean a revocation. The next check is
+        # soon.
         logger.warning("cannot check whether a stream may continue: %s", exc.detail)
         return True

@@ -35,7 +35,7 @@ class PublishedDocument:
         key = encoding, is_packed
         async with self._lock:
             if key not in self._forms:
-                # Building the document takes about a second, and must not block anything else.
+                # Build the document in a thread, because this takes about a second.
                 self._forms[key] = await asyncio.to_thread(self._made, *key)
             return self._forms[key]
 

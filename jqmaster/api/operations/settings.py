@@ -18,7 +18,8 @@ async def list_settings(call: Call) -> Reply:
 
 async def change(call: Call) -> Reply:
     call.query()
-    # Do not validate with a model: the settings define their own valid values, and give better messages.
+    # Do not validate the changes with a model: the settings know their own valid values, and report faults more
+    # clearly.
     changes = read_map(await call.body(), limits=call.limits.scan)
     _check_scope(call, changes)
     await call.services.live.change(changes, call.who)

@@ -25,7 +25,8 @@ from jqmaster.service.operations.stats import Span
 Rate = Annotated[
     float, Field(ge=0, description="Rate per second over the last minute, summed over all masters.")
 ]
-# A separate component: otherwise, client generators give the enum of the query the same name as that of the answer.
+# The spans are a separate component. Otherwise, client generators give the enum of the query the same name as that of
+# the answer.
 SPAN_SCHEMA: Final[dict[str, Any]] = {"type": "string", "enum": list(get_args(Span))}
 SPAN_REF: Final = "#/components/schemas/HistorySpan"
 SpanField = Annotated[Span, WithJsonSchema({"x-schema": "HistorySpan"})]

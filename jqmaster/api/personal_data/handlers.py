@@ -29,7 +29,8 @@ NOT_SEARCHED: Final = (
 async def find(call: Call) -> Reply:
     request = await call.read(PersonalDataRequest)
     if request.cursor is None:
-        # The texts themselves would be personal data that nobody can erase.
+        # Write only the number of texts into the audit log. The texts themselves would be personal data that nobody can
+        # erase.
         after = {"texts": len(request.texts), "reason": request.reason}
         entry = encode_entry(who=call.who, action="personal_data.search", target="", before=None, after=after)
         await call.services.audit_writer.write(entry)
@@ -70,7 +71,7 @@ def _path(text: str) -> Path:
         raise MatcherError((), f"must begin with one of {', '.join(ROOTS)}")
     if root == "headers":
         return parse_path(text, fields=("headers",))
-    # Paths in results have the same form as paths in arguments.
+    # Parse a path in a result as one in an argument, because they have the same form.
     return Path(root, parse_path(f"argument{text[len(root) :]}", fields=("argument",)).parts)
 
 

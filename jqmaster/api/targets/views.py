@@ -37,7 +37,7 @@ def _figures(figures: SummedFigures, access: ContentAccess) -> dict[str, Any]:
 
 
 def _answer(one: LastAnswer, access: ContentAccess) -> dict[str, Any]:
-    # Endpoints may repeat job content in their answers, as error messages of handlers do.
+    # Hide the endpoint's answer like an error message of a handler, because it may repeat job content.
     is_shown = access.error_text_cover is None
     return {
         "at": iso_ms(one.at_ms),

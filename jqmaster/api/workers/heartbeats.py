@@ -7,9 +7,9 @@ from jqmaster.api.http.endpoint import check
 from jqmaster.api.workers.schemas import HeartbeatRequest
 from jqmaster.errors import FieldError, InvalidError
 
-# Without these, an entry of `running` names no claim.
+# The fields of an entry of `running` that name its claim.
 _OF_CLAIM: Final = ("job_id", "token")
-# The fields of an entry to which the report number `seq` applies.
+# The fields of an entry of `running` that are reports, to which the number `seq` applies.
 _REPORTS: Final = ("progress", "checkpoint")
 
 
@@ -54,5 +54,5 @@ def _without(fields: dict[str, Any], errors: Sequence[FieldError]) -> dict[str, 
         if not bad.intersection(_OF_CLAIM):
             running.append({name: value for name, value in claim.items() if name not in bad})
     kept = {name: value for name, value in fields.items() if name not in top}
-    # `free` may be missing, because it is only shown to people.
+    # Set `free` to 0 if it is missing, because it is only shown to people.
     return {"free": 0} | kept | {"running": running}

@@ -16,8 +16,7 @@ from jqmaster.api.schemas import SINCE, Answer, AnyValue, Binary, JobId, Token
 class Open(BaseModel):
     """Base of both directions. New fields may be added, and older workers and masters ignore them."""
 
-    # These models only describe messages and check nothing, so a master need not build their validators when it
-    # starts.
+    # Never build the validators at the start of a master, because these models only describe messages.
     model_config = ConfigDict(defer_build=True)
 
 
@@ -225,7 +224,7 @@ class DetachOrder(DrainOrder):
     """Notice that the worker was detached. The answer to its next heartbeat also says so."""
 
 
-# Commands about the worker itself. Each is a path of the worker, with its body and its summary.
+# Commands about the worker itself. Maps a path of the worker to the body and the summary of the command.
 COMMANDS: Final[Mapping[str, tuple[type[DrainOrder], str]]] = {
     "drain": (DrainOrder, "Take no more jobs and finish those that run"),
     "resume": (ResumeOrder, "Take jobs again"),

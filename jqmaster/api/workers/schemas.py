@@ -351,7 +351,7 @@ class ClaimRequest(Request):
         False,
         description="True: withdraw the call with this `poll_id`. Jobs that were returned to it wait again.",
     )
-    # Declared after `withdraw`, because that field decides whether this one is required.
+    # This field comes after `withdraw`, because its validator needs the value of that field.
     max: int | None = Field(
         None,
         ge=1,
