@@ -19,9 +19,8 @@ MAX_LOGIN_BYTES: Final = 4096
 
 async def get(call: Call) -> Reply:
     if call.session is None and b"cookie" in call.fields:
-        await call.policy.session(
-            call.fields
-        )  # raises an error if the store is unreachable, so that nobody takes the session for ended
+        # This raises an error if the store is unreachable. Otherwise, the session would seem to have ended.
+        await call.policy.session(call.fields)
     return Reply(200, _view(call, call.principal, call.session))
 
 

@@ -16,7 +16,7 @@ from jqmaster.api.schemas import SINCE, Answer, AnyValue, Binary, JobId, Token
 class Open(BaseModel):
     """Base of both directions. New fields may be added, and older workers and masters ignore them."""
 
-    # Never build the validators at the start of a master, because these models only describe messages.
+    # A master builds no validators of these models when it starts, because they only describe messages.
     model_config = ConfigDict(defer_build=True)
 
 
