@@ -261,6 +261,6 @@ def _language(call: Call) -> str:
 
 
 def _address(call: Call) -> str:
-    """Return the address of this page relative to itself, because a proxy may serve it below a path."""
+    """Return the address of this page, relative to the page itself, because a proxy may serve it below a path."""
     asked = dict(_query(call)).get("lang")
     return call.path["request_id"] + (f"?lang={asked}" if asked in LANGUAGES else "")

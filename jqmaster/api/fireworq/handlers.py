@@ -310,7 +310,7 @@ async def version(call: Call) -> Reply:
 
 
 async def settings(call: Call) -> Reply:
-    """Return, as texts, those of Fireworq's settings that have an equivalent here."""
+    """Return, as texts, the values of Fireworq's settings for which this master has an equivalent."""
     return _reply(
         {
             "config_refresh_interval": str(round(REFRESH_S * 1000)),

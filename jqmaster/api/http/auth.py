@@ -108,8 +108,8 @@ class AccessPolicy:
         proxy_login: ProxyLogin | None = None,
         namespace: str = DEFAULT,
     ) -> "AccessPolicy":
-        """`configured`: the result of `configured_tokens`, which is called here if it is not given. Raises what that
-        raises."""
+        """`configured`: the result of `configured_tokens`, which is called here if it is not given. Raises what
+        `configured_tokens` raises."""
         return cls(
             configured or configured_tokens(settings, own_tokens),
             host=settings.host,

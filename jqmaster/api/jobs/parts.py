@@ -169,7 +169,7 @@ async def _news(
 
 
 def _is_complete(log: LinesPage | None) -> bool:
-    """Return whether the stream of a finished job may end. It does not wait for lines if there are none so far."""
+    """Return whether the stream of a finished job may end. If there are no lines so far, the stream waits for none."""
     return log is None or log.is_last or log.facts == NO_LOG
 
 

@@ -167,8 +167,8 @@ def _time_ms(at: object) -> int:
 
 
 def _claim_of(raw: msgspec.Raw) -> _Entry[str | bytes]:
-    """Return the placeholder of an invalid entry. It keeps the claim that the entry names, because later entries may
-    belong to that claim."""
+    """Return the placeholder of an invalid entry. It keeps the claim of that entry, because later entries may belong to
+    it."""
     try:
         claim = _CLAIM.decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

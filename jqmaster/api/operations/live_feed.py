@@ -162,8 +162,8 @@ class LiveFeed:
 
     @contextlib.contextmanager
     def _counted(self, who: str) -> Iterator[None]:
-        """Count the stream. Raise OverloadedError for a caller that already has its share, so that no caller can take
-        all places."""
+        """Count the stream. Raise OverloadedError for a caller that already has its share, so that no caller takes all
+        places."""
         share = max(MIN_SHARE, self._streams.shared.most.current // SHARES)
         if who != LOCAL and self._of_callers[who] >= share:
             raise OverloadedError(

@@ -1,4 +1,4 @@
-"""The verdict on the health of the queue over HTTP."""
+"""The verdict on the health of the queue, over HTTP."""
 
 from jqmaster.api.http.endpoint import Call, Reply
 from jqmaster.domain.instant import iso_or_none

@@ -49,7 +49,7 @@ async def erase(call: Call) -> Reply:
 
 
 def _paths(texts: list[str]) -> list[Path]:
-    """Return the paths of values. Raise an InvalidError that names each invalid path."""
+    """Return the parsed paths. Raise an InvalidError that names each invalid path."""
     paths, faults = [], []
     for number, text in enumerate(texts):
         try:

@@ -42,7 +42,7 @@ _PARENT_RULES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ShownBatch:
-    """A batch with its unfinished jobs by state; None: they are not counted."""
+    """A batch. `unfinished`: the number of its unfinished jobs by state; None if they were not counted."""
 
     batch: Batch
     unfinished: dict[JobState, int] | None = None

@@ -52,8 +52,8 @@ class BatchFollowUps:
         }
 
     async def start_callbacks(self, batch_ids: Sequence[str], epoch: str) -> Sequence[str]:
-        """Enqueue the due callbacks of batches. A removed batch, and one whose callbacks are already enqueued, has
-        none."""
+        """Enqueue the due callbacks of batches. Skip batches that were removed, and those whose callbacks are already
+        enqueued."""
         batches = await self._store.get_all([one for one in batch_ids if is_id(one)])
         due = due_callbacks(batches)
         if due:

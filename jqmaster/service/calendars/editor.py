@@ -101,7 +101,7 @@ class CalendarEditor:
         raise _too_busy(name)
 
     async def take_over(self, calendar: Calendar, who: str) -> bool:
-        """Create a calendar whose holidays are known, as from an export. Return False if it exists already."""
+        """Create a calendar whose holidays are known, such as one from an export. Return False if it exists already."""
         if await self._store.get([calendar.name]):
             return False
         entry = _entry("calendar.put", None, calendar, who)

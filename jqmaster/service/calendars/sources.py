@@ -74,7 +74,7 @@ class CalendarSources:
 
 
 async def _answered(request: bytes) -> bytes:
-    """Return the output of the process; empty if it was ended."""
+    """Run the process for a request. Return its output, or nothing if a limit ended it."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         # Do not import modules from the current directory.

@@ -313,7 +313,7 @@ def _sum_or_none(counts: Sequence[int | None]) -> int | None:
 
 
 def _smallest(sizes: Mapping[str, int], room: int) -> frozenset[str]:
-    """Return the smallest of these, as many as fit within the limit together."""
+    """Return the keys with the smallest sizes, as many of them as `room` can hold in all."""
     found = set()
     for cid, size in sorted(sizes.items(), key=lambda pair: pair[1]):
         room -= size

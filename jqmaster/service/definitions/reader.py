@@ -74,7 +74,7 @@ class DefinitionSkips:
 
 @dataclass(frozen=True, slots=True)
 class DefinitionPage:
-    """A page, by name. `next_cursor` None: there are no more."""
+    """A page of definitions, sorted by name. `next_cursor`: None if this is the last page."""
 
     definitions: list[ShownDefinition]
     next_cursor: str | None
@@ -82,7 +82,7 @@ class DefinitionPage:
 
 @dataclass(frozen=True, slots=True)
 class ShownRuns:
-    """A page of run records, newest first. `next_at` None: there are no older ones."""
+    """A page of run records, newest first. `next_at`: None if there are no older ones."""
 
     runs: list[ShownRun]
     next_at: RunPosition | None

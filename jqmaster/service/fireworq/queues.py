@@ -37,9 +37,9 @@ _REASON: Final = "A queue of the Fireworq gateway. Change it there."
 
 
 class FireworqQueues:
-    """Reads and changes queues and routings. `default_queue`: the queue of categories without a routing, which always
-    exists; None: such jobs are refused. `hosts`: where jobs may be sent, as in `allow_hosts` of a target. Methods
-    raise what the store raises."""
+    """Reads and changes queues and routings. `default_queue`: the queue for categories without a routing, which always
+    exists; None: jobs of such categories are refused. `hosts`: where jobs may be sent, as in `allow_hosts` of a target.
+    Methods raise what the store raises."""
 
     def __init__(
         self,
@@ -154,7 +154,8 @@ class FireworqQueues:
         return queue
 
     async def take_over_queue(self, queue: FireworqQueue, who: str) -> bool:
-        """Create an imported queue, with those of its parts that do not exist. Return False if the queue exists."""
+        """Create an imported queue, and its constraint and its target if they do not exist. Return False if the queue
+        exists."""
         if (await self.all()).has_queue(queue.name):
             return False
         with contextlib.suppress(PreconditionFailedError):

@@ -70,8 +70,8 @@ class Passwords:
             return await self._run(self._hash, password)
 
     async def check(self, hashed: str | None, password: str) -> bool:
-        """Return whether the password matches; call it from within a `place`. If there is no `hashed`, it does not
-        match, and the answer takes as long as any other."""
+        """Return whether the password matches; call it from within a `place`. Without `hashed`, return False after as
+        much time as for any other password."""
         return await self._run(self._check, hashed, password)
 
     async def _run(self, act: Callable[..., _T], *args: object) -> _T:

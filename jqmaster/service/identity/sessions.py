@@ -143,7 +143,7 @@ class SessionService:
         return ended
 
     async def id_token(self, session: Session) -> str:
-        """Return the ID token with which a provider opened the session; empty: none did."""
+        """Return the ID token with which a provider opened the session; empty if no provider did."""
         return await self._store.id_token(session.digest) if session.is_by_provider else ""
 
     async def logout(self, secret: str, who: str) -> None:

@@ -144,7 +144,8 @@ def _may_succeed(job: Job) -> bool:
 
 
 def _revived(skipped: Mapping[str, Job], hopeful: set[str]) -> int:
-    """Return how many of these jobs would wait again: all their predecessors have succeeded or are `hopeful`."""
+    """Return how many of these jobs would wait again, because all their predecessors have succeeded or are
+    `hopeful`."""
     left, count = dict(skipped), -1
     while count != len(left):
         count = len(left)

@@ -64,7 +64,7 @@ def _raise(refused: Mapping[int, PushRefusal], numbers: Sequence[int]) -> None:
 
 
 def _duplicates(specs: Sequence[JobSpec]) -> dict[int, IdTaken]:
-    """Return, by position, the jobs whose ID an earlier, different job has."""
+    """Return, by position, the jobs that have the ID of an earlier, different job."""
     first: dict[str, JobSpec] = {}
     return {
         n: IdTaken(spec.id)

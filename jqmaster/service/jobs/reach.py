@@ -61,8 +61,8 @@ class CallerReach:
         return {batch_id for batch_id in foreign if not await self._holds_job_of(caller, batch_id)}
 
     async def hidden_predecessors(self, caller: Principal | None, specs: Sequence[JobSpec]) -> dict[int, str]:
-        """Return, by the position of the job, a predecessor in `after` that does not exist for the caller. A repeat of
-        an accepted job has none."""
+        """Return, by the position of the job, a predecessor in `after` that does not exist for the caller. Jobs that
+        are already accepted are not checked again."""
         allows = caller.allows_name if caller else None
         if allows is None or not any(spec.after for spec in specs):
             return {}

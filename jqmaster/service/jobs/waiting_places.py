@@ -27,7 +27,7 @@ class WaitingPlaces:
 
     @contextlib.contextmanager
     def take(self, *, is_worker: bool = False) -> Iterator[bool]:
-        """Hold a place for the duration of the context, and yield whether a place was free. If not, answer the caller
+        """Hold a place for the duration of the context, and yield whether one was free. If none was, answer the caller
         at once."""
         share = ALL_SHARE if is_worker else CLIENTS_SHARE
         portion = self._portion

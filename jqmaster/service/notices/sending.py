@@ -22,8 +22,8 @@ _NAMES: Final = {Channel.MAIL: MAIL_NAME, Channel.WEBHOOK: WEBHOOK_NAME, Channel
 
 
 class NoticeSender:
-    """A message may be sent again at any time, because its deliveries always have the same IDs. `prepare` returns
-    once a worker that runs deliveries is registered."""
+    """Enqueues the deliveries of messages. A message may be sent again at any time, because its deliveries always have
+    the same IDs. `prepare` returns once a worker that runs deliveries is registered."""
 
     def __init__(
         self,

@@ -434,7 +434,7 @@ def _failed(points: Sequence[NameCounts | None]) -> int:
 
 
 def _backlog(points: Sequence[NameCounts | None]) -> list[int]:
-    """Return the number of ready jobs in each of the last complete minutes, or nothing if one of the numbers is not
+    """Return the number of ready jobs in each of the last complete minutes, or an empty list if one of them is not
     known."""
     last = [one.backlog if one else -1 for one in points[-_LATELY - 1 : -1]]
     return last if all(value >= 0 for value in last) else []

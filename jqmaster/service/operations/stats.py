@@ -67,7 +67,8 @@ class StoreState:
 
 
 class StatsService:
-    """Answers have the plain values of the API; instants are ISO 8601. Raises what `StoreClient.run` raises."""
+    """Computes the statistics of the API. Answers contain plain values, and instants in ISO 8601. Raises what
+    `StoreClient.run` raises."""
 
     def __init__(
         self,

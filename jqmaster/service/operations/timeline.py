@@ -66,8 +66,8 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """A list of marks. A list of marks. `marks`: the oldest first. `is_whole`: False if some were left out because
-    there were too many changes."""
+    """A list of marks. `marks`: the oldest first. `is_whole`: False if some were left out because there were too many
+    changes."""
 
     marks: list[Mark]
     is_whole: bool
@@ -94,8 +94,7 @@ class IncidentStory:
 
 
 class TimelineService:
-    """Reads incidents and marks, and acknowledges incidents. Reads incidents and marks, and acknowledges incidents.
-    Raises what the stores raise."""
+    """Reads incidents and marks, and acknowledges incidents. Raises what the stores raise."""
 
     def __init__(self, timeline: TimelineStore, audit: AuditStore, history: HistoryStore) -> None:
         self._timeline = timeline
@@ -293,7 +292,7 @@ def _change(entry: AuditEntry, access: ContentAccess) -> Mark:
 
 
 def _changed(before: Any, after: Any) -> tuple[str, ...]:
-    """Return the members that differ, where both are documents."""
+    """Return the members in which two documents differ."""
     if not isinstance(before, Mapping) or not isinstance(after, Mapping):
         return ()
     return tuple(key for key in sorted(before.keys() | after.keys()) if before.get(key) != after.get(key))

@@ -31,8 +31,8 @@ _NEWEST: Final = 2**52
 
 
 class _SearchPosition(NamedTuple):
-    """The position at which a call continues: the number of a place, a cursor within it, and how many objects at this
-    cursor are done."""
+    """Where the next call continues: the number of a place, a cursor within it, and how many objects at this cursor are
+    done."""
 
     place: int = 0
     cursor: str = "0"
@@ -53,7 +53,7 @@ class FoundObject:
 
     @property
     def is_over(self) -> bool:
-        """Return whether this is a job whose values can be erased."""
+        """Return whether the object is a job that has ended, so that its values can be erased."""
         return self.state in FINISHED
 
 
@@ -208,7 +208,8 @@ class _Search:
         return text is not None and self._identifiers.occur_in(text)
 
     def in_encoded(self, root: str, encoded: bytes | None) -> Iterator[str]:
-        """Yield the paths in an encoded value. None: the caller may not see it."""
+        """Yield the paths at which an encoded value contains one of the texts. None: the caller may not see the
+        value."""
         if encoded is None:
             return
         value = _decoded(encoded)

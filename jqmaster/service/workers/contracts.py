@@ -48,8 +48,8 @@ class NameContracts:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """The rules for pushes of one name: an argument fits if it fits one of the schemas, or if there are none.
-    `schemas`: JSON texts by digest."""
+    """The rules for pushes of one name. `schemas`: JSON texts by digest. An argument fits if it fits one of these, or
+    if there are none."""
 
     at_s: float
     is_served: bool

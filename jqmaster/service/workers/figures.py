@@ -47,7 +47,8 @@ class FiguresCache:
             return self._all[1][worker.id]
 
     async def groups(self, kind: GroupKind) -> list[GroupedWorkers]:
-        """Return the registered workers by machine, version or label, without those that are part of a master."""
+        """Return the registered workers, grouped by machine, version or label, without those that are part of a
+        master."""
         everybody, now_ms = await self._workers.all_with_time()
         workers = [worker for worker in everybody if not worker.spec.is_built_in]
         return groups_of(kind, workers, await self.of(workers), now_ms=now_ms)

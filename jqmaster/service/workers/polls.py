@@ -93,7 +93,7 @@ class HeldPolls:
         self._loops.spawn("look", self._watch)
 
     async def stop(self) -> None:
-        """Answer every poll now, with the jobs that it was given or without any; refuse later polls."""
+        """Answer every poll now, with the jobs that it was given, if any. Refuse later polls."""
         self._is_stopping = True
         self.look_all()
         await self._loops.stop()
@@ -202,7 +202,7 @@ class HeldPolls:
         return _checked(worker_id, found)
 
     async def _withdraw(self, worker_id: str, poll_id: str) -> PollReply:
-        """Withdraw the worker's poll. Jobs that it was given meanwhile are returned."""
+        """Withdraw the worker's poll, and give back the jobs that it was given meanwhile."""
         if poll := self._hanging.get(worker_id):
             poll.is_replaced = True
             poll.news.set()

@@ -39,7 +39,8 @@ class AddressProver(Protocol):
 
 
 class Registrations:
-    """After `failures_per_minute` failures of one caller, its further registrations are refused."""
+    """Checks the addresses of registering workers. After `failures_per_minute` failures of one caller, its further
+    registrations are refused."""
 
     def __init__(self, prover: AddressProver, clock: Clock, *, failures_per_minute: LiveValue[int]) -> None:
         self._prover = prover
@@ -91,7 +92,8 @@ class Registrations:
             )
 
     async def _fault(self, url: str, secret: str) -> tuple[str, str]:
-        """Return the fault, for the log and for the caller; empty if there is none."""
+        """Return the fault twice: its text for the log, and its text for the caller. Both are empty if there is
+        none."""
         nonce = secrets.token_urlsafe(32)
         expected = hmac.new(secret.encode(), nonce.encode(), hashlib.sha256).hexdigest()
         try:

@@ -119,7 +119,7 @@ class ReportService:
         return answer
 
     async def _log_settled(self, worker_id: str, job_ids: Sequence[str]) -> None:
-        """Log the state of each job. This takes another read of the store."""
+        """Log the state of each job, which takes another read of the store."""
         try:
             jobs = await self._records.get_without_argument(job_ids)
         except JqmasterError:  # best effort: the outcomes count even if this fails
@@ -259,8 +259,8 @@ def _hold(constraints: ConstraintSnapshot, wanted: WantedHold, for_ms: int) -> G
 
 
 def _gate_of(constraints: ConstraintSnapshot, wanted: WantedHold) -> tuple[str, str]:
-    """Return the ID of the gate that a worker names, and an empty text. If there is no such gate, the text is the
-    reason."""
+    """Return the ID of the gate that a worker names, and an empty text. If there is no such gate, the second text says
+    why."""
     stored = constraints.named(wanted.constraint)
     if stored is None or not stored.constraint.enabled:
         return "", "there is no such constraint, or it is not enabled"

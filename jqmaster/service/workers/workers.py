@@ -143,7 +143,7 @@ class WorkerService:
     async def _reattach(
         self, worker_id: str, claims: Sequence[tuple[str, str]], answer: HeartbeatReply
     ) -> HeartbeatReply:
-        """Let a worker that was silent continue. Its leases have just been renewed, so no other worker has its jobs."""
+        """Let a worker that was silent continue. Its leases have just been renewed, so its jobs run nowhere else."""
         held = [claim for claim in claims if claim not in answer.lost and claim not in answer.to_cancel]
         worker = await self._workers.get(worker_id)
         jobs = await self._records.get_without_argument([job_id for job_id, _ in held])
