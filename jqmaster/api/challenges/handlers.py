@@ -175,7 +175,7 @@ async def _callback(call: Call) -> Callback:
     content_type = call.fields.get(b"content-type", b"").decode("latin-1")
     if len(content_type) > MAX_TYPE_CHARS:
         raise InvalidError(f"Content-Type must have at most {MAX_TYPE_CHARS} characters")
-    # Keep the body as bytes, whatever its content type: only the handler knows which types to expect.
+    # Declare the body as MessagePack, so that it is not converted: only the handler of the job knows its type.
     call.fields = {**call.fields, b"content-type": Encoding.MSGPACK.value.encode()}
     try:
         body = await call.body(call.services.settings.max_argument_bytes)

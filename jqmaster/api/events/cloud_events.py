@@ -61,7 +61,7 @@ async def read_binary(call: Call, limits: ScanLimits) -> Event:
     attributes: dict[str, Any] = {
         name: _header(call.fields, name) for name in _ATTRIBUTES if f"ce-{name}".encode() in call.fields
     }
-    # Read the body unchanged, whatever its content type. It is converted below.
+    # Declare the body as MessagePack, so that it is read unchanged. It is converted below.
     call.fields = {**call.fields, b"content-type": Encoding.MSGPACK.value.encode()}
     try:
         body = await call.body()

@@ -44,7 +44,7 @@ def _reply(value: Any) -> Reply:
 
 
 async def _body(call: Call, model: type[BodyT]) -> BodyT:
-    # Do not convert the body, because a payload stays the text that the client sent.
+    # Declare the body as MessagePack, so that it is not converted: a payload stays the text that the client sent.
     call.fields = {**call.fields, b"content-type": Encoding.MSGPACK.value.encode()}
     return parsed(await call.body(), model)
 

@@ -11,7 +11,7 @@ from jqmaster.live_value import LiveValue
 # For each group of this many connections, one extra connection is reserved for workers, so that workers can connect
 # however many pushers there are.
 WORKERS_RESERVE: Final = 32
-# In the scope of a request on an unproven connection, the key of a function. Call it with `is_worker` once the
+# Key of a function in the scope of a request on an unproven connection. Call the function with `is_worker` once the
 # credential is found valid. It raises OverloadedError if there is no room for more callers.
 PROVE: Final = "jqmaster.prove"
 # The number of unproven connections that is allowed in any case. A single browser opens half a dozen connections before

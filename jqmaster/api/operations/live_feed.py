@@ -28,8 +28,8 @@ from jqmaster.store.operations.live import LiveFingerprint, LiveStore
 logger = logging.getLogger(__name__)
 
 EVERY_S: Final = 1.0
-# If the store does not answer within this time, dashboards get its fault. They must get it within ten seconds, and a
-# call to the store times out after the same time.
+# If the store does not answer within this time, which is also the timeout of a call, dashboards get its fault. They must
+# get it within ten seconds.
 SILENT_S: Final = 5.0
 # Interval at which a stream checks whether its caller is still admitted. The streams of a revoked token end within this
 # time once the revocation is known here.
@@ -111,7 +111,7 @@ class LiveFeed:
         # The time of the last successful read, by the store's clock and by this process's clock.
         self._as_of_ms: int | None = None
         self._as_of_s = 0.0
-        # The time when the first read that has not succeeded since then began, and the error of the last read.
+        # Start of the first read that has hung or failed since the last successful one, and the last error.
         self._waiting_since_s: float | None = None
         self._error: JqmasterError | None = None
         self._loops = BackgroundLoops("live feed", is_vital=False)

@@ -13,7 +13,7 @@ from jqmaster.store.definitions.definitions import KeptRuns
 from jqmaster.store.events.events import EventVerdict
 from jqmaster.store.events.groups import ClosedGroup, EventGroupStore, FoundDefinition, GroupDecision
 
-# A MessagePack list with fewer members than this has a header of one byte. Longer lists, here, have one of three bytes.
+# A MessagePack list with fewer members than this has a header of one byte. Longer ones get three bytes.
 _SHORT: Final = 16
 
 

@@ -29,7 +29,7 @@ from jqmaster.store.namespaces.copying import measured, moved_keys
 from jqmaster.store.namespaces.moves import MoveStore, unrecorded
 from jqmaster.store.namespaces.namespaces import NamespaceStore
 
-# Minimum time for which the namespace may be stopped, because a stop may take longer than estimated.
+# Minimum lease of running jobs once the move is announced, because the stop may take longer than estimated.
 MIN_LEASE_MS: Final = 120_000
 
 

@@ -157,7 +157,7 @@ class NoticeEvaluation:
                     stored.state.sent(sent)
                     self._figures.messages.update(str(one.kind) for one in sent)
                     done[key] = stored
-        # If this write fails, the next round enqueues the same messages again. Their IDs exist by then, so nothing is
+        # If this write fails, the next round enqueues the same deliveries. Their IDs are taken by then, so nothing is
         # sent twice.
         if done:
             await self._store.put_states(done, epoch=epoch)

@@ -49,7 +49,7 @@ from jqmaster.store.constraints.documents import StoredConstraint
 from jqmaster.store.operations.history import STEP_MS, BacklogSample, HistoryStore
 from jqmaster.store.workers.workers import WorkerStore
 
-# All callers within this time share one read of the store.
+# Time for which all callers share one read of the store.
 LIVES_S: Final = 2.0
 # Time for which facts about definitions are reused. Checking them takes one read for each two hundred.
 DEFINITIONS_LIVE_S: Final = 10.0

@@ -71,7 +71,7 @@ class MetricsPage:
             return await asyncio.to_thread(self._write, lambda: self._alone(own, facts))
         visible = [name for name in served if readable is None or name in readable]
         parts = await _read({name: known[name] for name in visible if name in known})
-        # Write one page after another, because the pool must not be used by several threads.
+        # Write one page after another, because only one thread at a time may use the pool of names.
         async with self._writing:
             return await asyncio.to_thread(self._write, lambda: self._of_all(visible, known, parts))
 

@@ -143,7 +143,7 @@ class Restoring:
     async def _all_jobs(self) -> AsyncIterator[Job]:
         prefix = self._shard.keys.job_prefix.encode()
         async for page in loading.key_pages(self._shard):
-            # SCAN may return a key twice, but not within one page.
+            # SCAN may return a key on two pages, but not twice on one page.
             ids = [key[len(prefix) :].decode() for key in page if key.startswith(prefix)]
             await self._hold.renew()
             for part in pages(ids, _JOBS_PER_READ):

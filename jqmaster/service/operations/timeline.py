@@ -22,7 +22,7 @@ MAX_MINUTES: Final = 240
 _LEAD_ENDED_WITHIN_MS: Final = 120_000
 _PAGES: Final = 5
 # The actions of the audit log that become marks. Each has the kind of the mark, and a verb for what was done to the
-# target. A pause is also a constraint.
+# target. A pause is stored as a constraint.
 _MARKED: Final[Mapping[str, tuple[str, str]]] = {
     "constraint.put": ("constraint", "changed constraint"),
     "constraint.value": ("constraint", "changed a value of constraint"),

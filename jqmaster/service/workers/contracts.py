@@ -22,7 +22,7 @@ from jqmaster.store.workers.workers import WorkerStore
 
 logger = logging.getLogger(__name__)
 
-# Contracts are read again after this time, or earlier if an argument does not fit them.
+# Contracts are read again after LIFE_S, or after MIN_LIFE_S if an argument does not fit them.
 LIFE_S: Final = 5.0
 MIN_LIFE_S: Final = 0.5
 MAX_NAMES: Final = 2_000

@@ -161,9 +161,8 @@ class ReportService:
         if others:
             settlements = await self._decide(worker_id, others)
             if not settlements:
-                await existing_worker(
-                    self._workers, worker_id
-                )  # no settling script runs that would check this
+                # Without settlements, no script runs that would check the worker.
+                await existing_worker(self._workers, worker_id)
             verdicts = await self._settlements.settle(worker_id, settlements, newest_fence)
             more_accepted, more_stale = _split([s.job_id for s in settlements], verdicts)
             accepted, stale = accepted + more_accepted, stale + more_stale
@@ -202,7 +201,7 @@ class ReportService:
                 decision = decide(job, outcome, jitter=self._random())
             else:
                 noted = await self._challenges.note_not_ready(worker_id, outcome.job_id, outcome.token)
-                # If `noted` is None, the token is stale. Then any decision will do, because the settling script refuses
+                # Without `noted`, the token is stale. Then any decision will do, because the settling script refuses
                 # the token, too.
                 decision = (
                     decide(job, outcome, jitter=0.0)
