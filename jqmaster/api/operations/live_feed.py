@@ -28,8 +28,8 @@ from jqmaster.store.operations.live import LiveFingerprint, LiveStore
 logger = logging.getLogger(__name__)
 
 EVERY_S: Final = 1.0
-# If the store does not answer within this time, which is also the timeout of a call, dashboards get its fault. They must
-# get it within ten seconds.
+# If the store does not answer within this time, which is also the timeout of a call, dashboards get its fault. They
+# must get it within ten seconds.
 SILENT_S: Final = 5.0
 # Interval at which a stream checks whether its caller is still admitted. The streams of a revoked token end within this
 # time once the revocation is known here.

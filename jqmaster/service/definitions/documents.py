@@ -33,7 +33,8 @@ _NULL: Final = b"\xc0"
 # Fields of a job that a description of the definition omits: those with content, and the delay, which is not used.
 _NOT_DESCRIBED: Final = frozenset({"argument", "headers", "delay_ms"})
 _DRAFT_JOB: Final = JobSpec("", "job", _NULL)
-# Fields that are refused in definitions of the other kind. Fields of kind `time` that have defaults are ignored there.
+# Fields that are refused in definitions of the other kind. Other fields of kind `time` have defaults, and are ignored
+# in definitions of kind `event`.
 _OF_TIME: Final = ("schedule", "starts_at", "ends_at", "days")
 _OF_EVENTS: Final = ("event_type", "matcher", "argument", "debounce", "collect")
 _NO_TIME: Final[Mapping[str, Any]] = {

@@ -16,7 +16,8 @@ from jqmaster.shared_bound import Portion, SharedBound
 # Number of bulks whose jobs are decoded and written at a time. With more than one, the store stays busy while the
 # next bulk is decoded. The other connections to the store remain for callers that do not push.
 BULKS_AT_A_TIME: Final = 4
-# Maximum number of single pushes at a time. With more of them, the store would be the bottleneck, and waits would only grow.
+# Maximum number of single pushes at a time. With more of them, the store would be the bottleneck, and waits would only
+# grow.
 MAX_SINGLE: Final = 5_000
 MAX_BULKS: Final = 64
 _RETRY_AFTER_S: Final = (1, 3)

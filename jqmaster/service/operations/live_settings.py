@@ -332,7 +332,7 @@ class LiveSettings:
                 if e["loc"]
             ]
         if not faults:
-            # Each value is valid alone, but the values do not fit together.
+            # Each value is valid alone, so name the fields of the rules that the values break together.
             loose = self._beneath.model_copy(update=known)
             faults = [
                 FieldError((field,), rule.text)
