@@ -61,8 +61,8 @@ class UserService:
         is_disabled: bool | None = None,
         who: str,
     ) -> tuple[StoredUser, int | None]:
-        """Change the values of a user that are not None. Return the user with the last login. The user's sessions end.
-        Raise NotFoundError, ConflictError (`last_admin`)."""
+        """Change a user, and return it with the last login. A parameter that is None leaves its value unchanged. The
+        user's sessions end. Raise NotFoundError, ConflictError (`last_admin`)."""
         before = await self.get(name)
         last_login_ms = await self._store.last_login_ms(name)
         after = before
