@@ -94,7 +94,7 @@ class PeriodicLoop:
 
         async def run() -> None:
             nonlocal first_after_s
-            # A loop that starts again after a fault has waited already.
+            # Wait only once: a loop that starts again after a fault has already waited.
             pause_s, first_after_s = first_after_s, 0.0
             if pause_s:
                 await self._pause(pause_s)
@@ -148,13 +148,15 @@ class LeaderLoop(PeriodicLoop):
         self._on_stale = on_stale
         self._follows_looks = False
         self._rest_share = 1.0
-        # The pause that is under way: `_pausing` has a task, `_resting` has none.
+        # The state of the pause under way. `_pausing`: the pause of a task. `_resting`: the timer of a pause without a
+        # task.
         self._began_pause_s = 0.0
         self._pausing: asyncio.Timeout | None = None
         self._resting: asyncio.TimerHandle | None = None
-        # The context of the start. A message that begins a round later comes from a task with another one.
+        # The context in which the loop was started. Rounds run in it, although a message that begins a round comes from
+        # a task with another context.
         self._context: contextvars.Context | None = None
-        # A round that ends while this is stopped begins no pause.
+        # True: a round that ends now begins no pause.
         self._is_stopped = False
 
     async def start(self) -> None:
@@ -200,7 +202,8 @@ class LeaderLoop(PeriodicLoop):
         if self._resting is None and (pausing is None or pausing.expired()):
             return
         at_s, planned_s = loop.time() + seconds, self.next_round_s
-        # Both instants may be derived from the same time of the store, read at different moments.
+        # Ignore a difference that is within the error: both times may be derived from the same store time, read at
+        # different moments.
         if planned_s is not None and at_s >= planned_s - _SAME_INSTANT_S:
             return
         if self._resting is None:
@@ -241,7 +244,7 @@ class LeaderLoop(PeriodicLoop):
     def _rests_without_task(self, seconds: float) -> bool:
         if self._is_stopped:
             return True
-        # A message that came during the round begins another one.
+        # Do not rest if a message came during the round: it begins another one.
         if not self._follows_looks or seconds < self.poll_s or self._wake.is_set():
             return False
         self._rest_without_task(max(seconds, self._longest_rest_s()))
@@ -255,7 +258,7 @@ class LeaderLoop(PeriodicLoop):
     def _begin(self) -> None:
         """End the pause without a task."""
         assert self._resting is not None
-        # An empty context is false.
+        # Compare with None, because an empty context is false.
         assert self._context is not None
         self._resting.cancel()
         self._resting = None
@@ -275,7 +278,7 @@ class LeaderLoop(PeriodicLoop):
         self._woken()
 
     def _woken(self) -> None:
-        # A message that comes during the round begins another one.
+        # Clear the flag before the round, so that a message that comes during it begins another one.
         self._wake.clear()
 
 

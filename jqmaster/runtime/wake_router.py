@@ -37,7 +37,8 @@ from jqmaster.store.link.wake import (
     WorkersChanged,
 )
 
-# Lost messages of other kinds do no harm, because the next poll comes soon enough.
+# The kinds of messages to act on as if they had been received, after messages may have been lost. Lost messages of
+# other kinds do no harm: the next poll comes soon enough.
 _AFTER_A_GAP: tuple[WakeMessage, ...] = (
     WorkersChanged(),
     JobsReady(),
@@ -157,13 +158,13 @@ class WakeRouter:
         self._polls.look_all()
         duties = self.duties if self._leader.leadership else None
         if duties and duties.look.may_wait:
-            # The look finds whatever was missed, and the answer to the next heartbeat shows changed settings and a
-            # changed identity. If each of a thousand quiet shards woke all its duties, requests would find no free
-            # connection for seconds.
+            # Wake only the look: it finds whatever was missed, and the answer to the next heartbeat shows changed
+            # settings and a changed identity. If all duties of a thousand quiet shards woke at once, requests would
+            # find no free connection for seconds.
             duties.look.wake()
             return
         for message in _AFTER_A_GAP:
             self.route(message)
         if duties:
-            # Look at the shard for the duties that no message wakes.
+            # The look begins the duties that no message wakes.
             duties.look.wake()

@@ -73,7 +73,7 @@ class AuditExporter(LeaderLoop):
 
     async def _export(self) -> None:
         """Export all present entries."""
-        # Read the position from the store, because after a failure the position in memory may be wrong.
+        # Read the export's position from the store: after a failed round, the position in memory may be wrong.
         done = await self._store.load()
         while True:
             found = await self._store.read(done, limit=ENTRIES_PER_STEP)

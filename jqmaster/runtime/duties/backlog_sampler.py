@@ -10,8 +10,8 @@ from jqmaster.store.leadership.leadership import Leadership
 from jqmaster.store.operations.history import BacklogSample, HistoryStore
 
 SAMPLE_S: Final = 2.0
-# The pause after a sample without ready jobs, unless a look at the shard finds some. It is short enough that each
-# minute has a sample, and that the newest sample does not expire.
+# How long to pause after a sample that found no ready jobs, unless a look at the shard finds some. The pause is short
+# enough that each minute has a sample and that the newest sample does not expire.
 IDLE_SAMPLE_S: Final = 50.0
 
 
@@ -43,8 +43,8 @@ class BacklogSampler(LeaderLoop):
         self._tally = tally
         # The last sample; None before the first.
         self.newest: BacklogSample | None = None
-        # Whether the last sample, which may be that of an earlier leader, may have found ready jobs. Only a further
-        # sample records that they are gone.
+        # False: the last sample, possibly of an earlier leader, found no ready jobs, so no further sample is needed to
+        # record that they are gone.
         self.has_found = True
 
     async def _round(self) -> float:
@@ -58,5 +58,5 @@ class BacklogSampler(LeaderLoop):
     def _count(self, backlog: BacklogSample) -> None:
         for name, waiting in ((TOTAL, backlog.whole), *backlog.names.items()):
             age_ms = max(0, backlog.at_ms - waiting.since_ms) if waiting.since_ms else -1
-            # An empty backlog counts as a sample, too.
+            # Count an empty backlog as a sample, too.
             self._tally.sampled(name, waiting.ready, age_ms if waiting.ready else 0)

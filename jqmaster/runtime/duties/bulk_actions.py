@@ -27,13 +27,14 @@ from jqmaster.store.operations.history import HistoryStore
 logger = logging.getLogger(__name__)
 
 POLL_S: Final = 1.0
-# Jobs per step. The store processes each separately and serves other calls in between.
+# Maximum number of jobs per step. The store processes each job separately and serves other calls in between.
 PAGE: Final = 200
 # An action with a rate proceeds in steps of this length, or one job at a time.
 RATE_STEP_S: Final = 0.25
-# How often to check whether watched jobs have ended if no more may be retried, or whether the lock has been renewed.
+# How often an action that cannot proceed checks again: whether retried jobs have ended, if the maximum number is
+# watched; or whether the leader's lock has been renewed.
 WATCH_EVERY_S: Final = 0.2
-# Progress older than this is saved, which also checks the epoch, before anything more is done.
+# Before a step, save progress that was last saved longer ago than this. Saving also checks the epoch.
 SAVED_FOR_S: Final = 0.2
 
 
@@ -43,7 +44,7 @@ class _Work:
     progress: ActionProgress
     due_s: float
     saved_s: float | None = None
-    # Watched jobs whose end was counted since the progress was last saved.
+    # Watched jobs that ended and were counted since the progress was last saved.
     ended: list[str] = field(default_factory=list)
 
 
@@ -114,7 +115,7 @@ class BulkActions(LeaderLoop):
 
     async def _round(self) -> float:
         """Do one step of each action that is due, and return the seconds until the next one."""
-        # A message may mean that somebody has canceled an action that is not due.
+        # If a message came, step all actions, because the message may announce that one that is not due was canceled.
         is_woken = self._wake.is_set()
         self._wake.clear()
         running = await self._actions.running()
@@ -171,7 +172,7 @@ class BulkActions(LeaderLoop):
         share = action.stop_at_failure_share
         if share is None or action.kind is not ActionKind.RETRY:
             return limit
-        # Includes the jobs of a page that was processed but not saved.
+        # The store also lists jobs of a page that was processed but not saved.
         in_store = await self._actions.watched(action.id) - set(work.ended)
         watched = progress.watched = sorted(in_store.union(progress.watched))
         jobs = await self._records.get_without_argument(watched)
@@ -210,7 +211,7 @@ class BulkActions(LeaderLoop):
         if action.filter is not None:
             progress.refused += len(jobs) - len(done) - left_out
         else:
-            # Jobs that a former leader changed on a page that it did not save do not count as refused.
+            # Do not count jobs as refused that a former leader changed on a page whose progress it did not save.
             progress.refused = progress.looked_at - progress.done - left_out
         if action.stop_at_failure_share is not None:
             progress.watched += done

@@ -50,7 +50,7 @@ class ChallengeExpiry(DueLoop):
         self._challenges = challenges
         self._grace = grace
         self._figures = figures
-        self._random = rng.random if rng else random.random  # spreads retries, guards nothing
+        self._random = rng.random if rng else random.random  # needs no secrecy: it only spreads retries
 
     async def _end_due(self, epoch: str) -> int | None:
         if not self._grace.is_over:

@@ -36,9 +36,9 @@ from jqmaster.tracing import Tracing
 
 logger = logging.getLogger(__name__)
 
-# How long a job waits before the next offer if its worker refused it because of the job itself.
+# How long a job waits before its next offer, if a worker refused it because of the job itself.
 PUT_OFF_S: Final = 15.0
-# The most jobs, and bytes of their arguments, that go with the answer to a report.
+# Limits for the jobs in the answer to a report: their number, and the bytes of their arguments.
 MAX_WITH_ANSWER: Final = 8
 MAX_BYTES_WITH_ANSWER: Final = 16 * 1024
 
@@ -131,7 +131,7 @@ class ClaimOffers:
                     job, "attempt %d is offered to worker %s by %s", job.record.attempt, member.worker.id, way
                 )
         if member.worker.spec.url is None:
-            # One poll gets one answer, then the worker polls again. If another master holds the poll, the claim's
+            # The answer ends the poll; the worker then polls again. If another master holds the poll, the claim's
             # script has notified that master.
             member.polls_until_s = 0.0
             if claim.is_ours_to_tell:
@@ -140,8 +140,8 @@ class ClaimOffers:
         member.pushes += 1
         if member.breaker.open_s > 0.0:
             member.breaker.begin_call()
-        # The task gets its own context (see `contextvars`), because claims are sent together with the requests of other
-        # callers.
+        # Start the task in an empty context (see `contextvars`). The current context may be that of another caller,
+        # because a claim travels with that caller's request.
         task = asyncio.create_task(
             self._run(_Push(member, claim, claimed_at_s, on_returned, is_in_doubt)),
             name=f"push to {member.worker.id}",
@@ -183,7 +183,8 @@ class ClaimOffers:
         if self._is_trusted():
             self._held_polls.answer(worker_id, reply_of(self._epoch_number, claim))
         else:
-            # This process may have been suspended, so only the present state of the store counts.
+            # This process may have been suspended, so do not use the claim. Let the poll read the present state of the
+            # store.
             self._held_polls.look(worker_id)
 
     async def _run(self, push: _Push) -> None:
@@ -194,11 +195,11 @@ class ClaimOffers:
             else:
                 await self._traced_offer(self._tracing, push)
         except JqmasterError as exc:
-            # The leases end by themselves, and the reaper finds them.
+            # Leave the jobs to the reaper, which finds them when their leases expire.
             logger.warning("offers to worker %s could not be returned: %s", member.worker.id, exc.detail)
         finally:
             member.pushes -= 1
-            # A cancelled probe has no result. Without this, the breaker would never be probed again.
+            # A canceled probe has no result. Clear the flag, or the breaker would never be probed again.
             member.breaker.is_probing = False
 
     async def _traced_offer(self, tracing: Tracing, push: _Push) -> None:
@@ -221,9 +222,9 @@ class ClaimOffers:
                 claim = await self._completed(claim)
                 break
         if not claim.jobs:
-            # All of the jobs have ended, which freed their slots.
+            # All of these jobs have ended, which already freed their slots.
             return Withheld()
-        # Most offers are one push, which the worker answers.
+        # Push once before creating an `Offers`, because most offers need only this push.
         first: PushResult | None = None
         if self._is_trusted():
             first = await self._client.push(member.worker, self._epoch_number, claim)
@@ -280,8 +281,8 @@ class ClaimOffers:
         match result:
             case Delivered(rejections=rejections):
                 member.answered()
-                # `duplicate`: an earlier run of the job does not end on that worker. The claim is left to its lease,
-                # because a job that is returned now would go to the same worker at once.
+                # Do not return jobs that were rejected as `duplicate`: an earlier run of the job is still on that
+                # worker, and a returned job would go to the same worker at once. Their leases will expire instead.
                 refused = {r.job_id: r for r in rejections if r.reason != "duplicate"}
                 if len(rejections) < len(part.jobs):
                     member.took_jobs()
@@ -301,7 +302,7 @@ class ClaimOffers:
                 logger.warning("push to worker %s: not delivered (%s)", member.worker.id, why)
                 returned = [(j.job_id, j.token) for j in part.jobs]
             case Refused(why=why):
-                # The worker is alive, and reads what it is sent.
+                # The worker is alive and read the push.
                 member.breaker.succeeded()
                 await self._settle_only_job(member, part, "failure", why, now_ms)
                 return
@@ -329,7 +330,7 @@ class ClaimOffers:
             if job.record.is_unique and all(job.job_id != r.job_id for r in rejections)
         ]
         if accepted:
-            # Best effort: the heartbeat confirms them, too.
+            # best effort: the heartbeat confirms them, too.
             with contextlib.suppress(JqmasterError):
                 await self._settlements.confirm_start(worker_id, accepted)
 
@@ -361,8 +362,8 @@ class ClaimOffers:
                 if name is not None:
                     member.unknown_names |= {name}
             case _:
-                # This includes a stale epoch. The store decides whether the epoch is stale when the offer is returned,
-                # because a worker's word alone must not depose a leader.
+                # Only pause the worker, even if it said that the epoch is stale. The store decides that when the offer
+                # is returned, because a worker's word alone must not depose a leader.
                 member.pause(self._clock.monotonic_s(), retry_after_s or 0.0)
 
 

@@ -9,7 +9,7 @@ from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.service.constraints.editor import ConstraintEditor
 from jqmaster.store.operations.looks import Look
 
-# A constraint ends at most this late. A check costs nothing while no constraint has an end.
+# A constraint is removed at most this long after it expires. While no constraint has an expiry, a check costs nothing.
 POLL_S: Final = 1.0
 
 

@@ -19,9 +19,9 @@ logger = logging.getLogger(__name__)
 
 POLL_MS: Final = 1_000
 RETRY_S: Final = 0.2
-# How often to remove empty lanes. They cost little.
+# How often to remove empty lanes. They are cheap, so this can be rare.
 PRUNE_EVERY_S: Final = 60.0
-# How often to prune some pages of gates. Thousands of gates a second may appear.
+# How often to prune some pages of gates. This is often, because thousands of gates may appear each second.
 PRUNE_GATES_EVERY_S: Final = 1.0
 PAGES_AT_ONCE: Final = 4
 # The editions of a shard that never had constraints.
@@ -66,7 +66,7 @@ class ConstraintKeeper(WokenLoop):
         self._pruned_at_s = self._gates_pruned_at_s = clock.monotonic_s()
         self._gate_pruning = GatePruning(gates, self._epoch)
         self._known_edition = -1
-        # The editions that the last complete round applied. This process's copy of the constraints may be newer. In a
+        # The editions that the last complete round applied. The constraints in this process's memory may be newer. In a
         # shard that never had constraints, there is nothing to apply.
         self._followed = _NO_CONSTRAINTS
         # Whether there may be empty lanes, such as those that an earlier leader left.
@@ -99,8 +99,8 @@ class ConstraintKeeper(WokenLoop):
             logger.info("constraints of edition %d are in force", constraints.constraint_set.edition)
             self._known_edition = -1
         if constraints.constraint_set.edition != self._known_edition:
-            # Notify even if another leader put the edition in force, because the dispatcher may have claimed with an
-            # older one.
+            # Notify the dispatcher even if another leader put the edition in force: the dispatcher may have claimed
+            # with an older one.
             self._known_edition = constraints.constraint_set.edition
             self._on_ready()
         for cid, version in await self._gates.reopened():
@@ -135,9 +135,10 @@ class ConstraintKeeper(WokenLoop):
             self._gates_pruned_at_s = now_s
         if now_s - self._pruned_at_s >= PRUNE_EVERY_S:
             self._pruned_at_s = now_s
-            # Start again, for jobs that a relocation could not move, or that came back to an older lane since.
+            # Start the relocation again, for jobs that the last one could not move, or that returned to an older lane
+            # after it.
             self._relocation = None
-            # Constraints may leave gates behind, too.
+            # Constraints can leave gates behind even if there are no lanes.
             has_some = self._constraints.current.editions != _NO_CONSTRAINTS
             async for lanes in self._lanes.lane_pages():
                 has_some = True

@@ -37,17 +37,17 @@ from jqmaster.store.workers.workers import WorkerStore
 
 logger = logging.getLogger(__name__)
 
-# How often to check without a message, because messages can be lost.
+# How often to check for work without a message, because messages can be lost.
 POLL_S: Final = 1.0
-# How often to check if looks at the shard show whether there is work.
+# How often to check for work while looks at the shard show whether there is some.
 LOOKED_POLL_S: Final = 3.0
-# How often to check if looks also show that there are no workers: the dispatcher then rests.
+# How often to check for work while looks also show that there are no workers. The dispatcher then rests.
 RESTING_POLL_S: Final = 60.0
-# A look that is older than this is not used.
+# Ignore a look at the shard that is older than this.
 LOOK_LIVES_S: Final = 10.0
-# Without a claim for this long, claim even if looks find no ready jobs: their counts in the store may be wrong.
+# After this long without a claim, claim even if looks find no ready jobs: the store's counts may be wrong.
 DOUBT_S: Final = 30.0
-# How long pushes under way may take to end before the lead is given up.
+# How long the dispatcher waits, when it stops, for its claims that are under way.
 FINISH_WITHIN_S: Final = 0.5
 
 Wanted = Sequence[tuple[Member, WantedClaim]]
@@ -106,9 +106,9 @@ class Dispatcher:
         self._wants_refresh = True
         self._refreshed_at_s = 0.0
         self._poll_s = POLL_S
-        # The time of the last look, if it found no ready jobs.
+        # When the last look was made, if it found no ready jobs.
         self._idle_at_s = float("-inf")
-        # Sets of names that had no more ready jobs at their last claim.
+        # Sets of names whose last claim left no ready jobs.
         self._exhausted: set[tuple[str, ...]] = set()
         self._times_ready = 0
         # For each set of names that is not exhausted, the number of claims in a row that left jobs behind.
@@ -119,7 +119,7 @@ class Dispatcher:
             lambda member, claim, at_s, is_in_doubt: self.give(member, claim, at_s, is_in_doubt=is_in_doubt),
         )
         self._loops = BackgroundLoops("dispatcher", is_vital=True)
-        # Claims that are sent with the writes of other callers.
+        # Claims under way that are sent with the writes of other callers.
         self._travelling: set[_PendingClaims] = set()
         self._arrived = asyncio.Event()
         self._is_stopping = False
@@ -135,7 +135,7 @@ class Dispatcher:
         self._is_stopping = True
         self._offers.stop_repeats()
         self._wake.set()
-        # Do not cancel a claim that is under way: its jobs would be lost until their leases end.
+        # Do not cancel claims that are under way: their jobs would be lost until the leases expire.
         await self._loops.ended(FINISH_WITHIN_S)
         await self._loops.stop()
         with contextlib.suppress(TimeoutError):
@@ -211,7 +211,7 @@ class Dispatcher:
         if self._is_stopping or not self._is_trusted():
             return None
         wanted: Wanted
-        # Workers that take the claimed jobs with the answer to their report.
+        # Workers that receive the claimed jobs in the answer to their report.
         takers: set[str] = set()
         match trigger:
             case JobsReady():
@@ -224,8 +224,8 @@ class Dispatcher:
                             takers.add(one.worker_id)
                         if one.worker_id in self._given.silent:
                             self._given.heard(one.worker_id, one.newest_fence)
-                # This check comes first, because it covers the end of a lone job: nothing is ready, so no claim is
-                # made.
+                # Check this first, because it is the usual case after a lone job: nothing is ready, so no claim is
+                # needed.
                 wanted = () if self._fleet.is_within(self._exhausted) else self._claims_of_freed(trigger)
         return self._travelling_claim(wanted, takers) if wanted else None
 
@@ -255,7 +255,7 @@ class Dispatcher:
         def on_replies(replies: Sequence[tuple[str, list[Any]] | Exception]) -> None:
             try:
                 claims = self._claims.read_claims(prepared, replies)
-            except Exception as exc:  # an invalid reply; the leases settle what it claimed
+            except Exception as exc:  # invalid reply: the leases of the claimed jobs will expire
                 logger.error("cannot read claims: %s", exc)
                 on_failure()
                 return
@@ -265,7 +265,7 @@ class Dispatcher:
                 self._on_stale()
             except _StaleConstraints:
                 self._notify(ConstraintsChanged())
-            except Exception as exc:  # the write that carried it must not fail
+            except Exception as exc:  # the write that carried the claims must not fail
                 logger.warning("cannot dispatch: %s", exc)
             finally:
                 end()
@@ -280,7 +280,7 @@ class Dispatcher:
             self._wake_if_useful()
 
         def on_overtaken() -> None:
-            # The claims saw neither the jobs nor the free slots of the write.
+            # The claims ran before the write, so they saw neither its jobs nor the slots it freed. Claim again.
             self._became_ready()
             self._wants_refresh = True
             self._wake.set()
@@ -312,7 +312,7 @@ class Dispatcher:
             poll_in_s = max(0.0, self._refreshed_at_s + self._poll_s - self._clock.monotonic_s())
             wait_s = min(poll_in_s, self._fleet.next_change_s() or self._poll_s)
             self._is_resting = wait_s > LOOKED_POLL_S
-            # This does not call `wait_for_event`, because each lone job waits here, and fewer calls are cheaper.
+            # Do not call `wait_for_event` here: each lone job waits at this point, and fewer calls are cheaper.
             try:
                 async with asyncio.timeout(wait_s):
                     await self._wake.wait()
@@ -324,7 +324,7 @@ class Dispatcher:
     async def _round(self) -> None:
         now_s = self._clock.monotonic_s()
         if not self._wants_refresh and self.is_idle and self._fleet.is_empty:
-            # Nothing needs to be read: if there were workers, the last look would have found them.
+            # Skip reading the fleet: if there were workers, the last look would have found them.
             self._refreshed_at_s = now_s
         if self._wants_refresh or now_s - self._refreshed_at_s >= POLL_S:
             self._wants_refresh = False
@@ -332,22 +332,22 @@ class Dispatcher:
             self._fleet.refresh(seen.workers, seen.now_ms, seen.queues)
             self._refreshed_at_s = self._clock.monotonic_s()
             if not self.is_idle or self._refreshed_at_s - self.claimed_at_s >= DOUBT_S:
-                self._became_ready()  # the message may have been lost, so poll
+                self._became_ready()  # a message may have been lost, so assume ready jobs
             if self._given.silent:
                 self._given.push_overdue()
-            # Forget sets of names that nobody runs any more.
+            # Forget sets of names that no worker runs any more.
             self._plenty = {n: self._plenty[n] for n in self._fleet.name_sets() if n in self._plenty}
         while not self._is_stopping and (wanted := self._wanted_claims()):
             try:
                 await self._claim(wanted)
             except _StaleConstraints:
-                # The constraint keeper notifies the dispatcher when jobs may be claimed again.
+                # Stop the round. The constraint keeper notifies the dispatcher when jobs may be claimed again.
                 self._notify(ConstraintsChanged())
                 return
             self._last_round_s = self._clock.monotonic_s()
             if self._wants_refresh or self._last_round_s - self._refreshed_at_s >= POLL_S:
-                # A backlog may keep this loop busy for long. Refresh the fleet in between, to notice workers that came,
-                # left or fell silent.
+                # A backlog may keep this loop busy for long. Stop it, so that the next round refreshes the fleet and
+                # notices workers that came, left or fell silent.
                 self._wake.set()
                 return
 
@@ -357,8 +357,8 @@ class Dispatcher:
         candidates = self._fleet.candidates(self._exhausted, self._plenty, ready=frozenset(names))
         if not candidates:
             return []
-        # Limit the jobs to the limit of one script, because the store executes commands that arrive together without a
-        # pause.
+        # Limit these claims together to the jobs of one script: the store executes scripts that arrive together without
+        # a pause.
         assignments = next_assignments(
             candidates,
             max_jobs_per_push=self._max_push_jobs.current,
@@ -412,7 +412,7 @@ class Dispatcher:
             names = tuple(one.names)
             match claim:
                 case DamagedError(detail=detail):
-                    # The error concerns only workers that run these names.
+                    # The error concerns only workers that run these names, so let the other claims proceed.
                     logger.error("cannot claim for worker %s: %s", one.worker_id, detail)
                     self._exhausted.add(names)
                 case Exception():
@@ -420,7 +420,7 @@ class Dispatcher:
                 case NotClaimed():
                     failed = failed or self._take_refusal(member, claim)
                 case Claim():
-                    # The claim may not have seen jobs that became ready while it was in flight.
+                    # Jobs that became ready while the claim was in flight may have been missed by it.
                     if claim.is_exhausted and pending.times_ready == self._times_ready:
                         self._exhausted.add(names)
                     left_behind[names] = not claim.is_exhausted
@@ -441,7 +441,7 @@ class Dispatcher:
         """Offer a claim to its worker; see `ClaimOffers.begin`."""
         push = self._offers.begin(member, claim, claimed_at_s, self._became_ready, is_in_doubt=is_in_doubt)
         if push:
-            # The worker may then take another push.
+            # Once the push is over, the worker may get another one.
             push.add_done_callback(lambda _: self._wake_if_useful())
 
     def _note_plenty(self, left_behind: Mapping[tuple[str, ...], bool]) -> None:
@@ -466,7 +466,7 @@ class Dispatcher:
                     "cannot claim for worker %s: one of its keys has the wrong type; `jqmaster fsck` names it",
                     member.worker.id,
                 )
-                # This worker must not keep other workers of the same names from getting jobs.
+                # Treat this worker as full, so that it does not keep other workers of the same names from getting jobs.
                 member.busy = member.worker.spec.max_jobs
             case NotClaimed.FULL:
                 member.busy = max(0, member.worker.spec.max_jobs - member.freed_meanwhile)

@@ -8,8 +8,8 @@ from jqmaster.clock import Clock
 from jqmaster.runtime.periodic_loop import WokenLoop
 from jqmaster.store.leadership.leadership import Leadership
 
-# A script that adds an entry wakes the loop. Without a message, and without the looks at the shard, it looks this
-# often, so that a step of the store's clock, or a lost message, delays no entry by more than this.
+# How often the loop checks without a message. A script that adds an entry wakes the loop, so this only limits the delay
+# if a message is lost or the store's clock steps, and if no looks at the shard are followed.
 POLL_S: Final = 1.0
 RETRY_S: Final = 0.2
 
@@ -41,5 +41,5 @@ class DueLoop(WokenLoop):
         if next_ms is None:
             return POLL_S
         passed_s = self._clock.monotonic_s() - began_s
-        # Round up to whole milliseconds: a loop that asks too early has to ask again.
+        # Round up to whole milliseconds: a loop that wakes too early must check again.
         return min(POLL_S, max(0.0, math.ceil(next_ms - passed_s * 1000) / 1000))

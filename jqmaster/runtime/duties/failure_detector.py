@@ -70,14 +70,15 @@ class FailureDetector(LeaderLoop):
         self._on_detached = on_detached
         self._missed: dict[str, int] = {}
         self._watching_since_ms: int | None = None
-        # How many workers the last round found.
+        # The number of workers that the last round found; -1 before the first.
         self._known = -1
         self._pings = asyncio.Semaphore(MAX_PINGS_AT_ONCE)
         # Called with the registered workers and the store time of each look.
         self.on_look: Callable[[Sequence[Worker], int], None] = lambda workers, now_ms: None
 
     def wake(self) -> None:
-        # Each round counts one missed ping per silent worker, so a message must not start a round early.
+        # While workers are silent, a message must not start a round early, because each round counts one missed ping
+        # for each of them.
         if not self._missed:
             super().wake()
 
@@ -102,7 +103,7 @@ class FailureDetector(LeaderLoop):
         ]
         unresponsive = await self._unresponsive(silent)
         if self._missed:
-            # A message that came meanwhile waits for the next round, as in `wake`.
+            # Ignore messages that came during this round, for the same reason as in `wake`.
             self._wake.clear()
         await self._detach(unresponsive)
         await self._forget(workers, now_ms)
@@ -128,7 +129,7 @@ class FailureDetector(LeaderLoop):
 
     async def _detach(self, deaf: Sequence[Worker]) -> None:
         for worker in deaf if self._grace.is_over else ():
-            # The store decides, because the worker may have sent a heartbeat while it was pinged.
+            # The store decides whether the worker is silent, because it may have sent a heartbeat while it was pinged.
             if await self._workers.detach_silent(
                 self._epoch, worker.id, silent_ms=self._policy.current.stale_ms
             ):
@@ -140,7 +141,7 @@ class FailureDetector(LeaderLoop):
         if self._watching_since_ms is None:
             self._watching_since_ms = now_ms
         for worker in workers:
-            # Silence before this leadership proves nothing: the store or the masters may have been away.
+            # Do not count silence before this leadership: the store or the masters may have been away.
             silent_ms = now_ms - max(worker.last_seen_ms, self._watching_since_ms)
             if (
                 worker.busy == 0

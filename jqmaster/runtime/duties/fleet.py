@@ -13,18 +13,18 @@ from jqmaster.domain.workers.breaker import DEFAULT_POLICY, Breaker, BreakerPoli
 from jqmaster.domain.workers.worker import Worker
 from jqmaster.live_value import LiveValue
 
-# The shortest pause after a refusal, whatever the worker asks for: offering again at once would only keep the store
-# busy.
+# The shortest pause after a refusal, even if the worker asks for a shorter one. Offering again at once would only load
+# the store.
 SHORTEST_PAUSE_S: Final = 0.2
 # The longest pause after refusals, unless the worker requests a longer pause. The pause doubles with each refusal in a
 # row.
 LONGEST_OWN_PAUSE_S: Final = 2.0
-# Most pushes under way to one worker. With more, each would only be smaller.
+# Maximum number of pushes under way to one worker. More pushes would only be smaller ones.
 MAX_PUSHES: Final = 2
-# Added to the names of a worker that delivers to a target. Such a worker gets no callbacks of other workers' jobs. So a
-# name may have no more jobs for it, but still have jobs for ordinary workers.
+# Marks the names of a worker that delivers to a target. Such a worker gets no callbacks of other workers' jobs, so a
+# set of names may be exhausted for it and not for ordinary workers.
 _OF_TARGET: Final = (SEPARATOR,)
-# A worker that pulls and has a free slot polls again within this time.
+# A pulling worker with a free slot is expected to poll again within this time.
 BETWEEN_POLLS_S: Final = 1.0
 
 
@@ -37,19 +37,19 @@ class Member:
     busy: int
     breaker: Breaker = field(default_factory=Breaker)
     paused_until_s: float = 0.0
-    # Refusals in a row that asked for too short a pause.
+    # The number of refusals in a row that asked for too short a pause.
     refusals: int = 0
     pushes: int = 0
-    # The worker answered the last push in time, so it may get two pushes at once.
+    # True: the worker answered the last push in time, so it may get two pushes at once.
     is_prompt: bool = False
     claims: int = 0
     freed_meanwhile: int = 0
-    # The end of the current poll of a worker that pulls.
+    # When the current poll of a pulling worker ends.
     polls_until_s: float = 0.0
     unknown_names: frozenset[str] = frozenset()
     # Queues of the jobs whose required labels this worker has; empty for a worker that delivers to a target.
     queues: tuple[str, ...] = ()
-    # Names and queues that this worker leaves to other workers at present, because these have room.
+    # Names and queues that this worker leaves for now to other workers that have free slots.
     left_to_others: frozenset[str] = frozenset()
 
     @property
@@ -81,7 +81,8 @@ class Member:
 
     def pause(self, now_s: float, seconds: float) -> None:
         """Make no offers for this long. A longer earlier pause stays."""
-        # A refusal within a pause is for another job of the same answer, or for a push that was already under way.
+        # Count only the first refusal of a pause. A later one belongs to another job of the same answer, or to a push
+        # that was already under way.
         if now_s >= self.paused_until_s:
             least_s = min(LONGEST_OWN_PAUSE_S, SHORTEST_PAUSE_S * 2 ** min(self.refusals, 10))
             if seconds < least_s:
@@ -115,15 +116,15 @@ class Fleet:
         self._breaker = breaker or LiveValue(DEFAULT_POLICY)
         self._master_id = master_id
         self._members: dict[str, Member] = {}
-        # Workers in the process of this master, which get only jobs for which no other worker has room. There is at
-        # most one, or several for a moment after it registered again.
+        # Workers in the process of this master. They get only jobs for which no other worker has room. There is at most
+        # one, except for a moment after it has registered again.
         self._companions: list[Member] = []
         self._queues: frozenset[str] = frozenset()
-        # The distinct sets of names and queues of all members; None after a change of either.
+        # The distinct sets of names and queues of all members; None: to be computed again, because members changed.
         self._registered: set[tuple[str, ...]] | None = None
         self._read_at_s = 0.0
         self._store_time_ms = 0
-        # All workers were heard at this store time or later.
+        # No worker was last heard earlier than this store time.
         self._all_heard_ms = 0
         # The ID of a worker that gets no new jobs, so that it can run a suspect alone.
         self.reserved: str | None = None
@@ -245,7 +246,7 @@ class Fleet:
             m
             for m in self._members.values()
             if name in m.names
-            # A pulling worker without a free slot polls again once it has one.
+            # A busy worker may be between two polls: it polls again once it has a free slot.
             and (m.busy > 0 or m.can_receive_jobs(now_s))
             and self._is_available(m, now_s)
             and m.breaker.state(now_s) == "closed"
@@ -259,7 +260,7 @@ class Fleet:
         return (
             not (worker.is_draining or worker.is_detached)
             and member.paused_until_s <= now_s
-            # Most breakers are closed.
+            # Test `open_s` first, because it is cheap and 0 for most breakers.
             and (member.breaker.open_s == 0.0 or member.breaker.admits(now_s))
             and (worker.last_seen_ms >= since_ms or self._all_heard_ms >= since_ms)
         )
@@ -285,7 +286,7 @@ class Fleet:
         return [
             Candidate(
                 worker_id,
-                # A half-open breaker lets one job through.
+                # Offer one more job only, because a half-open breaker lets one job through.
                 m.busy + 1
                 if m.breaker.open_s > 0.0
                 and m.breaker.is_half_open(now_s)
@@ -296,7 +297,7 @@ class Fleet:
                 plenty.get(names, 0),
             )
             for worker_id, m in self._members.items()
-            # In a large fleet that works, most have no room.
+            # Test this first, because most workers of a busy fleet have no room.
             if m.busy < m.worker.spec.max_jobs
             and worker_id != self.reserved
             and m.pushes < (MAX_PUSHES if m.is_prompt else 1)

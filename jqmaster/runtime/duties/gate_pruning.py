@@ -5,7 +5,7 @@ from typing import Final
 
 from jqmaster.store.constraints.gates import GATES_PER_PRUNING, GateStore
 
-# If this many gates of a page were idle, more are likely to follow.
+# If at least this many gates of a page were idle, the next pages likely have idle ones, too.
 MANY: Final = GATES_PER_PRUNING // 2
 
 
@@ -18,7 +18,7 @@ class GatePruning:
         self._epoch = epoch
         self._line: deque[str] = deque()
         self._cursors: dict[str, str] = {}
-        # Whether no constraint has data of gates.
+        # Whether there are no gates, because no constraint has created any.
         self.is_idle = False
 
     async def step(self) -> bool:

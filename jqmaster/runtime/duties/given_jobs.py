@@ -8,8 +8,8 @@ from jqmaster.clock import Clock
 from jqmaster.runtime.duties.fleet import Fleet, Member
 from jqmaster.store.jobs.claims import Claim
 
-# How long to wait for the next report of a worker. The report may go to another master, or come only when these jobs
-# end.
+# How long to wait for the next report of a worker before its jobs are pushed. The worker may report to another master,
+# or only when these jobs have ended.
 HEARD_WITHIN_S: Final = 1.0
 
 
@@ -58,6 +58,6 @@ class GivenJobs:
             self.heard(worker_id, newest_fence=0)
 
     def _push_to(self, worker_id: str, given: _GivenClaim, *, is_in_doubt: bool) -> None:
-        # The claims of a worker that is gone have ended.
+        # Skip a worker that is gone: its claims have ended.
         if (member := self._fleet.get(worker_id)) is not None:
             self._push(member, given.claim, given.claimed_at_s, is_in_doubt)

@@ -16,11 +16,11 @@ from jqmaster.live_value import LiveValue
 
 logger = logging.getLogger(__name__)
 
-# An outage of the store, or a step of its clock, longer than this may have cost workers their leases through no fault
-# of theirs.
+# An outage of the store, or a step of its clock, that is longer than this may have cost innocent workers their leases,
+# so it begins a grace period.
 OUTAGE_S: Final = 1.0
-# A wait for the store is measured in pieces of this length. Time beyond a piece is this process's own delay, not the
-# store's.
+# A wait for the store is measured in pieces of this length. A piece that takes longer was delayed by this process, not
+# by the store, so it counts as this length only.
 TICK_S: Final = 0.2
 
 _T = TypeVar("_T")
@@ -52,7 +52,7 @@ class Grace:
         self._policy = policy
         self._crowd_seen_ms = 0
         now_s = self._began_s = clock.monotonic_s()
-        # The beginning by the store's clock, known from the first look at workers.
+        # When this leadership began, by the store's clock; None until the first look at workers.
         self._began_ms: int | None = None
         self._until_s = now_s + policy.current.grace_s
         self._short_s: float | None = None
@@ -63,9 +63,9 @@ class Grace:
         # an outage.
         self._asked_s = self._meant_s = self._away_s = 0.0
         self._is_away = False
-        # Whether the store answered meanwhile, and refused the request.
+        # True: since its last answer, the store refused a request.
         self._is_refused = False
-        # Whether the store's clock was set back. The duty that shortens the leases, which became too long, clears this
+        # Whether the store's clock was set back. Leases then last too long; the duty that shortens them clears this
         # flag.
         self.was_set_back = False
 
@@ -144,8 +144,8 @@ class Grace:
         )
         if seen_ms is not None:
             self._crowd_seen_ms = seen_ms
-            # A crowd that was silent before this leadership, for example after a long stop of all masters, had the
-            # grace period at its beginning to come back.
+            # Ignore a crowd that was silent before this leadership, for example after a long stop of all masters. It
+            # could already return in the grace period at the beginning of the leadership.
             if seen_ms + self._policy.current.crowd.stale_ms > self._began_ms:
                 self._begin("many workers fell silent at once")
 
@@ -159,7 +159,7 @@ class Grace:
         elif own_s > self._policy.current.trust_s:
             self._begin(f"this master stood still for {own_s:.1f} s")
         if self._heard_ms is not None:
-            # By this process's clock: the least and the most time that can have passed between the two readings of the
+            # The least and the most time that can have passed, by this process's clock, between the two readings of the
             # store's clock.
             passed_s = (now_ms - self._heard_ms) / 1000
             least_s, most_s = sent_s - earlier_received_s, received_s - earlier_sent_s

@@ -18,13 +18,13 @@ from jqmaster.store.link.pages import pages
 logger = logging.getLogger(__name__)
 
 POLL_S: Final = 5.0
-# The pause after about 200 logs, while there are more.
+# How long to pause after a round of about 200 logs, if there are more.
 AGAIN_S: Final = 0.5
 FIRST_RETRY_S: Final = 2.0
 LONGEST_RETRY_S: Final = 60.0
-# Logs that are moved at the same time.
+# Maximum number of logs that are moved at the same time.
 AT_A_TIME: Final = 4
-# After this many failures in a row, the archive is at fault, not these logs.
+# After this many failures in a row, assume that the archive is at fault and not these logs.
 AWAY_AFTER: Final = 8
 
 
@@ -49,9 +49,9 @@ class LogArchiver(LeaderLoop):
         self._retry_s = FIRST_RETRY_S
         self._said: dict[str, str] = {}
         self._apart = EntriesApart("log_archiver")
-        # Logs that cannot be read, each reported once.
+        # Unreadable logs, so that each is reported only once.
         self._damaged: set[str] = set()
-        # Numbers of logs of this round that could not be moved: of deleted jobs, and of others.
+        # How many logs of this round could not be moved: first those of deleted jobs, then others.
         self._passed_over = [0, 0]
         self._tried: set[str] = set()
         self._failures_in_a_row = 0
@@ -63,7 +63,7 @@ class LogArchiver(LeaderLoop):
 
     async def start(self) -> None:
         await super().start()
-        # This is a separate loop, because an archive that refuses removals can still take logs.
+        # Erase in a separate loop: an archive that refuses removals may still accept logs.
         self._spawn(
             "erasures",
             self._erase,
@@ -84,7 +84,7 @@ class LogArchiver(LeaderLoop):
         failure = self._failure
         self._reset()
         if failure:
-            # The archive refused only some logs, which are tried again in the next round.
+            # Some logs were moved, so the archive works. The next round tries the refused logs again.
             raise failure
         self._retry_s = FIRST_RETRY_S
         self._said.pop(self._complaint, None)

@@ -14,7 +14,7 @@ from jqmaster.store.logs.logs import LogStore
 logger = logging.getLogger(__name__)
 
 POLL_S: Final = 10.0
-# The pause while there is more to do.
+# How long to pause after a round, if there is more to do.
 AGAIN_S: Final = 1.0
 
 

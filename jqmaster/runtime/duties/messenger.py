@@ -37,13 +37,13 @@ from jqmaster.store.jobs.claims import ClaimedJob
 logger = logging.getLogger(__name__)
 
 MAX_CALLS: Final = 32
-# Maximum number of calls to one receiver at a time. Further deliveries are deferred for a short time, so that a slow
+# Maximum number of calls to one receiver at a time. Further deliveries to it are deferred briefly, so that a slow
 # receiver does not delay the others.
 MAX_CALLS_PER_HOST: Final = 4
 HOST_BUSY_AFTER_S: Final = 2.0
 POLL_S: Final = 20.0
 RETRY_S: Final = 1.0
-# How long a follow-up waits for this worker to be registered before it is postponed.
+# How long a follow-up waits for the registration of this worker before it is postponed.
 PREPARE_WITHIN_S: Final = 5.0
 _MAX_REPORTS: Final = 20
 
@@ -132,7 +132,7 @@ class Messenger:
             beats = asyncio.create_task(self._keep_alive(tenure), name="deliveries.heartbeat")
             takes = asyncio.create_task(self._take_all(tenure), name="deliveries.take")
             try:
-                # Both end when the registration is over.
+                # Both loops end when the worker is no longer registered.
                 await asyncio.wait((beats, takes), return_when=asyncio.FIRST_COMPLETED)
             finally:
                 self._is_ready.clear()
@@ -142,11 +142,12 @@ class Messenger:
             await _stopped(list(tenure.calls.values()))
             for end in ends:
                 if isinstance(end, Exception):
-                    raise end  # it is logged and shown, and this loop begins again
+                    raise end  # the error is logged and shown, and this loop starts again
             await asyncio.sleep(RETRY_S)
 
     async def _register(self) -> _Tenure:
-        # Do this before registering the worker, and so before any delivery: the next leader looks for these contracts.
+        # Declare the contracts before the worker is registered, and so before any delivery, because the next leader
+        # looks for them.
         await self._contracts.declare(DELIVERY_NAMES, {})
         spec = WorkerSpec(
             url=None,
@@ -158,7 +159,7 @@ class Messenger:
             version=__version__,
             secret=secrets.token_urlsafe(32),
         )
-        # No caller can have such a name, so none can act for this worker.
+        # Register under a name that no caller can have, so that nobody else can act for this worker.
         registered = await self._workers.register(spec, f"{RESERVED_PREFIX}master")
         self._tenure = tenure = _Tenure(registered.worker_id)
         tenure.has_room.set()
@@ -227,7 +228,7 @@ class Messenger:
                 await self._reports.results(tenure.worker_id, outcomes)
             await self._workers.leave(tenure.worker_id)
         except JqmasterError as exc:
-            # best effort: the leases end by themselves.
+            # best effort: the leases of these deliveries expire.
             logger.warning("the deliveries could not be handed back: %s", exc.detail)
 
     # --- one delivery

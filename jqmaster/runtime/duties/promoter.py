@@ -40,11 +40,11 @@ class Promoter(WokenLoop):
     async def _round(self) -> float:
         wait_ms = await self._promote()
         if self._follows_looks and wait_ms == POLL_MS:
-            # Do not subtract the time of the call: a shorter pause would begin the next round without a look.
+            # Do not subtract the time of this call: after a shorter pause, the next round would begin without a look.
             return self.poll_s
-        # The answer may have waited for the disk, so that the next jobs may already be due.
+        # The store's answer may have waited for its disk, so the next jobs may already be due: subtract that time.
         passed_s = self._clock.monotonic_s() - self._asked_at_s
-        # Round up to whole milliseconds, because a loop that asks too early has to ask again.
+        # Round up to whole milliseconds: a loop that wakes too early must check again.
         return max(0.0, math.ceil(wait_ms - passed_s * 1000) / 1000)
 
     async def _promote(self) -> int:

@@ -19,8 +19,8 @@ logger = logging.getLogger(__name__)
 
 POLL_S: Final = 0.5
 MAX_LOOKED_AT: Final = 100
-# At most one in this many workers runs a suspect alone, so that an accident that took many workers does not halt the
-# others.
+# One in this many workers, at most, runs a suspect alone. If an accident took many workers, the others are then not
+# halted.
 WORKERS_PER_ALONE_RUN: Final = 4
 
 
@@ -74,7 +74,7 @@ class Quarantine(LeaderLoop):
         return look.has_suspects or self._fleet.reserved is not None
 
     async def _round(self) -> float:
-        # After one job was given to a worker, there may be more to give at once.
+        # Repeat at once, because several jobs may be ready to be given to workers.
         while await self._give_one():
             pass
         return POLL_S
@@ -92,7 +92,7 @@ class Quarantine(LeaderLoop):
             await self._claims.drop_suspects(self._epoch, over)
         if await self._has_room():
             for job in sorted(waiting.values(), key=lambda job: (job.priority, job.id)):
-                # None: this job cannot start now, but the next one may.
+                # None means that this job cannot start now; the next job may.
                 if (is_given := await self._try(job)) is not None:
                     return is_given
         self._fleet.reserved = None

@@ -29,7 +29,7 @@ from jqmaster.store.workers.workers import WorkerStore
 logger = logging.getLogger(__name__)
 
 POLL_S: Final = 0.5
-# A heartbeat is new if it is at most this old: the worker most likely sent it after the store came back.
+# A heartbeat at most this old counts as new: the worker most likely sent it after the store came back.
 HEARD_MS: Final = 2_000
 
 TIMEOUT_MESSAGE: Final = "the run exceeded its timeout and its worker did not end it"
@@ -45,7 +45,7 @@ UNREGISTERED_MESSAGE: Final = (
     "the worker unregistered while it held the job, and did not report how the job ended"
 )
 LEFT_MESSAGE: Final = "the worker announced its end, but did not hand the job back in time"
-# For a lost job whose worker was detached.
+# The messages of lost jobs whose worker was detached, by who detached it.
 DETACHED_MESSAGES: Final = {
     "operator": "the worker was detached by people while it ran the job",
     "successor": "the worker was lost while it ran the job: another one was started at its address",
@@ -94,7 +94,7 @@ class Reaper(LeaderLoop):
         self._grace = grace
         self._policy = policy
         self._on_ready = on_ready
-        self._random = rng.random if rng else random.random  # spreads retries, guards nothing
+        self._random = rng.random if rng else random.random  # needs no secrecy: it only spreads retries
 
     async def _round(self) -> float:
         if self._follows_looks:
@@ -102,7 +102,8 @@ class Reaper(LeaderLoop):
         else:
             now_ms, expired, next_ms = await self._grace.ask(self._leases.expired_leases, lambda a: a[0])
         if self._grace.was_set_back:
-            # Leases were set by the earlier clock, so they would last too long now. Live workers renew theirs anyway.
+            # The leases were set by the clock before it was set back, so they would now last too long. Live workers
+            # renew theirs anyway.
             await self._leases.shorten_leases(self._epoch)
             self._grace.was_set_back = False
         if reapable := await self._reapable(expired, now_ms):
@@ -116,7 +117,8 @@ class Reaper(LeaderLoop):
         """Return the leases that may be reaped. In a grace period these are only two kinds. First, leases whose worker
         is known to have ended or never had the job. Second, runs that exceeded their time by more than an outage."""
         if expired and self._grace.is_over:
-            # When a lease has ended, this is the last moment to see that many workers fell silent at once.
+            # Leases have expired, so check now whether many workers fell silent at once: afterwards the jobs are
+            # reclaimed.
             self._grace.look(*await self._workers.all_with_time())
         if self._grace.is_over:
             return expired
@@ -129,7 +131,7 @@ class Reaper(LeaderLoop):
         if outage_ms is None or outage_ms > self._policy.current.timeout_grace_ms or job is None:
             return False
         deadline_ms = self._deadline_ms(job)
-        # A lease that ended before the deadline was lost: the outage may have kept its worker from renewing it.
+        # Exclude a lease that expired before the deadline: the outage may have kept its worker from renewing it.
         is_over = lease.lease_until_ms >= deadline_ms and now_ms >= deadline_ms + outage_ms
         is_heard = now_ms - lease.worker_seen_ms <= min(self._policy.current.rules.stale_ms, HEARD_MS)
         return job.state is JobState.RUNNING and is_over and is_heard
@@ -183,12 +185,12 @@ class Reaper(LeaderLoop):
                     worker_id=job.worker_id,
                 )
             )
-        # Return these jobs as if they had never been claimed: a job that was not started has no attempt.
+        # Return these jobs as if they had never been claimed: jobs that were not started have no attempt.
         for worker_id, claims in never_started.items():
             await self._leases.return_offers(self._epoch, worker_id, claims)
         if never_started:
             self._on_ready()
-        # Set these aside. Otherwise each call would find them first, and never reach others.
+        # Set these jobs aside. Otherwise each round would find them first and never reach others.
         if damaged:
             await self._leases.set_aside(self._epoch, damaged)
         if undecided:

@@ -69,7 +69,7 @@ class Relocation:
         self._left.extendleft(reversed(unfinished))
         moved = await self._move(list(found), found) if found else 0
         if found and moved <= 0:
-            # These jobs cannot be moved, so this pass leaves their lanes alone.
+            # The jobs of these lanes cannot be moved, so this pass skips the lanes.
             self._left = deque(lane for lane in self._left if lane not in unfinished)
         if not self._left:
             self._walk = self._store.waiting_not_ready()

@@ -23,19 +23,19 @@ BEGINS_AFTER_S: Final = 1.0
 AGAIN_AFTER_S: Final = 5.0
 # Time from the beginning of one round to the beginning of the next, unless a round takes longer.
 ROUND_S: Final = 3600.0
-# How often a round also looks for keys that nothing names (see `Checker`).
+# How often a round also looks for keys that no record names (see `Checker`).
 STRAYS_EVERY_S: Final = 86_400.0
-# Rest `REST` times as long as a step took: the first round uses at most a tenth of the store's time, and later
-# rounds half a percent.
+# After a step, rest `REST` times as long as it took, and `LATER_REST` times in later rounds. The first round thus uses
+# at most a tenth of the store's time, and later rounds half a percent.
 REST: Final = 9
 LATER_REST: Final = 199
 MIN_REST_S: Final = 0.001
-# How often to check for ready jobs that are not claimed, and how long they must have been ready.
+# How often to look for ready jobs that nobody claims, and for how long they must have been ready.
 LOOK_S: Final = 10.0
 LEFT_FOR_S: Final = 30.0
-# The pause after a check that found nothing: most likely a constraint holds these jobs back.
+# How long to pause after such a look that found nothing to repair: most likely a constraint holds the jobs back.
 QUIET_S: Final = 600.0
-# Most findings that the log names one by one; there may be a million.
+# Maximum number of findings that the log names one by one; there may be a million.
 MAX_NAMED: Final = 20
 
 LeftLying = Callable[[], Awaitable[Collection[str]]]
@@ -65,7 +65,7 @@ class RepairLoop(LeaderLoop):
         )
         self._repair = repair
         self._left_lying = unclaimed_jobs
-        # By name: the time since when its jobs have been ready but unclaimed.
+        # By job name: since when its jobs have been ready but unclaimed.
         self._left_since_s: dict[str, float] = {}
         self._quiet_until_s = 0.0
         self._strays_due_s = float("-inf")
@@ -85,8 +85,9 @@ class RepairLoop(LeaderLoop):
 
     async def _round(self) -> float:
         began_s = self._clock.monotonic_s()
-        # After a failure, start from the beginning; what is repaired is only checked again. Strays are rare, because
-        # only a failover, a crash or a manual change leaves them, and finding them takes a scan of all keys.
+        # After a failure, the round starts from the beginning and only checks again what it has repaired. Strays are
+        # looked for less often: only a failover, a crash or a manual change leaves them, and finding them takes a scan
+        # of all keys.
         finds_strays = began_s >= self._strays_due_s
         async with self._repair.turn() if finds_strays else contextlib.nullcontext():
             steps = self._repair.steps(finds_strays=finds_strays)
@@ -115,7 +116,7 @@ class RepairLoop(LeaderLoop):
                     logger.warning("put right: %s %s (%s)", finding.rule, finding.key, finding.detail)
             self.repaired += len(step.repaired)
             if step.repaired:
-                # These jobs must not wait for the end of the round.
+                # Wake the dispatcher now: the repaired jobs must not wait for the end of the round.
                 self._repair.wake()
             await self._clock.sleep(max(MIN_REST_S, rest * (self._clock.monotonic_s() - began_s)))
             began_s = self._clock.monotonic_s()

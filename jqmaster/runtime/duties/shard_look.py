@@ -19,7 +19,7 @@ from jqmaster.store.link.scripts import ScriptCall
 from jqmaster.store.link.shared_trips import Reply
 from jqmaster.store.operations.looks import Look, LookStore
 
-# The pauses between two looks: while jobs run; while there are workers or ready jobs; and the longest, on a quiet
+# The pauses between two looks: while jobs run; while there are workers or ready jobs; and the longest pause, on a quiet
 # shard.
 BUSY_S: Final = 0.5
 USUAL_S: Final = 1.0
@@ -27,11 +27,12 @@ QUIET_S: Final = 5.0
 # How long shared looks may replace this shard's own looks. From time to time the shard must look by itself, because
 # settings, too, determine which entries are due.
 LONGEST_OVERHEARD_S: Final = 60.0
-# If a look gets no answer for this long, the duties poll by themselves.
+# If a look has had no answer for this long, the duties poll by themselves.
 BLIND_AFTER_S: Final = 1.0
-# After an outage, the duties of quiet shards that share a store begin within this time, and not all at once.
+# After an outage of a store with many quiet shards, their duties begin at random times within this one, not all at
+# once.
 SPREAD_S: Final = 60.0
-# The share by which pauses differ, so that many shards do not look at the same moment.
+# Pauses are shortened by up to this share at random, so that many shards do not look at the same moment.
 _JITTER: Final = 0.1
 
 
@@ -103,23 +104,23 @@ class ShardLook(LeaderLoop):
         self._on_look = on_look
         self._on_blind = on_blind
         self._lease_s = lease_s
-        self._random = rng.random if rng else random.random  # spreads looks, guards nothing
+        self._random = rng.random if rng else random.random  # needs no secrecy: it only spreads looks
         self._apart = EntriesApart("shard_look")
         self._has_unreadable = False
         self._is_first = True
         self._has_failed = False
-        # The time since which looks have not been answered.
+        # Since when looks have not been answered; None: the last one was.
         self._failing_since_s: float | None = None
         self._still_blind: asyncio.TimerHandle | None = None
         self._quiet_s = USUAL_S
-        # Whether the next look is further away than usual.
+        # Whether the pause until the next look is longer than usual.
         self.is_quiet = False
         # Whether the last look found nothing, and nothing has happened since.
         self._is_idle = False
-        # The last look, and for how long shared looks may replace the next ones; 0: they may not.
+        # The last look, and for how long shared looks may replace this shard's next ones; 0: not at all.
         self._seen: Look | None = None
         self._overhears_s = 0.0
-        # By the store's clock: when this shard's own look is due, even if nothing has changed.
+        # When this shard's own look is due even if nothing has changed, by the store's clock.
         self._overhears_until_ms = 0
         for one in duties:
             one.duty.follow_looks(share=1 - _JITTER * self._random() if store.is_shared else 1.0)
@@ -133,7 +134,7 @@ class ShardLook(LeaderLoop):
         loop = asyncio.get_running_loop()
         if self._failing_since_s is None:
             self._failing_since_s = loop.time()
-        # Use a timer and no task, because an answer usually comes at once.
+        # Use a timer instead of a task: a look is usually answered at once, and then no task is needed.
         blind = loop.call_later(BLIND_AFTER_S, self._be_blind_until_answered)
         try:
             look = await self._grace.ask(self._read, lambda look: look.now_ms)
@@ -144,7 +145,7 @@ class ShardLook(LeaderLoop):
                 self._still_blind = None
         self._failing_since_s, self._seen = None, look
         self._on_look(look)
-        # After an outage, the data may be older than what the duties know.
+        # After an outage, the store may have lost what the duties already know, so they all begin again.
         was_away, self._has_failed = self._has_failed, False
         may_wait = self.may_wait
         is_first, self._is_first = self._is_first, False
@@ -186,7 +187,8 @@ class ShardLook(LeaderLoop):
         super()._failed(error, complaint)
         self._has_failed = True
         passed_s = asyncio.get_running_loop().time() - (self._failing_since_s or 0.0)
-        # If looks do not reach the store, polls would not reach it either, and would keep it from recovering.
+        # If looks do not reach the store, do not let the duties poll: their polls would not reach it either, and would
+        # hinder its recovery.
         is_away = isinstance(error, StoreUnavailableError) and not isinstance(error, StoreRefusedError)
         if not self.may_wait or (passed_s >= QUIET_S and not is_away):
             self._be_blind()
@@ -219,7 +221,7 @@ class ShardLook(LeaderLoop):
         else:
             pause_s = min(pace_s, self._quiet_s)
             self._quiet_s = min(QUIET_S, 2 * pause_s)
-        # A new lease is seen long before it could end.
+        # Look often enough to see a new lease long before it can expire.
         pause_s = min(pause_s, self._lease_s.current / 3)
         self.is_quiet = pause_s > USUAL_S
         return pause_s
@@ -250,7 +252,7 @@ class ShardLook(LeaderLoop):
 
     @property
     def look_call(self) -> ScriptCall:
-        # The call is the same in all of the leadership's rounds.
+        # Build the call once: it is the same in all rounds of this leadership.
         if self._look_call is None:
             self._look_call = self._store.call(self._epoch)
         return self._look_call
@@ -260,7 +262,7 @@ class ShardLook(LeaderLoop):
         if now_ms is None or self._seen is None:
             return False
         self._grace.overhear(sent_at_s, now_ms, late_s)
-        # If the store's clock stepped forward, entries are due before the pause ends.
+        # If the store's clock stepped forward, entries are due before this shard's pause ends.
         if now_ms >= self._overhears_until_ms:
             return False
         self._on_look(self._seen)

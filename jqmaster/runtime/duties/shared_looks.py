@@ -14,7 +14,7 @@ from jqmaster.store.link.scripts import ScriptCall
 from jqmaster.store.link.shared_trips import MAX_TOGETHER, Reply
 
 ROUND_S: Final = 1.0
-# If shared looks get no answer for this long, each shard looks for itself.
+# If shared looks have had no answer for this long, each shard looks for itself.
 ANSWER_WITHIN_S: Final = 1.0
 
 
@@ -43,7 +43,7 @@ class SharedLooks(PeriodicLoop):
     def __init__(self, client: StoreClient, clock: Clock) -> None:
         super().__init__("shared_looks", clock, complaint="cannot look at quiet shards")
         self._client = client
-        # When to look at each shard; the next one to look at comes first.
+        # By shard: when its next look is due, in the order of these times.
         self._due_s: dict[QuietLook, float] = {}
         self._every_s: dict[QuietLook, float] = {}
         self._next_round_s = 0.0
@@ -85,11 +85,11 @@ class SharedLooks(PeriodicLoop):
         finally:
             late.cancel()
         for member, reply in zip(members, replies, strict=True):
-            # The member may have left meanwhile.
+            # Skip a member that left while the call was under way.
             if (every_s := self._every_s.get(member)) is None:
                 continue
             is_unchanged = False
-            # The shard's own look meets the error, too, and reports it.
+            # Ignore errors here: the shard's own look will have the same error, and reports it.
             with contextlib.suppress(Exception):
                 is_unchanged = not isinstance(reply, Exception) and member.is_unchanged(
                     reply, sent_at_s, late_s

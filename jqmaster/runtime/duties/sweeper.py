@@ -12,11 +12,12 @@ from jqmaster.store.leadership.leadership import Leadership
 from jqmaster.store.operations.looks import Look
 
 POLL_S: Final = 1.0
-# The pause after a round that found nothing, so that an idle store is queried less often.
+# How long to pause after a round that removed nothing. The pause is longer, so that an idle store is queried less
+# often.
 IDLE_POLL_S: Final = 3.0
-# After this many full steps, other duties get their turns.
+# After this many full steps, pause, so that other duties get their turns.
 MAX_STEPS: Final = 20
-# Jobs that others need are checked again after one more retention, within these bounds.
+# The shortest and the longest time until jobs that others need are checked again. Usually it is one more retention.
 MIN_AGAIN_S: Final = 3.0
 MAX_AGAIN_S: Final = 600.0
 
@@ -49,7 +50,7 @@ class Sweeper(LeaderLoop):
 
     async def _round(self) -> float:
         found_some = False
-        # None: the index of results, not of jobs.
+        # The key None stands for the index of results, the other keys for the states of jobs.
         left = dict[JobState | None, Retention]([*self._retention.current.items(), (None, Retention(0, 0))])
         self._begin_again(left)
         for _ in range(MAX_STEPS):

@@ -19,7 +19,7 @@ from jqmaster.store.operations.timeline import TimelineStore
 
 POLL_S: Final = 1.0
 
-# Returns, for the ID of the former leader, why it no longer leads, and who demoted it.
+# A function that receives the ID of the former leader, and returns why it no longer leads and who demoted it.
 EndOfLead = Callable[[str], Awaitable[tuple[LeaderCause, str]]]
 
 
@@ -55,9 +55,9 @@ class TimelineKeeper(LeaderLoop):
         self._end_of_lead = end_of_lead
         self._seen: tuple[Sequence[Worker], int, float] | None = None
         self._known: KnownState | None = None
-        # The workers and the backlog at the last round.
+        # The workers and the backlog that the last round compared.
         self._compared: tuple[object, object] = (None, None)
-        # The end of the last outage that was written, by the monotonic clock: the store's clock may step.
+        # When the last recorded outage ended, by the monotonic clock, because the store's clock may step.
         self._told_until_s = float("-inf")
 
     def look(self, workers: Sequence[Worker], now_ms: int) -> None:
@@ -94,10 +94,10 @@ class TimelineKeeper(LeaderLoop):
 
     def _has_news(self) -> bool:
         seen, sample = self._compared
-        # Each look and each sample is a new object, so comparing identities is enough.
+        # Compare identities: each look and each sample creates a new object.
         if seen is not self._seen or sample is not self._backlog():
             return True
-        # The newest outage is the last one.
+        # The last entry is the newest outage.
         outages = self._outages()
         return bool(outages) and outages[-1][1] > self._told_until_s
 

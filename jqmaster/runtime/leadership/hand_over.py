@@ -11,11 +11,12 @@ from jqmaster.runtime.periodic_loop import PeriodicLoop
 from jqmaster.store.leadership.masters import MasterStore
 
 LOOK_S: Final = 1.0
-# All masters together hand over at most one lead in this time.
+# How long a turn lasts. All masters together hand over at most one namespace per turn.
 TURN_S: Final = 0.5
-# How long a better owner must have been alive, so that leads do not follow a master that comes and goes.
+# How long the better owner must have been alive before it gets a namespace, so that leads do not move to a master that
+# keeps failing.
 SETTLED_S: Final = 10.0
-# Maximum number of namespaces whose masters are looked at in one round.
+# Maximum number of namespaces per round whose better owner is checked.
 MAX_LOOKS: Final = 8
 
 
@@ -65,12 +66,12 @@ class HandOver(PeriodicLoop):
         if self._order.is_in_use:
             await super()._pause(seconds)
         else:
-            # Wait until there is another namespace.
+            # A lone namespace is never handed over: wait until there is another one.
             await self._wake.wait()
             self._wake.clear()
 
     def _failed(self, error: Exception, complaint: str) -> None:
-        # Debug level: other components report an outage of the store.
+        # Log at debug level, because other components report an outage of the store.
         self._logger.debug("%s: %s", complaint, error.detail if isinstance(error, JqmasterError) else error)
 
     async def _round(self) -> float:
@@ -80,7 +81,7 @@ class HandOver(PeriodicLoop):
         living = self._order.living
         living.take(masters)
         ids = living.ids | {self._master_id}
-        # Most of the time no other master has just come, or all leads are where they should be.
+        # The other masters that have been alive long enough to take over a namespace.
         settled = {one for one in ids - {self._master_id} if living.alive_s(one) >= SETTLED_S}
         led = self._led() if settled else {}
         misplaced = self._misplaced(led, frozenset(ids), settled)
@@ -111,7 +112,7 @@ class HandOver(PeriodicLoop):
             try:
                 is_fit = await self._is_fit(owner, led[name].masters)
             except JqmasterError:
-                is_fit = False  # its store is away
+                is_fit = False  # the store of that namespace is away
             if not is_fit:
                 self._fit.pop(name, None)
             elif name not in self._fit:

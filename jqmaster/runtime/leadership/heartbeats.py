@@ -61,14 +61,14 @@ class Heartbeats(PeriodicLoop):
             return
         self._wake.clear()
         await self._wake.wait()
-        # The first member has sent its first heartbeat itself.
+        # Pause first, because the first member sends its first heartbeat itself.
         await super()._pause(self._beat_s())
 
     def _retry_after_s(self) -> float:
         return self._beat_s()
 
     def _beat_s(self) -> float:
-        # Most shards share one pace.
+        # Compare the distinct paces only: most shards share one.
         paces = {member.pace for member in self._members}
         return min((pace.current.beat_s for pace in paces), default=0.0)
 
@@ -79,7 +79,7 @@ class Heartbeats(PeriodicLoop):
         return self._beat_s()
 
     async def _send(self, members: Sequence[RegisteredShard]) -> None:
-        # Without context managers, because this is most of what a quiet shard costs.
+        # Do not use context managers in this loop: it is most of what a quiet shard costs.
         calls: dict[RegisteredShard, ScriptCall] = {}
         for member in members:
             try:
@@ -94,7 +94,7 @@ class Heartbeats(PeriodicLoop):
                     raise reply
                 member.take(reply[1], sent_at_s)
             except JqmasterError as exc:
-                # An error of the store concerns one shard here.
+                # Report the error for this shard only: shards of the same store are independent.
                 self._failed(exc, f"{self._complaint} in {member.name}")
             except Exception as exc:
                 self._apart.failed(member.name, exc)

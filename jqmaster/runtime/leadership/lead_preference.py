@@ -7,7 +7,7 @@ from jqmaster.domain.namespaces.leads import owners, preference
 from jqmaster.domain.namespaces.namespace import DEFAULT, Namespace
 from jqmaster.runtime.leadership.live_masters import LiveMasters
 
-# Maximum number of sets of live masters whose owners are kept. The set differs between shards, but only for a moment.
+# Maximum number of sets of live masters whose owners are cached. Shards may see different sets, but only for a moment.
 _MAX_KEPT: Final = 16
 
 

@@ -59,10 +59,10 @@ class Leader:
         self._stopping = asyncio.Event()
         self._loops = BackgroundLoops("leader", is_vital=True)
         self.leadership: Leadership | None = None
-        # Due once there is no leadership.
+        # Due at once when this master stops leading; never due while it leads.
         self.lead_over = DueTime()
         self.times_led = 0
-        # Why the store refused the last election or renewal; empty if it did not.
+        # Why the store refused the last election or renewal; empty if it accepted it.
         self.refusal = ""
 
     async def start(self) -> None:
@@ -74,7 +74,7 @@ class Leader:
         self._stopping.set()
         self._step_down.set()
         self._elect_now.set()
-        # Do not cancel at once, because duties may have calls under way.
+        # Do not cancel the leadership at once: its duties may have calls under way.
         await self._loops.ended(STOP_WITHIN_S)
         await self._loops.stop()
 
@@ -138,7 +138,8 @@ class Leader:
             return
         if leadership:
             await self._lead(leadership, sent_at_s, ttl_s)
-            # Messages from the time of this leadership must not make this master stand for election before all others.
+            # Forget messages from the leadership that just ended: they must not make this master stand for election
+            # before all others.
             self._elect_now.clear()
             self._has_resigned = False
 
@@ -149,8 +150,8 @@ class Leader:
         try:
             return await self._elect(nonce, ttl_s)
         except OutcomeUnknownError:
-            # This master may have been elected although the answer was lost. Otherwise nobody would lead until the lock
-            # expires.
+            # Check whether this master was elected although the answer was lost. Otherwise nobody would lead until its
+            # lock expires.
             current = await self._store.current()
             return current if current and current.epoch.endswith(f":{nonce}") else None
 
@@ -198,13 +199,13 @@ class Leader:
                     self._renewals.hold(lock)
                     await self._step_down.wait()
                 finally:
-                    # Do this before the duties stop, which may take a while, so that this master does not count as the
-                    # leader any more.
+                    # End the lead before the duties stop, which may take a while, so that this master stops counting as
+                    # the leader at once.
                     self._end_lead()
                     self._renewals.release(lock)
         finally:
             self._end_lead()
-            with contextlib.suppress(JqmasterError):  # best effort: the lock ends by itself
+            with contextlib.suppress(JqmasterError):  # best effort: the lock expires
                 await asyncio.shield(self._store.resign(leadership))
         logger.warning("no longer leading, epoch %d", leadership.number)
 

@@ -8,7 +8,7 @@ from jqmaster.domain.operations.master import Pace
 from jqmaster.live_value import LiveValue
 from jqmaster.store.leadership.masters import MasterRegistry
 
-# A master counts as dead only after a silence of at least this long.
+# The shortest silence after which a master may count as dead.
 MIN_SILENCE_S: Final = 3.0
 
 

@@ -33,9 +33,9 @@ class PeerClient:
         """`tls`: the client certificate for masters that ask for one. The server's certificate is not checked."""
         self._tls = tls
         self._answered: set[str] = set()
-        # The latest calls, by master.
+        # The latest call to each master and shard.
         self._asked: dict[tuple[str, str], asyncio.Task[bool]] = {}
-        # Calls are rare, and a kept connection could outlive the master at this address.
+        # Do not keep connections: calls are rare, and a kept connection could outlive the master at this address.
         self._http = HttpClient(
             DirectRoute(self._context),
             max_answer_bytes=MAX_ANSWER_BYTES,
@@ -91,7 +91,7 @@ class PeerClient:
 
     def _context(self) -> ssl.SSLContext:
         if self._tls is None:
-            # A master may serve under a certificate for another name. The call contains no secret.
+            # Do not verify the certificate: a master may use one for another name, and the call contains no secret.
             self._tls = client_context(None, None, None, verifies=False)
         self._tls.refresh()
         return self._tls.context

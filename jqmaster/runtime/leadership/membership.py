@@ -50,7 +50,7 @@ class Membership:
         self._duty_faults = duty_faults
         self._on_answer = on_answer
         self._record: MasterRecord | None = None
-        # The call that sends the record.
+        # The call that sends this master's record.
         self._beat: ScriptCall | None = None
         self._loops = BackgroundLoops("membership", is_vital=True)
 
@@ -62,7 +62,7 @@ class Membership:
         await self._loops.stop()
         if self._record is None:
             return
-        # best effort: silent masters are removed anyway.
+        # best effort: the record of a silent master is removed anyway.
         with contextlib.suppress(JqmasterError, TimeoutError):
             async with asyncio.timeout(LEAVE_WITHIN_S):
                 await self._beats.leave(self)

@@ -16,7 +16,7 @@ def own_url(bound_url: str, store_url: str) -> str:
     if (parts.hostname or "") not in WILDCARDS:
         return bound_url
     endpoints = StoreUrl.parse(store_url).endpoints
-    # All masters of a store on a unix socket are on this machine.
+    # Without a store endpoint, the store is a unix socket, so all its masters are on this machine.
     host = outgoing_address(*endpoints[0]) if endpoints else "127.0.0.1"
     return url_of(parts.scheme, host, parts.port or 0)
 

@@ -19,7 +19,7 @@ from jqmaster.store.link.shared_trips import MAX_TOGETHER, Reply
 logger = logging.getLogger(__name__)
 
 RENEWALS_PER_TTL: Final = 3
-# The share of the TTL for which a leader trusts its lock: it stops leading before the lock could end.
+# The share of its TTL for which a leader trusts its lock. It stops leading before the lock can expire.
 TRUST: Final = 0.8
 
 
@@ -47,11 +47,11 @@ class HeldLock:
         self._pace = pace
         self._sent_at_s = self._tried_at_s = sent_at_s
         self._ttl_s = self._tried_ttl_s = ttl_s
-        # The call that renews the lock, and the TTL in it.
+        # The call that renews the lock, and the TTL that it sets.
         self._call: tuple[ScriptCall, float] | None = None
         self._on_lost = on_lost
         self._on_answer = on_answer
-        # Stored, not computed on each access, because each lone job reads it.
+        # Stored instead of computed on each access, because each lone job reads it.
         self.trusted_until_s = sent_at_s + ttl_s * TRUST
 
     @property
@@ -135,7 +135,7 @@ class Renewals:
             elif not await wait_for_event(
                 self._is_due_earlier, max(0.0, self._due_s - self._clock.monotonic_s())
             ):
-                # Renew all locks, so that they stay due at the same time.
+                # Renew all locks together, so that they stay due at the same time.
                 await asyncio.gather(*map(self._renew, pages(list(self._locks), MAX_TOGETHER)))
                 self._loops.worked("rounds")
 
@@ -153,7 +153,7 @@ class Renewals:
                 lock.be_unanswered()
         except JqmasterError as exc:
             replies = [exc] * len(locks)
-        # Some may have been released meanwhile.
+        # Skip locks that were released while the call was under way.
         for lock, reply in zip(locks, replies, strict=False):
             if lock in self._locks and not lock.take(reply):
                 self._lose(lock)

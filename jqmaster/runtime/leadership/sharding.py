@@ -19,7 +19,7 @@ class Sharding(PeriodicLoop):
     message. Other programs always use PUBLISH.
     """
 
-    # Messages only shorten the reaction time: rounds find the same changes later.
+    # Messages only make this loop react faster: its rounds find the same changes later.
     is_vital = False
 
     def __init__(

@@ -15,9 +15,9 @@ from jqmaster.store.leadership.masters import BeatAnswer, MasterRegistry, Master
 
 logger = logging.getLogger(__name__)
 
-# How often to look at the leader although the answers to heartbeats show that it lives.
+# How often to look at the leader while the answers to heartbeats show that it is alive.
 CALM_LOOK_S: Final = 5.0
-# For how many intervals after a heartbeat the leader certainly counts as alive: less than `suspect_after_s`.
+# A leader counts as alive for this many intervals after its heartbeat. That is less than `suspect_after_s`.
 CALM_BEATS: Final = 1.5
 
 
@@ -67,10 +67,10 @@ class SubLeader(PeriodicLoop):
         self._order = order
         self._known: tuple[str, int] | None = None
         self._since_s = 0.0
-        # When the last heartbeat with an answer was sent, and until when its answer shows that the leader lives.
+        # When the last answered heartbeat was sent, and until when its answer shows that the leader is alive.
         self._asked_s = clock.monotonic_s()
         self._calm_until_s = self._look_due_s = NOW_S
-        # The earlier one of `_calm_until_s` and `_look_due_s`.
+        # The earlier of `_calm_until_s` and `_look_due_s`.
         self._next_look = DueTime()
         self._free_since_s: float | None = None
         self.is_standby = False
@@ -88,8 +88,8 @@ class SubLeader(PeriodicLoop):
             return
         if answer.leader != self._known:
             now_s = self._clock.monotonic_s()
-            # The leader sent this heartbeat after this master had sent its previous one. The store's clock tells when
-            # in between.
+            # The leader sent its new heartbeat after this master's previous one (`asked_s`). The store's clock shows
+            # how long ago.
             age_s = (answer.now_ms - answer.leader[1]) / 1000
             self._known, self._since_s = answer.leader, min(now_s, max(asked_s, now_s - age_s))
         self._calm_until_s = self._since_s + CALM_BEATS * self._pace.current.beat_s
@@ -109,8 +109,8 @@ class SubLeader(PeriodicLoop):
         elif self._is_calm():
             await self._rests.wait(self._wake, lambda: not self._is_calm(), due=self._next_look)
         else:
-            # No early checks: these would find that the leader has not been silent for long enough, and delay the next
-            # one.
+            # Do not wake early: an early check would find that the leader has not been silent for long enough, and
+            # would delay the next check.
             await self._clock.sleep(seconds)
 
     def _is_calm(self) -> bool:
@@ -120,7 +120,7 @@ class SubLeader(PeriodicLoop):
         return self._pace.current.look_s
 
     def _failed(self, error: Exception, complaint: str) -> None:
-        # Debug level: other components report an outage of the store.
+        # Log at debug level, because other components report an outage of the store.
         detail = error.detail if isinstance(error, JqmasterError) else error
         logger.debug("%s: %s", complaint, detail)
 
@@ -148,9 +148,11 @@ class SubLeader(PeriodicLoop):
         now_s, was_free = self._clock.monotonic_s(), self._free_since_s is not None
         if self._free_since_s is None:
             self._free_since_s = now_s
-        # If there was no sub-leader, or it is gone too, the other masters stand for election after their second check.
+        # If there is no sub-leader, or it is gone as well, the other masters stand for election after their second
+        # check.
         rank = 0 if self.is_standby else 1
-        # After the shard's start, or an outage of its store, other masters may not have sent a heartbeat yet.
+        # Include masters known from elsewhere: after the shard's start, or an outage of its store, other masters may
+        # not have sent it a heartbeat yet.
         ids = self._alive_here(masters) | self._order.living | {self._master_id}
         order = self._order.of(ids - {masters.demoted_id})
         if rank and self._master_id in order:
@@ -177,7 +179,7 @@ class SubLeader(PeriodicLoop):
         leader = masters.get(masters.leadership.master_id)
         self.leader_faults = _told(leader.record) if leader else {}
         if leader is None:
-            return  # only its lock is known, which ends by itself
+            return  # only its lock is known, which expires
         known = masters.leadership.holder, leader.last_seen_ms
         now_s = self._clock.monotonic_s()
         if known != self._known:

@@ -14,7 +14,7 @@ from jqmaster.service.namespaces.registry import NamespaceRegistry
 from jqmaster.store.namespaces.frozen import FrozenData
 from jqmaster.store.namespaces.moves import LostMoveError
 
-# The intervals of rounds while a namespace is being moved, and otherwise.
+# The pauses between rounds: while a namespace is being moved, and otherwise.
 BUSY_S: Final = 0.25
 IDLE_S: Final = 60.0
 
@@ -41,7 +41,7 @@ class MoveLoop(PeriodicLoop):
         self._master_id = master_id
         self._is_served = is_served
         self._movers: dict[str, asyncio.Task[None]] = {}
-        # Namespaces whose record of the move cannot be read, which was logged.
+        # Namespaces whose record of the move cannot be read, so that this is logged only once.
         self._unreadable: set[str] = set()
         # By namespace: the version of its registry entry when this process released it.
         self._released: dict[str, int] = {}
@@ -73,14 +73,14 @@ class MoveLoop(PeriodicLoop):
                 await self._release(namespace)
                 await self._take(namespace.name)
             except DamagedError as exc:
-                # The moves of other namespaces go on.
+                # Skip this namespace, so that the moves of others go on.
                 if namespace.name not in self._unreadable:
                     self._unreadable.add(namespace.name)
                     self._logger.error("namespace %s cannot be moved: %s", namespace.name, exc.detail)
         now_s = self._clock.monotonic_s()
         if self._removal is None and now_s - self._looked_at_copies_s >= IDLE_S:
             self._looked_at_copies_s = now_s
-            # Use a separate task, because a large copy, or a store that is away, must not delay moves.
+            # Remove old copies in a separate task: a large copy, or a store that is away, must not delay moves.
             self._removal = asyncio.create_task(self._remove_copies(), name="remove copies")
             self._removal.add_done_callback(self._removed)
         return BUSY_S if moving else IDLE_S

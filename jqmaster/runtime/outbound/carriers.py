@@ -20,7 +20,8 @@ _NO_DESTINATION: Final = CallEnd(DeliveryOutcome.GONE, "the notice no longer has
 _NO_MAIL_SERVER: Final = CallEnd(DeliveryOutcome.FAILED, "this master has no smtp_url to send mail by")
 _NO_SECRETS: Final = CallEnd(DeliveryOutcome.FAILED, "this master has no webhook_secrets to sign with")
 
-# Returns a destination by the name and incarnation of its notice, and its position there; None if it no longer exists.
+# A function that finds a destination by the name and incarnation of its notice and its position there; None if it no
+# longer exists.
 FindDestination = Callable[[str, str, int], Awaitable[Destination | None]]
 
 

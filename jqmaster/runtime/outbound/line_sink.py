@@ -8,7 +8,7 @@ import threading
 from typing import Final
 
 STDOUT: Final = "stdout"
-# A pipe that is ready takes this much without blocking.
+# The number of bytes that a pipe accepts without blocking once it is ready.
 _CHUNK: Final = select.PIPE_BUF
 _LOOK_S: Final = 0.5
 
@@ -65,7 +65,7 @@ class LineSink:
         descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._descriptor = descriptor
         size = os.fstat(descriptor).st_size
-        # End an incomplete line of an interrupted write, so that the next line stays separate.
+        # If an interrupted write left an incomplete line, end it, so that the next line is separate.
         if size and os.pread(descriptor, 1, size - 1) != b"\n":
             os.write(descriptor, b"\n")
         return descriptor

@@ -16,11 +16,11 @@ from jqmaster.runtime.outbound.webhook_client import CallEnd
 if TYPE_CHECKING:
     import aiosmtplib
 
-# The timeouts for each reply of the server, and for a whole mail.
+# The timeouts for each reply of the mail server, and for a whole mail.
 REPLY_TIMEOUT_S: Final = 15.0
 MAIL_TIMEOUT_S: Final = 45.0
 _MAX_DETAIL: Final = 200
-# Replies of class 5: the same mail would fail again.
+# Reply codes after which the same mail would fail again.
 _FOR_GOOD: Final = range(500, 600)
 
 
@@ -61,7 +61,7 @@ class MailClient:
 
     async def send(self, mail: Mail) -> CallEnd:
         """Send a mail once."""
-        # Most masters never send one, and the library is slow to load.
+        # Import aiosmtplib only here: it is slow to load, and most masters never send a mail.
         import aiosmtplib
 
         try:
@@ -70,7 +70,7 @@ class MailClient:
         except aiosmtplib.SMTPRecipientsRefused as exc:
             return _ended(exc.recipients[0].code, exc.recipients[0].message)
         except aiosmtplib.SMTPAuthenticationError as exc:
-            # Somebody will correct the password, so the mail must not be lost.
+            # Report a failure that may pass: somebody will correct the password, so the mail must not be lost.
             return CallEnd(DeliveryOutcome.FAILED, f"the mail server refuses the login ({exc.code})")
         except aiosmtplib.SMTPResponseException as exc:
             return _ended(exc.code, exc.message)
@@ -87,8 +87,7 @@ class MailClient:
             hostname=server.host,
             port=server.port,
             use_tls=server.is_tls,
-            # `_secure` starts TLS instead, because the library would continue without TLS if the server did not offer
-            # it.
+            # Let `_secure` start TLS: the library would continue without TLS if the server did not offer it.
             start_tls=False,
             tls_context=self._context() if server.is_tls else None,
             timeout=self._reply_timeout_s,
@@ -108,7 +107,7 @@ class MailClient:
         try:
             await client.quit()
         except (aiosmtplib.SMTPException, OSError):
-            # best effort: the server has the mail.
+            # best effort: the server has accepted the mail.
             client.close()
         return CallEnd(DeliveryOutcome.DELIVERED, _shortened(reply))
 
@@ -127,9 +126,9 @@ class MailClient:
         message["To"] = mail.to
         message["Subject"] = mail.subject
         message["Date"] = formatdate()
-        # Mailboxes show only one of two mails with the same ID.
+        # Set an ID, because mailboxes show only one of two mails with the same ID.
         message["Message-ID"] = f"<{mail.message_id}@{self._sender.partition('@')[2]}>"
-        # This suppresses automatic replies.
+        # This header prevents automatic replies.
         message["Auto-Submitted"] = "auto-generated"
         message.set_content(mail.text)
         message.add_alternative(mail.html, subtype="html")

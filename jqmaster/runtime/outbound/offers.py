@@ -24,7 +24,8 @@ from jqmaster.store.jobs.claims import Claim
 logger = logging.getLogger(__name__)
 
 REPEAT_PUSH_S: Final = 0.2
-# The most invalid answers to a single job. Then the offer ends, and the lease settles the job.
+# Maximum number of invalid answers to a push of a single job. After these, the offer ends and the lease settles the
+# job.
 MAX_NONSENSE: Final = 3
 
 
@@ -102,8 +103,8 @@ class Offers:
         """Yield each piece of the claim with its outcome, as soon as that is known."""
         while self._parts:
             part = self._parts.popleft()
-            # The process may be suspended right after this check. The worker judges the offer by its age and epoch, so
-            # a late one does no harm.
+            # The process may be suspended right after it is checked whether it may push. A late push does no harm,
+            # because the worker checks the offer's age and epoch.
             if self._first is not None:
                 result, self._first = self._first, None
             elif self._may_push():
@@ -130,7 +131,7 @@ class Offers:
         now_s = self._clock.monotonic_s()
         if self._is_stopping() or now_s >= self._over_at_s:
             return True
-        # The worker refused several times and took no job, so the fault is in the worker.
+        # Give up: the worker refused several times and took no job, so the worker is at fault, not the jobs.
         return isinstance(last, NotDelivered) and self._breaker.state(now_s) == "open"
 
     def _judged(self, part: _OfferPiece, result: PushResult) -> OfferResult | None:
@@ -152,7 +153,8 @@ class Offers:
                     return result
                 self._breaker.failed(self._clock.monotonic_s(), why)
                 if part.is_alone:
-                    # The next probe must use another job. Otherwise this job could keep the breaker open for ever.
+                    # Defer the job, so that the next probe uses another one. Otherwise this job could keep the breaker
+                    # open forever.
                     return Deferred(why)
                 self._parts.extend(part.halves())
             case MaybeDelivered(why=why, is_answer=is_answer):

@@ -19,7 +19,7 @@ _K: Final = {
 }  # fmt: skip
 _INPUT: Final = {key: msgpack.packb(key) for key in ("job_id", "state", "result", "omitted")}
 _PHASE_RUN: Final = _K["phase"] + msgpack.packb("run")
-# The beginnings of a job's map, by the number of its optional fields.
+# The encoded beginnings of a job's map, indexed by the number of its optional fields.
 _DISPATCH_HEADS: Final = [bytes((0x80 | len(_K) - 3 + more,)) + _PHASE_RUN for more in range(4)]
 _PHASE_CALLBACK: Final = _K["phase"] + msgpack.packb("callback")
 
@@ -42,7 +42,7 @@ def encode_push(worker_id: str, epoch: int, claim: Claim) -> bytes:
             pack("store_time_ms"), pack(claim.now_ms),
         pack("jobs"), msgpack.Packer().pack_array_header(len(claim.jobs)),
     ]  # fmt: skip
-    # Jobs that are claimed together share most fields.
+    # Encoded fields by job name, timeout and attempt, because jobs that are claimed together share most fields.
     terms_of: dict[tuple[str, int, int], bytes] = {}
     for job in claim.jobs:
         record = job.record
@@ -113,7 +113,7 @@ def _callback_head(job: ClaimedJob) -> list[bytes]:
     if job.record.batch is not None:
         more["batch"] = job.record.batch
     inputs = [] if job.inputs is None else [_K["inputs"], encode_inputs(job.inputs)]
-    # The map has all fields except three optional ones.
+    # The map has all fields of `_K` except the three optional ones, and those in `more` and `inputs`.
     parts = [bytes((0x80 | len(_K) - 3 + len(more) + len(inputs) // 2,)), _PHASE_CALLBACK, *inputs]
     for key, value in more.items():
         parts += (_PACKER.pack(key), _PACKER.pack(value))

@@ -31,9 +31,9 @@ from worker_sdk.transport.http_client import (
 CONNECT_TIMEOUT_S: Final = 5.0
 # Maximum size of an answer, which is the largest value of `max_result_bytes`. A larger answer is cut off.
 MAX_ANSWER_BYTES: Final = 16 * 1024 * 1024
-# A result may take this many times its size as JSON.
+# As JSON, a result may take up to this many times its encoded size.
 _JSON_FACTOR: Final = 4
-# Maximum number of bytes of answers that are held while they arrive, beyond the first 16 KiB of each.
+# Maximum number of bytes that all answers together may hold while they arrive, not counting the first 16 KiB of each.
 MAX_BODIES_BYTES: Final = 64 * 1024 * 1024
 # How long an idle connection is reused. Many servers close a connection that has been idle for 5 s, and a request must
 # not be sent just then.
@@ -137,12 +137,12 @@ class TargetClient:
         if target.has_body:
             fields["Content-Type"] = _JSON
         fields |= request.fields
-        # The real time, because endpoints compare it with their own clocks.
+        # Use the wall clock: endpoints compare this time with their own clocks.
         now_s = time.time()
         if secrets := target.secret.at(int(now_s * 1000)):
             body = request.body if target.has_body else b""
-            # The ID is the same for each attempt of a job, because it identifies the message, as Standard Webhooks
-            # requires.
+            # Use the same ID for all attempts of a job, because Standard Webhooks requires an ID that identifies the
+            # message.
             fields |= {
                 "webhook-id": request.job_id,
                 "webhook-timestamp": str(int(now_s)),
@@ -174,7 +174,7 @@ class TargetClient:
             try:
                 value = self._read_json(answer.body)
             except JqmasterError as exc:
-                # The job is done. Doing it again for the sake of its result would be worse than having none.
+                # The endpoint has done the job. Repeating it to get a result would be worse than having none.
                 end = DeliveryEnd(
                     end.result, f"status {answer.status}; its body is no result ({exc.detail})", answer.status
                 )

@@ -57,7 +57,7 @@ class WebhookClient:
         self._http = HttpClient(
             GuardedRoute(guard, _system_context),
             max_answer_bytes=MAX_ANSWER_BYTES,
-            # Receivers are many, and each is called seldom.
+            # Do not keep connections: there are many receivers, and each is called rarely.
             keeps_connections=False,
             is_end_an_answer=True,
         )
@@ -77,7 +77,7 @@ class WebhookClient:
         """Call a webhook once."""
         fields = {"User-Agent": "jqmaster", "Content-Type": "application/json", "Accept-Encoding": "identity"}
         if call.is_signed:
-            # The real time, because receivers compare it with their own clocks.
+            # Use the wall clock: receivers compare this time with their own clocks.
             timestamp_s = int(time.time())
             fields |= {
                 "webhook-id": call.message_id,
@@ -127,7 +127,7 @@ def retry_after_s(text: str | None) -> float | None:
     else:
         try:
             seconds = parsedate_to_datetime(text).timestamp() - time.time()
-        except (ValueError, OverflowError):  # an instant that no clock here can hold
+        except (ValueError, OverflowError):  # no clock here can represent this time
             return None
     return min(max(seconds, 0.0), MAX_RETRY_AFTER_S)
 

@@ -83,16 +83,16 @@ class MaybeDelivered:
 PushResult = Delivered | NotDelivered | Refused | MaybeDelivered
 
 
-# Refusals because of the content of the push, and because of the worker's state.
+# Status codes of refusals: because of the content of the push, and because of the worker's state.
 _ABOUT_THE_PUSH: Final = frozenset({400, 413, 422})
 _ABOUT_THE_WORKER: Final = frozenset({429, 503})
-# The worker itself did not answer.
+# Status codes of a gateway whose worker did not answer.
 _OF_A_GATEWAY: Final = frozenset({502, 504})
 _MAX_SAID: Final = 300
 
 _REMEDIES: Final = Remedies("does the worker listen there?", "calls_cafile", "calls_certfile")
 _NO_CALL: Final = (AddressRefusedError, NotSentError, NoAnswerError, TimeoutError)
-# Answers are not decompressed (a small one could become a huge one), so none may come compressed.
+# Ask for uncompressed answers. They are never decompressed, because a small one could become huge.
 _FIELD_LINES: Final = field_lines(
     {
         "User-Agent": "jqmaster",
@@ -189,7 +189,7 @@ class WorkerClient:
         except AddressRefusedError:
             raise
         except Exception as exc:
-            # Such an answer does not come from a worker.
+            # A worker would not answer in this way, so something else is at this address.
             reason = (
                 _explained(exc, url)
                 if isinstance(exc, NotSentError | NoAnswerError)
@@ -243,12 +243,12 @@ def _read_push_answer(answer: bytes, job_ids: list[str]) -> PushResult:
         accepted = fields["accepted"]
         if not isinstance(accepted, list):
             raise TypeError("accepted is a list of job IDs")
-        # Usually the worker takes all jobs, in order.
+        # Compare the lists first: usually the worker takes all jobs, in order.
         if accepted != job_ids and not {*accepted, *(r.job_id for r in rejections)}.issuperset(job_ids):
             raise ValueError("the answer does not name every job")
         return Delivered(rejections)
     except Exception:
-        # A worker can send anything, so this answer does not show what it did with the jobs.
+        # This answer is invalid, so it does not show what the worker did with the jobs.
         return MaybeDelivered("its answer is not valid", is_answer=True)
 
 

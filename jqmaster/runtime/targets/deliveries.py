@@ -26,10 +26,10 @@ logger = logging.getLogger(__name__)
 
 # How often to read the list of masters and the names that have jobs, while there are targets.
 ROUND_S: Final = 1.0
-# How often to read the names that ordinary workers serve. This is rare, because each read covers all workers.
+# How often to read the names that ordinary workers serve. It is rare, because each read covers all workers.
 WORKERS_EVERY_S: Final = 5.0
 FIGURES_EVERY_S: Final = 5.0
-# A pattern serves a name for this long after its last job, so that the next one finds a worker.
+# How long a pattern keeps serving a name after its last job, so that the next job finds a worker.
 NAME_KEPT_S: Final = 600.0
 
 
@@ -68,10 +68,10 @@ class TargetDeliveries:
         self._known_version = 0
         self._targets = NO_TARGETS
         self._serving: dict[str, TargetWorker] = {}
-        # The workers of targets that are no longer served here, while their requests end.
+        # Workers of targets that are no longer served here, and whose requests are still under way.
         self._leaving: dict[asyncio.Task[None], TargetWorker] = {}
         self._grace_s = grace_s
-        # By name that a pattern may serve: when it had jobs last.
+        # For names that a pattern may serve: when each last had jobs.
         self._seen_s: dict[str, float] = {}
         self._of_workers: frozenset[str] = frozenset()
         self._workers_at_s = float("-inf")
@@ -151,7 +151,7 @@ class TargetDeliveries:
         if not (names and slots):
             self._end(target.name)
             return
-        # Requests of a former worker still take their slots.
+        # Subtract the slots of a former worker whose requests are still under way.
         slots = max(0, slots - self.leaving.get(target.name, 0))
         if worker is not None:
             await worker.change(target, names, slots, share)

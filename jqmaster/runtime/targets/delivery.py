@@ -20,10 +20,10 @@ from jqmaster.runtime.outbound.target_client import JobRequestToTarget, TargetAn
 from jqmaster.store import codec
 from jqmaster.store.jobs.claims import ClaimedJob
 
-# Fields of a job that continue the trace of its pusher.
+# The header fields of a job that continue its pusher's trace.
 _TRACE: Final = ("traceparent", "tracestate")
 _NIL: Final = b"\xc0"
-# A job whose host has as many requests as it may have waits this long.
+# How long a job waits if its host already has as many requests as it may have.
 HOST_BUSY_AFTER_S: Final = 2.0
 
 
@@ -82,7 +82,7 @@ def request_of(
 
 
 def _enveloped(job: ClaimedJob, argument: bytes) -> bytes:
-    # IDs and names have no characters that JSON escapes.
+    # Insert IDs and names as they are: they contain no characters that JSON escapes.
     return b'{"id":"%b","name":"%b","attempt":%d,"created_at":"%b","argument":%b}' % (
         job.job_id.encode(),
         job.record.name.encode(),
@@ -96,7 +96,8 @@ def outcome_of(target: HttpTarget, job: ClaimedJob, answer: TargetAnswer, now_ms
     """Return the report on an attempt. For DeliveryResult.AWAITING, the caller opens the challenge first."""
     end = answer.end
     if target.body is BodyForm.FIREWORQ and end.result is DeliveryResult.UNREACHABLE and end.wait_s is None:
-        # A host that cannot be reached costs a retry. While its breaker is open, jobs wait and lose no retry.
+        # An unreachable host costs the job a retry. Only while the breaker of the host is open do jobs wait without
+        # losing one.
         end = replace(end, result=DeliveryResult.FAILED)
     if target.body is BodyForm.FIREWORQ:
         # The Fireworq gateway shows the message of the endpoint.
@@ -114,7 +115,7 @@ def outcome_of(target: HttpTarget, job: ClaimedJob, answer: TargetAnswer, now_ms
             return Outcome(job.job_id, job.token, "challenged", request_id=request.text, **common)
         case DeliveryResult.NOT_READY | DeliveryResult.UNREACHABLE:
             wait_s = DEFAULT_WAIT_S if end.wait_s is None else end.wait_s
-            # A wait that the endpoint, or the breaker, asked for stays as it is. Others double.
+            # Keep a wait that the endpoint or the breaker asked for. Other waits double.
             longest_s = MAX_OWN_WAIT_S if end.wait_s is None else wait_s
             return Outcome(
                 job.job_id,
@@ -164,7 +165,7 @@ def outcome_of_callback(
         if len(packed) > (most := conversions.max_result_bytes.current):
             raise TooLargeError(f"it is larger than {most} bytes (max_result_bytes)")
     except JqmasterError as exc:
-        # Nobody knows what the endpoint meant, so nothing is repeated.
+        # Fail the job without a retry, because nobody knows what the endpoint meant.
         return Outcome(
             job.job_id,
             job.token,
@@ -174,7 +175,7 @@ def outcome_of_callback(
             code="bad_callback",
             finished_at=finished_at,
         )
-    # Timestamps stay as they are, because `error` is packed again.
+    # Keep timestamps as they are, because `error` is packed again.
     value = msgpack.unpackb(packed, timestamp=0)
     if not (isinstance(value, Mapping) and value.get("type") == "failure"):
         return Outcome(job.job_id, job.token, "success", result=packed, finished_at=finished_at)

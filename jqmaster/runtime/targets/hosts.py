@@ -10,7 +10,7 @@ from jqmaster.clock import Clock
 from jqmaster.domain.workers.breaker import Breaker, BreakerPolicy
 from jqmaster.live_value import LiveValue
 
-# Maximum number of hosts with failures that are remembered.
+# Maximum number of hosts for which failures are remembered.
 MAX_BREAKERS: Final = 10_000
 
 

@@ -52,11 +52,11 @@ logger = logging.getLogger(__name__)
 
 POLL_S: Final = 20.0
 RETRY_S: Final = 1.0
-# Unless a heartbeat renews the lease, requests are cut off this long before its end, but not in its first three
-# quarters.
+# Without a heartbeat that renews the lease, requests are cut off this long before the lease expires, but never in its
+# first three quarters.
 LEASE_MARGIN_S: Final = 2.0
 MAX_REPORTS_PER_CALL: Final = 500
-# Calls that the store refused for one of these reasons are repeated.
+# Errors of the store after which a call is repeated.
 _PASSING: Final = (StoreUnavailableError, OutcomeUnknownError)
 
 ClaimId = tuple[str, str]
@@ -97,7 +97,7 @@ class _Registration:
     refused: list[ClaimId] = field(default_factory=list)
     ends: list[Outcome] = field(default_factory=list)
     has_ends: asyncio.Event = field(default_factory=asyncio.Event)
-    # Set when there may be more room for jobs.
+    # Set when this worker may have room for more jobs.
     has_changed: asyncio.Event = field(default_factory=asyncio.Event)
     sent_s: float = 0.0
     heard_s: float = 0.0
@@ -136,9 +136,9 @@ class TargetWorker:
         self._tenure: _Registration | None = None
         self._hosts = TargetHosts(services.breaker, services.clock)
         self._is_ending = False
-        # The latest time at which requests must have ended, by the clock of the process.
+        # When requests must have ended at the latest, by the monotonic clock.
         self._ends_by_s = float("inf")
-        # Set to end a poll that waits.
+        # Set to end a poll that is waiting.
         self._hangs_up = asyncio.Event()
         self._told = (names, slots, "")
 
@@ -148,7 +148,7 @@ class TargetWorker:
     async def change(self, target: HttpTarget, names: tuple[str, ...], slots: int, share: Share) -> None:
         """Follow a change of the target. Requests that are under way end under the terms that they began with."""
         if target != self.target:
-            # The address may have been corrected.
+            # Forget the failures of hosts: the address may have been corrected.
             self._hosts.forget_failures()
         self.target, self._names, self._slots, self._share = target, names, slots, share
         if self._tenure is not None:
@@ -208,7 +208,7 @@ class TargetWorker:
                 )
             ]  # fmt: skip
             try:
-                # Each ends when the registration is over.
+                # Each of these loops ends when the worker is no longer registered.
                 await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
                 self._tenure = None
             finally:
@@ -219,13 +219,13 @@ class TargetWorker:
             tenure.has_changed.set()
             for end in ends:
                 if isinstance(end, Exception):
-                    raise end  # it is logged and shown, and this loop begins again
+                    raise end  # the error is logged and shown, and this loop starts again
             await asyncio.sleep(RETRY_S)
 
     async def _register(self) -> _Registration:
-        # Otherwise the answer to a push would say that no worker serves the name.
+        # Declare the names first. Otherwise the answer to a push would say that no worker serves the name.
         await self._services.contracts.declare(self._names, {})
-        # A worker has at least one slot. It asks for no jobs while it has none here.
+        # Register at least one slot, because each worker must have one. While it has none here, it asks for no jobs.
         names, slots = self._names, max(self._slots, 1)
         spec = WorkerSpec(
             url=None,
@@ -239,7 +239,7 @@ class TargetWorker:
             target=self.target.name,
         )
         sent_s = self._services.clock.monotonic_s()
-        # No caller can have such a name, so none can act for this worker.
+        # Register under a name that no caller can have, so that nobody else can act for this worker.
         registered = await self._services.workers.register(spec, f"{RESERVED_PREFIX}master")
         tenure = _Registration(
             registered.worker_id, sent_s=sent_s, heard_s=self._services.clock.monotonic_s()
@@ -259,7 +259,7 @@ class TargetWorker:
                 await self._services.contracts.declare(sorted(new), {})
             await self._services.workers.change_target_worker(tenure.worker_id, *present)
         except JqmasterError as exc:
-            # The next heartbeat tries again.
+            # best effort: the next heartbeat tries again.
             logger.warning("cannot change the worker of target %s: %s", self.target.name, exc.detail)
         else:
             self._told = present
@@ -283,7 +283,7 @@ class TargetWorker:
                 logger.warning("cannot renew the leases of target %s: %s", self.target.name, exc.detail)
                 lease_s = self._services.lease_s.current
                 if clock.monotonic_s() - tenure.sent_s > lease_s - min(LEASE_MARGIN_S, lease_s / 4):
-                    # The leases may be over, and other masters may deliver these jobs.
+                    # The leases may expire now, and other masters may then deliver these jobs.
                     await self._cut(tenure)
             else:
                 tenure.sent_s, tenure.heard_s, tenure.store_ms = sent_s, clock.monotonic_s(), answer.now_ms
@@ -324,11 +324,11 @@ class TargetWorker:
             del tenure.refused[: len(refused)]
             for offer in reply.offers:
                 self._begin(tenure, offer)
-            # Let the requests begin, which tells a breaker that its target is being tried.
+            # Let the new requests begin before the next claim: that tells a breaker that its target is being tried.
             await asyncio.sleep(0)
             if reply.is_draining:
                 await asyncio.sleep(RETRY_S)
-        # `end` ends the other loops.
+        # Wait, so that this loop does not end the registration: `end` does.
         await asyncio.get_running_loop().create_future()
 
     async def _hung_up(self) -> None:
@@ -362,11 +362,12 @@ class TargetWorker:
         if claim in tenure.calls:
             return
         if tenure.latest_ms(self._services.clock.monotonic_s()) > offer.not_after_ms:
-            # The offer may be over, and the job claimed for another master. Otherwise it returns when its lease ends.
+            # Do not deliver the job: the offer may be over, and another master may have claimed the job. If not, it
+            # returns when its lease expires.
             return
         if job.callbacks and job.challenge_meta != TARGET_META:
-            # A worker opened this challenge, and only a worker knows what its callback means. A leader of 0.3.0 offers
-            # such callbacks to targets.
+            # Refuse the callback: a worker opened this challenge, and only a worker knows what the callback means. A
+            # leader of 0.3.0 offers such callbacks to targets.
             tenure.refused.append(claim)
             return
         call = asyncio.create_task(self._deliver(tenure, job), name=f"delivery {job.job_id}")
@@ -389,8 +390,9 @@ class TargetWorker:
             try:
                 await self._report(tenure, batch)
             except NotFoundError:
-                return  # the worker is no longer registered, and the store decides about its jobs
-            # Only after the report: `end` may stop this loop, and then reports the ends that are left.
+                return  # the worker is no longer registered; the store decides about its jobs
+            # Remove the outcomes only after the report: `end` may stop this loop, and then reports the outcomes that
+            # are left.
             del tenure.ends[: len(batch)]
             if not tenure.ends:
                 tenure.has_ends.clear()
@@ -438,7 +440,7 @@ class TargetWorker:
             else:
                 await workers.leave(tenure.worker_id)
         except JqmasterError as exc:
-            # best effort: the leases end by themselves.
+            # best effort: the leases of its jobs expire.
             logger.warning("cannot unregister from target %s: %s", self.target.name, exc.detail)
 
     # --- one delivery
@@ -480,7 +482,7 @@ class TargetWorker:
             )
         except (AddressError, ValueError, JqmasterError) as exc:
             why = exc.detail if isinstance(exc, JqmasterError) else str(exc)
-            # The text may quote the argument.
+            # Keep `why` out of the detail, because it may quote the argument.
             end = DeliveryEnd(
                 DeliveryResult.REJECTED, "the argument does not fit", code="invalid_argument", said=why
             )
@@ -496,8 +498,7 @@ class TargetWorker:
             return None
         with self._hosts.calling(origin):
             answer = await services.client.call(target, request)
-        # Only a request that was not sent counts as a failure of the host. Any other failure may be the fault of one
-        # job.
+        # Count only an unsent request as a failure of the host. Any other failure may be the fault of one job.
         if answer.end.result is DeliveryResult.UNREACHABLE:
             self._hosts.failed(origin, answer.end.detail)
         else:
@@ -528,7 +529,7 @@ class TargetWorker:
             try:
                 await self._services.challenges.open(tenure.worker_id, new)
             except (ConflictError, NotFoundError):
-                # The callback came before this answer, or the report finds that the claim is over.
+                # Do nothing: the callback came before this answer, or the report will find that the claim is over.
                 pass
             except _PASSING as exc:
                 logger.warning("cannot await the callback of job %s: %s", job.job_id, exc.detail)

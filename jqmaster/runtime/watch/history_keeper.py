@@ -22,7 +22,7 @@ FLUSH_S: Final = 1.0
 # Interval at which figures of workers are written. The interval is longer than that of other figures, because figures
 # of workers are kept by the minute.
 WORKERS_FLUSH_S: Final = 5.0
-# The time for the last write. Counts that cannot be written by then are lost.
+# How long `stop` may take to write the last counts. Counts that are not written by then are lost.
 LEAVE_WITHIN_S: Final = 1.0
 
 _Part = Callable[[int], Awaitable[bool]]
@@ -88,7 +88,7 @@ class HistoryKeeper(PeriodicLoop):
             try:
                 await part(number)
             except DamagedError as exc:
-                # The store would never accept this page, and the pages after it would wait for ever.
+                # Drop this page: the store would never accept it, and the pages after it would wait forever.
                 logger.error("counts are lost: %s", exc.detail)
             except JqmasterError as exc:
                 if not self._is_failing:
@@ -104,7 +104,7 @@ class HistoryKeeper(PeriodicLoop):
             total = NameCounts()
             for _, counts in names:
                 total.merge(counts)
-            # The leader counts these totals itself.
+            # Do not add up these two: the leader counts them for all names together.
             seen = batch.names.get(TOTAL, NameCounts())
             total.backlog, total.oldest_wait_ms = seen.backlog, seen.oldest_wait_ms
             names.insert(0, (TOTAL, total))

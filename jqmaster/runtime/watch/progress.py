@@ -12,7 +12,7 @@ from jqmaster.store.workers.workers import WorkerStore
 # For how long after a claim a dispatcher with work counts as making progress. It claims every second, so a shorter time
 # would cause false alarms.
 QUIET_S: Final = 3.0
-# An idle dispatcher without a round for longer than this is examined.
+# An idle dispatcher is examined after this long without a round.
 CALM_S: Final = 9.0
 
 
@@ -68,7 +68,7 @@ class ProgressWatch:
         raises."""
         dispatcher = self._dispatcher()
         if dispatcher is not None and dispatcher.is_idle:
-            return {}  # the last look has read the same counts
+            return {}  # the last look read the same counts
         names = self._fleet.takers(*await self._workers.all_with_time())
         ready = await self._inspector.ready_counts(sorted(names))
         return {name: count for name, count in ready.items() if count}

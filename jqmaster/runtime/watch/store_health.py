@@ -16,7 +16,7 @@ from jqmaster.store.link.client import StoreClient
 logger = logging.getLogger(__name__)
 
 POLL_S: Final = 1.0
-# Beyond this share of maxmemory new jobs are refused, so that results, heartbeats and removals still find room.
+# Refuse new jobs beyond this share of maxmemory, so that results, heartbeats and removals still find room.
 FULL_AT: Final = 0.8
 MAX_OUTAGES: Final = 20
 _RANKS: Final = {level: rank for rank, level in enumerate(LEVELS)}
@@ -47,7 +47,8 @@ class StoreHealth(PeriodicLoop):
         self.faults: dict[str, str] = {}
         # Called after each look, which may have changed what `admit` returns.
         self.on_look: Callable[[], None] = lambda: None
-        # The last outages, each from the last answer before it to the first answer after it, in monotonic seconds.
+        # The last outages, in monotonic seconds: each lasts from the last answer before it to the first answer after
+        # it.
         self.outages: deque[tuple[float, float]] = deque(maxlen=MAX_OUTAGES)
         self._answered_s = clock.monotonic_s()
         self.is_away = False

@@ -15,17 +15,17 @@ from jqmaster.store.link.shard import Shard
 logger = logging.getLogger(__name__)
 
 POLL_S: Final = 1.0
-# The number of ticks of `SharedRests` between two checks for a reason to watch: few enough to rebuild connections in
-# time.
+# The number of ticks of `SharedRests` between two checks whether there is a reason to watch. It is small enough to
+# rebuild connections in time.
 ASKED_EVERY: Final = 4
-# How long a mark from the answer to a heartbeat is valid.
+# How long the mark from the answer to a heartbeat stays valid.
 TOLD_LIVES_S: Final = 1.5
-# The time without progress after which all connections are replaced. A client that is silently dead after a reconnect
-# is the classic cause of a queue that stands still without an error.
+# After this long without progress, replace all connections. A client that is silently dead after a reconnect is the
+# classic cause of a stalled queue without an error.
 REBUILD_AFTER_S: Final = 10.0
 GIVE_UP_AFTER_S: Final = 30.0
-# A process younger than this does not end itself because of a failing loop. If the reason is in the data, the next
-# process would fail, too, and each change of the leader brings a grace period.
+# A younger process does not end itself because of a failing loop. If the data are the cause, the next process would
+# fail as well, and each new leader begins with a grace period.
 GIVE_UP_AGE_S: Final = 300.0
 
 
@@ -64,7 +64,7 @@ class Watchdog(PeriodicLoop):
         self._rebuilt_for_loops_s = -REBUILD_AFTER_S
         self._born_s = clock.monotonic_s()
         self._serving_since_s: float | None = None
-        # The mark in the last answer to a heartbeat, and when it came.
+        # The mark in the last answer to a heartbeat, and when that answer came.
         self._told: tuple[str | None, float] = (None, float("-inf"))
 
     def take_mark(self, mark: str | None) -> None:
@@ -73,7 +73,7 @@ class Watchdog(PeriodicLoop):
         self._is_own(mark)
 
     async def _round(self) -> float:
-        # Check the loops first and without the store, because their cause may make the following steps fail, too.
+        # Check the loops first and without the store: what makes a loop fail may make the following steps fail, too.
         await self._look_at_loops()
         if await self._is_store_serving():
             if self._serving_since_s is None:
@@ -117,11 +117,11 @@ class Watchdog(PeriodicLoop):
         return False
 
     async def _look_at_progress(self, serving_s: float) -> None:
-        # The time of an outage of the store does not count, because no round could succeed then.
+        # Do not count the time in which the store was away, because no round could succeed then.
         try:
             seconds, what = await self._stall()
         except JqmasterError:
-            return  # the next check will show whether the store is away
+            return  # the next check shows whether the store is away
         stalled_s = min(seconds, serving_s)
         if stalled_s < REBUILD_AFTER_S:
             self._rebuilt = False
@@ -139,7 +139,8 @@ class Watchdog(PeriodicLoop):
         if failing.seconds >= GIVE_UP_AFTER_S and now_s - self._born_s >= GIVE_UP_AGE_S:
             self._fail(f"{failing.name} has failed for {failing.seconds:.0f} s ({failing.error})")
         elif failing.is_of_link and now_s - self._rebuilt_for_loops_s >= REBUILD_AFTER_S:
-            # Replace the connections only in this case: it helps against nothing else, and breaks the calls under way.
+            # Replace the connections only if the failing loop uses them: it helps against nothing else, and breaks
+            # calls under way.
             logger.error(
                 "%s has failed for %.0f s (%s); the connections to the store are rebuilt",
                 failing.name,
