@@ -2,7 +2,8 @@
 
 
 def __getattr__(name: str) -> str:
-    # `jqmaster healthcheck` imports nothing that it does not need, and it needs no version.
+    # Read the version only when it is asked for: `jqmaster healthcheck` needs none, and imports nothing that it does
+    # not need.
     if name == "__version__":
         from worker_sdk.transport.release import VERSION
 

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 TICK_S: Final = 0.5
-# Timers fire a little early or late. A tick that is nearer than this is skipped.
+# Timers fire a little early or late. A tick that is nearer than this counts as the present one.
 _TICK_SLACK_S: Final = 0.02
 # How often loops without work are asked whether they have work.
 ASK_S: Final = 2 * TICK_S
-# Times of a `DueTime`.
+# Special times of a `DueTime`: due at once, and never due.
 NOW_S: Final = float("-inf")
 NEVER_S: Final = float("inf")
 
@@ -28,7 +28,7 @@ class Clock(Protocol):
 class SystemClock:
     """The clock of production."""
 
-    # Without a function of our own in between, because a lone job reads the clock a dozen times.
+    # Assign the function instead of wrapping it, because a lone job reads the clock a dozen times.
     monotonic_s = staticmethod(time.monotonic)
 
     async def sleep(self, seconds: float) -> None:
@@ -119,11 +119,11 @@ class SharedRests:
         for number, (event, has_work, every, due) in self._resting.items():
             if due.at_s > now_s:
                 continue
-            # Not all of them in the same tick.
+            # Spread loops with the same interval over the ticks.
             if every > 1 and (tick + number) % every:
                 continue
             try:
                 if has_work():
                     event.set()
-            except Exception:  # the loop meets the error itself, and reports it
+            except Exception:  # wake the loop: it will meet the error itself, and reports it
                 event.set()

@@ -41,7 +41,7 @@ DAY_S = 86_400
 ENVELOPE_BYTES: Final = 64 * KIB
 _PROXY_URL = r"^(https?:/)?/[^/\\\s][^\s]*$"
 _HEADER = r"^[A-Za-z0-9-]{1,64}$"
-# Headers that cannot carry a user's name: they have another meaning, or any caller may send them.
+# Headers that cannot carry a user's name, because they have another meaning, or because any caller may send them.
 _OTHER_HEADERS = {
     "authorization",
     "cookie",
@@ -51,7 +51,7 @@ _OTHER_HEADERS = {
     "x-csrf-token",
     "jq-proxy-secret",
 }
-# The first parts of the paths of the API and of probes.
+# The first path segments of the API and of probes.
 OWN_PATHS: Final = frozenset(
     {"api", "callbacks", "healthz", "mcp", "metrics", "ns", "openapi.json", "readyz"}
 )
@@ -64,7 +64,7 @@ _QUOTA = re.compile(
 )
 _REDACT_PATH = re.compile(r"(argument|result|error|headers)(\.[^.\s]{1,200}){1,16}")
 
-# The same hosts as a target may allow.
+# Matches the host patterns that a target may allow.
 HOST_PATTERN = r"\*|(\*\.)?[A-Za-z0-9_]([A-Za-z0-9_.-]{0,250}[A-Za-z0-9_])?|\[[0-9A-Fa-f:.]+\]"
 MAIL_PATTERN = r"^[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]{1,64}@[A-Za-z0-9]([A-Za-z0-9.-]{0,187}[A-Za-z0-9])?$"
 
@@ -77,7 +77,7 @@ def _words(value: object) -> object:
     return value.split() if isinstance(value, str) else value
 
 
-# The options of each store in `Settings.stores`, which have the same names as those of the default store.
+# The options of each store in `Settings.stores`. They have the same names as those of the default store.
 STORE_OPTIONS: Final = (
     "redis_url",
     "redis_cafile",
@@ -1153,7 +1153,8 @@ def _is_part_of(key: str, whole: str) -> Rule:
     )
 
 
-# Some of these settings can change at run time. `fields` lets such a change name those that are inconsistent.
+# The rules that settings must obey together. `fields` names the settings of a rule, so that a refused change at run
+# time can say which ones are inconsistent.
 RULES: Final = (
     Rule(
         ("offer_ms", "lease_ms"),

@@ -15,13 +15,13 @@ from jqmaster.errors import JqmasterError, StaleEpochError
 logger = logging.getLogger(__name__)
 
 CANCEL_AGAIN_S = 1.0
-# Failures of one loop that are further apart than this do not belong to one series.
+# Failures of one loop belong to one series unless they are further apart than this.
 _ROW_GAP_S: Final = 5.0
-# A side loop that keeps failing is tried again after 1 s, 2 s, 4 s and so on, and at last this often.
+# The longest pause before a failing side loop is tried again. The pauses are 1 s, 2 s, 4 s and so on up to this.
 MAX_SIDE_PAUSE_S: Final = 60.0
-# The most failing entries of one loop that are logged and shown.
+# Maximum number of failing entries of one loop that are logged and shown.
 _MAX_FAILING_ENTRIES: Final = 20
-# The modules of a connection to the store.
+# The modules that connect to the store.
 _LINK: Final = ("redis.", "jqmaster.store.link.")
 
 
@@ -63,7 +63,8 @@ class LoopFailures:
         self._series: dict[str, _Series] = {}
 
     def add(self, name: str, error: Exception, *, is_vital: bool, again_after_s: float = 1.0) -> None:
-        # These errors are expected and reported to people. No new process and no new connection fixes them.
+        # Ignore errors that are expected and reported to people: neither a new process nor a new connection would fix
+        # them.
         if isinstance(error, JqmasterError):
             return
         now_s = self._clock.monotonic_s()
@@ -106,7 +107,7 @@ class LoopFailures:
 
     @staticmethod
     def _goes_on(series: _Series, now_s: float) -> bool:
-        # A side loop that begins again may work for a while before it fails.
+        # Allow a side loop a longer gap, because it may work for a while after each new start before it fails again.
         gap_s = _ROW_GAP_S if series.is_vital else series.again_after_s + MAX_SIDE_PAUSE_S
         return now_s - series.last_s <= gap_s
 
@@ -128,7 +129,7 @@ def _came_from_link(error: BaseException) -> bool:
     return False
 
 
-# The place where loops report failures. It is set while components start, so their tasks, and what these start,
+# Where loops report failures. It is set while components start, so that their tasks, and the tasks that these start,
 # inherit it.
 _failures: ContextVar[LoopFailures | None] = ContextVar("loop_failures", default=None)
 
@@ -173,7 +174,7 @@ class BackgroundLoops:
         self._is_vital = is_vital
         self._restart_after_s = restart_after_s
         self._tasks: set[asyncio.Task[None]] = set()
-        # By role: the pause after the last failure.
+        # By role: how long the loop paused after its last failure.
         self._pauses_s: dict[str, float] = {}
         self._failures: LoopFailures | None = None
 
@@ -224,8 +225,7 @@ class BackgroundLoops:
         while tasks:
             for task in tasks:
                 task.cancel()
-            # Cancel again and again: before Python 3.12, asyncio.wait_for, which libraries use, can swallow a
-            # cancellation.
+            # Cancel repeatedly: before Python 3.12, asyncio.wait_for, which libraries use, can swallow a cancellation.
             _, tasks = await asyncio.wait(tasks, timeout=CANCEL_AGAIN_S)
         for role in list(self._pauses_s):
             self.worked(role)

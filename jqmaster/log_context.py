@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Final
 
-# IDs from clients go into logs and answers, so allow only plain characters.
+# Request IDs that are accepted from clients. They go into logs and answers, so only plain characters are allowed.
 _REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9_.:/+=@-]{1,128}")
 
 
@@ -33,5 +33,5 @@ class RequestContext:
         return self._id
 
 
-# None outside of requests.
+# The request that is being served; None outside of requests.
 REQUEST: Final[ContextVar[RequestContext | None]] = ContextVar("request", default=None)

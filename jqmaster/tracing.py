@@ -54,12 +54,12 @@ class Tracing:
             resource=Resource.create(
                 {"service.name": "jqmaster", "service.version": version, "service.instance.id": master_id}
             ),
-            # `stop` shuts the provider down, within a time limit.
+            # `stop` shuts the provider down within a time limit, so it need not happen at exit.
             shutdown_on_exit=False,
         )
         endpoint = TraceCollector(settings.traces_endpoint).url
-        # Send from a separate thread with a bounded queue: if the collector is away, spans are lost, but no job
-        # waits for it.
+        # Send from a separate thread with a bounded queue. If the collector is away, spans are lost, but no job waits
+        # for it.
         provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint)))
         return cls(provider)
 
@@ -103,10 +103,10 @@ class Tracing:
 
         def shut_down() -> None:
             self._provider.shutdown()
-            with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+            with contextlib.suppress(RuntimeError):  # the event loop ended before the shutdown
                 loop.call_soon_threadsafe(done.set)
 
-        # A thread of `asyncio.to_thread` would delay the end of the process; a daemon thread does not.
+        # Use a daemon thread: a thread of `asyncio.to_thread` would delay the end of the process.
         threading.Thread(target=shut_down, name="jq-traces-end", daemon=True).start()
         try:
             async with asyncio.timeout(STOP_WITHIN_S):

@@ -50,7 +50,7 @@ async def _act_on_jobs(
         return Foreseen(text, found["count"], found["is_exact"])
 
     async def act(foreseen: Foreseen, confirmed: int | None) -> dict[str, Any]:
-        # More jobs may match by now. The action changes at most as many as were confirmed.
+        # By now, more jobs may match, so limit the action to as many as were confirmed.
         bound = {} if confirmed is None else {"at_most": confirmed}
         begun = await call.master.post("/api/jobs/actions", {**request, **bound})
         return {

@@ -109,7 +109,7 @@ async def _show_job(call: ToolCall) -> dict[str, Any]:
             f"{one.get('at', '')} {one.get('level', '')} {one.get('text', '')}" for one in log["entries"]
         ]
     except CallRefusedError as refused:
-        # Not every caller may see logs, and not every job has one.
+        # Show why there is no log: the caller may not see logs, or the job has none.
         shown["log"] = refused.text
     return from_job({**shown, **data}, data)
 
@@ -285,7 +285,7 @@ async def _next_runs(call: ToolCall) -> dict[str, Any]:
 
 async def _search_docs(call: ToolCall) -> dict[str, Any]:
     place = Place.of(call.get("next"))
-    # Reading all pages for the first time takes a third of a second.
+    # Search in a thread, because reading all pages for the first time takes a third of a second.
     found = await asyncio.to_thread(search, call.get("query"))
     if found is None:
         return {

@@ -19,7 +19,7 @@ from jqmaster.agents.prompts import PROMPTS
 from jqmaster.agents.reading import READING
 from jqmaster.agents.tool import AgentTool, ArgumentError, ToolCall
 
-# Its messages on each request are of no use to operators.
+# Hide this library's messages about each request, because they are of no use to operators.
 logging.getLogger("mcp").setLevel(logging.WARNING)
 
 __all__ = (
@@ -92,7 +92,7 @@ def _listing(master: MasterCalls) -> _Lister:
         try:
             scopes = (await master.get("/api/session"))["scopes"]
         except CallRefusedError:
-            # The master gives the reason when a tool is called.
+            # List all tools. The master gives the reason for its refusal when a tool is called.
             scopes = ["read", "operate"]
         return types.ListToolsResult(
             tools=[_described(tool) for tool in TOOLS.values() if tool.scope in scopes]
@@ -109,7 +109,7 @@ def _calling(master: MasterCalls, confirmations: Confirmations) -> _Caller:
         arguments = params.arguments or {}
         try:
             tool.check(arguments)
-            # This call writes the audit entry. It refuses callers that lack the right or call too often.
+            # This call writes the audit entry. The master refuses it if the caller lacks the right or calls too often.
             body = {
                 "tool": tool.name,
                 "subject": tool.subject_of(arguments),

@@ -125,7 +125,7 @@ class LeaderDuties:
             self.promoter,
             self.definitions,
             self.events,
-            # The messenger starts first, because follow-ups and notices wait for it.
+            # Start the messenger first, because follow-ups and notices wait for it.
             self._services.messenger,
             self.follow_ups,
             self._notices,
@@ -147,10 +147,10 @@ class LeaderDuties:
             self.bulk,
             *self._make_exporter(),
             *self._make_gateway_hosts(),
-            # The look starts after the duties that it begins.
+            # Start the look after the duties, because it begins their rounds.
             self.look,
-            # The local lead starts last and stops first, so that a new leader elsewhere is notified at once of writes
-            # of this process.
+            # Start the local lead last and stop it first. When it stops, writes of this process notify a new leader
+            # elsewhere at once.
             LocalLead(self._local_leader, self._route, self.dispatcher.claim_with),
         ]
 
@@ -317,7 +317,7 @@ class LeaderDuties:
         return [LogArchiver(self._leadership, archiving, self._shared.clock, on_stale=self._leader.step_down)]
 
     def _make_look(self) -> ShardLook:
-        # Mail about failed jobs, as long as there is no notice.
+        # Without a notice, mail about failed jobs is sent if it is configured.
         mails = bool(self._shared.mail and self._shared.settings.mail_to)
         return ShardLook(
             self._leadership,
@@ -339,7 +339,8 @@ class LeaderDuties:
                 FollowedDuty(self.challenges, lambda look: look.callbacks),
                 FollowedDuty(self._quarantine, polls=self._quarantine.has_some),
                 FollowedDuty(self._reaper, lambda look: 0 if self.grace.was_set_back else look.leases),
-                # The detector counts the rounds in which a worker is silent, so its rounds keep their pace.
+                # The detector says itself when it is due. It counts the rounds in which a worker is silent, so its
+                # rounds need a steady interval.
                 FollowedDuty(self.detector, self.detector.due_ms, self.detector.has_some),
                 FollowedDuty(self._sweeper, self._sweeper.due_ms, self._sweeper.has_some),
                 FollowedDuty(self._log_keeper, polls=lambda look: look.has_logs),

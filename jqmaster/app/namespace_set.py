@@ -51,7 +51,7 @@ class NamespaceSet:
         *,
         serves_default: bool = False,
     ) -> None:
-        # Called when a namespace was opened for the first time, and when one was closed.
+        # Called when a namespace has been opened for the first time, and when one has been closed.
         self.on_opened: Callable[[], None] = lambda: None
         self.on_closed: Callable[[], None] = lambda: None
         self._registry = registry
@@ -95,7 +95,7 @@ class NamespaceSet:
         NamespaceUnavailableError and StoreUnavailableError."""
         namespace = self._registry.current.get(name)
         if namespace is None:
-            # A worker ends after a 404, so an error is better than a wrong 404.
+            # Raise an error if it is unknown whether the namespace exists: after a wrong 404, a worker would end.
             if doubt := self._registry.doubt(name):
                 raise NamespaceUnavailableError(
                     f"whether namespace {name[:64]} exists is not known on this master",

@@ -15,8 +15,8 @@ from jqmaster.app.shard import ServedShard
 from jqmaster.lifecycle import Component
 from jqmaster.service.operations.metrics import Metrics
 
-# A namespace starts in this order and stops in reverse, as a whole process does: first what requests need, then polls
-# and streams, and then the lead.
+# A namespace, like a whole process, starts in this order and stops in reverse: first what requests need, then polls and
+# streams, and last the lead.
 Stage = Literal["requests", "polls", "lead"]
 STAGES: Final[tuple[Stage, ...]] = ("requests", "polls", "lead")
 
@@ -30,7 +30,7 @@ class _LateFeed:
         self._context = contextvars.copy_context()
 
     async def start(self) -> None:
-        # Loops report failures to the place that the context names.
+        # Run the feed's loops in this context, because it names where loops report failures.
         self._context = contextvars.copy_context()
 
     async def stop(self) -> None:

@@ -19,7 +19,7 @@ def oidc_provider(settings: Settings, clock: Clock) -> "OidcProvider | None":
     """Return the provider; None: none is configured. Raise OSError and ValueError for a secret that cannot be read."""
     if settings.oidc_issuer is None or settings.oidc_client_id is None:
         return None
-    # Most masters have no provider, and start sooner without its libraries.
+    # Import the provider only here: most masters have none, and start sooner without its libraries.
     from jqmaster.net.oidc_provider import Client, OidcProvider
 
     return OidcProvider(

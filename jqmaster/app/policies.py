@@ -34,7 +34,7 @@ from jqmaster.store.events.events import KeptEvents
 from jqmaster.store.job_times import JobTimes
 from jqmaster.store.jobs.retention import Retention
 
-# After an election, live workers get a lease plus this long to report.
+# How much longer a grace period lasts than a lease, so that live workers can report.
 GRACE_EXTRA_S: Final = 2.0
 # The minimum time for which partial results are kept. It applies even if results are not kept, because partial results
 # are for present listeners.
@@ -50,7 +50,7 @@ class Policies:
         self.breaker = live.derive(breaker)
         self.pace = live.derive(lambda s: Pace(s.leader_ttl_s))
         self.max_intake_bytes = live.derive(
-            # There must always be room for one body.
+            # The intake must always have room for one body.
             lambda s: max(s.max_intake_bytes, s.max_body_bytes)
         )
         self.max_push_jobs = live.derive(lambda s: s.max_push_jobs)
@@ -63,8 +63,7 @@ class Policies:
         self.stale_tokens_s = live.derive(lambda s: s.stale_tokens_s)
         self.max_connections = live.derive(max_connections)
         self.max_streams = live.derive(lambda s: s.max_streams)
-        # The most content that readers of the audit log may see, and the most that listeners to the live stream may
-        # see.
+        # What readers of the audit log may see at most, and what listeners to the live stream may see at most.
         self.audience = live.derive(lambda s: full_access(s.redact_paths))
         self.listeners = live.derive(lambda s: no_access(s.redact_paths))
         self.why = live.derive(why)
@@ -145,7 +144,7 @@ def room_limits(s: Settings) -> RoomLimits:
         max_clients=max_connections(s),
         unproven_share=s.unproven_share,
         address_share=s.address_share,
-        # A limit against other callers must not limit workers.
+        # Count workers against all descriptors, because the limit for other callers must not limit workers.
         max_clients_and_workers=descriptors.for_clients(),
     )
 

@@ -269,7 +269,7 @@ class Master:
         return {**({DEFAULT: default} if default else {}), **self.namespaces.led()}
 
     def _further_faults(self) -> list[str]:
-        # Readers of `default` need not know of other namespaces.
+        # Name no other namespaces, because readers of `default` need not know of them.
         return [*self.registry.faults(), *([OTHER_NAMESPACES] if self.namespaces.faults() else [])]
 
     def _measured(self) -> dict[str, Metrics | None]:
@@ -368,12 +368,13 @@ class Master:
         s, server = self.settings, self.server
         url = s.advertised_url
         if url is None:
-            # The address is the same in all namespaces.
+            # Look up the address once, because it is the same in all namespaces.
             if self._own_url is None:
                 self._own_url = await asyncio.to_thread(own_url, server.own_url, self._url)
             url = self._own_url
         elif server.own_port != server.port:
-            # A check whether this master is alive must not reach another process on the shared port.
+            # Use this process's own port: a check whether this master is alive must not reach another process on the
+            # shared port.
             url = at_port(url, server.own_port)
         node_id = s.node_id or socket.gethostname()
         return MasterRecord(
@@ -391,7 +392,7 @@ class Master:
     def _base(self) -> str | None:
         if self.settings.public_url is not None:
             return self.settings.public_url.rstrip("/")
-        # Without tokens, and so without other machines, the address of this process is enough.
+        # Without tokens, only this machine can call, so the address of this process is enough.
         return self.server.own_url if is_loopback(self.settings.host) else None
 
     def _make_guard(self, networks: Sequence[str], *, allows_public: bool = False) -> EgressGuard:
@@ -405,7 +406,8 @@ class Master:
 
     async def _admit_url(self, url: str) -> str:
         target = self.guard.parse(url)
-        # Do not reveal the addresses of a name: the call that verifies the address resolves it.
+        # Do not resolve a name here, so that its addresses are not revealed. The call that verifies the URL resolves
+        # it.
         if target.is_address:
             await self.guard.resolve(target)
         return target.url

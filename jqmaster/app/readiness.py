@@ -15,11 +15,10 @@ from jqmaster.service.operations.stats import StoreState
 
 READY_WITHIN_S: Final = 2.0
 STALLED_S: Final = 5.0
-# A lack of a leader for this many lifetimes of the lock counts as a normal change of leaders, in which masters stay
-# ready.
+# For this many lifetimes of the lock, a missing leader counts as a normal change of leaders: masters stay ready.
 CHANGE_OF_LEADERS_TTLS: Final = 2
 
-# The checks that concern the whole process.
+# The names of the checks that concern the whole process.
 _OF_PROCESS: Final = frozenset({"process", "stopping"})
 
 
@@ -43,7 +42,7 @@ class ReadinessCheck:
         self._shared = shared
         self._shard = shard
         self._health = shard.services.health
-        # Since when there is no leader; None: the last check found one, or there was none yet.
+        # Since when there has been no leader; None: the last check found one, or there has been none yet.
         self._leaderless_since_s: float | None = None
 
     async def of_process(self) -> MasterCondition:
@@ -75,13 +74,13 @@ class ReadinessCheck:
                 if await self._is_leaderless():
                     faults["leader"] = "no master leads"
                 if refusal := self._shard.leader.refusal:
-                    # The store answers reads, but refuses writes.
+                    # The store accepts reads but refuses writes.
                     store = refusal
                     faults["store"] = f"store: {store}"
         except (JqmasterError, TimeoutError) as exc:
             store = exc.detail if isinstance(exc, JqmasterError) else "it does not answer in time"
             if (embedded := self._shard.services.store.embedded) and (detail := embedded.status().detail):
-                store = detail  # the embedded store knows why: a full disk, a damaged file
+                store = detail  # the embedded store knows the reason, such as a full disk
             faults["store"] = f"store: {store}"
         if self._shard.progress.round_s() > STALLED_S:
             faults["dispatcher"] = "the dispatcher stands still"

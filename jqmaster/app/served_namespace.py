@@ -29,7 +29,7 @@ from jqmaster.store.link.shard import Shard
 
 logger = logging.getLogger(__name__)
 
-# How long to wait before the namespace is opened again: after its store was found away, and after a fault.
+# How long to wait before the namespace is opened again: if its store was away, and after a fault.
 RETRY_AWAY_S: Final = 1.0
 REOPEN_FAULTED_S: Final = 30.0
 
@@ -180,7 +180,7 @@ class ServedNamespace:
         await self._failed.wait()
         if self._has_other_mark:
             await self._look_for_move(store)
-        # Use a separate task, because the process may begin to stop meanwhile.
+        # Close in a separate task that survives a cancellation, because the process may begin to stop meanwhile.
         self._closing = asyncio.create_task(self._close_stages())
         await asyncio.shield(self._closing)
         self._closing = None
@@ -227,7 +227,8 @@ class ServedNamespace:
             logger.error("namespace %s is not served: %s", self.namespace.name, generation.CHANGED)
 
     def _fail(self, reason: str) -> None:
-        # The reason is logged once it is known whether the data are being moved.
+        # If the data have another mark, do not log this yet: `_look_for_move` first finds out whether they are being
+        # moved.
         self._has_other_mark = reason == generation.CHANGED and self._open is not None
         if not self._has_other_mark:
             logger.error("namespace %s is not served: %s", self.namespace.name, reason)

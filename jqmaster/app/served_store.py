@@ -57,7 +57,7 @@ class ServedStore:
         # until they give up.
         self.openings = asyncio.Semaphore(MAX_OPENINGS)
         self._followers: list[Callable[[], None]] = []
-        # The levels that were admitted when the followers were called last.
+        # The durability levels that were admitted when the followers were last called.
         self._admitted = self._admits()
         self.health.on_look = self._tell
         if embedded:
@@ -95,7 +95,7 @@ class ServedStore:
     def _count_shards(self) -> None:
         for client in (self.client, self.reserve):
             client.together.shards = len(self._followers)
-        # On a Cluster, a scan covers one shard alone.
+        # On a Cluster, a scan covers only one shard.
         self.client.scan.shards = 1 if self.client.is_on_cluster else len(self._followers)
 
     def _tell(self) -> None:

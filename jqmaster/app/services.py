@@ -322,7 +322,8 @@ class RequestServices:
 
 
 def _openapi_document() -> dict[str, Any]:
-    # Most masters are never asked for it, and its generator takes a twentieth of the start.
+    # Import the generator only here: it takes a twentieth of a master's start, and most masters are never asked for the
+    # document.
     from jqmaster.spec.openapi import master_document
 
     return master_document()

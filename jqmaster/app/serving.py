@@ -53,7 +53,8 @@ async def running_master(
             store, link = None, await stack.enter_async_context(_distant_shard(settings))
         master = Master(settings, store, link, clock, own_tokens=own_tokens)
         async with running(master.components(), failures=master.failures):
-            # The port is known only now, because the system may have chosen it.
+            # Forbid calls to this master's own ports only now: before the start they may be unknown, because the system
+            # may choose them.
             master.guard.forbid(settings.host, master.server.port)
             master.guard.forbid(settings.host, master.server.own_port)
             yield master
@@ -124,8 +125,8 @@ async def serve(
 
     async def until_failure() -> None:
         async with running_master(settings, own_tokens=own_tokens) as master:
-            # Only here, because garbage collection and the log level belong to the owner of the process. A master
-            # inside another program does not change them.
+            # Do this only in `serve`: garbage collection and the log level belong to the owner of the process, and a
+            # master inside another program must not change them.
             _spare_open_namespaces(master)
             master.live.follow(lambda s: logging.getLogger().setLevel(s.log_level.upper()))
             logging.getLogger().setLevel(master.live.current.log_level.upper())

@@ -108,14 +108,14 @@ class ServedShard:
             self.services.events,
             self._watchdog,
             *self.services.outside_checks,
-            # The history keeper stops last, after everything that changes counts.
+            # Stop the history keeper last, after everything that changes counts.
             self._history_keeper,
         ]
 
     def asking_components(self) -> Sequence[Component]:
         """Return the components that start after the server and stop before it, because waiting polls have to end
         first."""
-        # Started in this order and stopped in reverse: deliveries get their jobs from polls.
+        # These start in this order and stop in reverse. Deliveries come last because they get their jobs from polls.
         return [self.services.polls, self.services.target_deliveries]
 
     def leading_components(self) -> Sequence[Component]:
@@ -166,8 +166,8 @@ class ServedShard:
 
     def _make_leader(self, store: ServedStore) -> Leader:
         return Leader(
-            # This store has separate connections, so that the leader keeps its lock even if all other connections are
-            # blocked.
+            # Use the separate connections of `reserve`, so that the leader keeps its lock even if all other connections
+            # are blocked.
             LeadershipStore(Shard(store.reserve, self.services.link.keys)),
             self._shared.clock,
             master_id=self._shared.master_id,

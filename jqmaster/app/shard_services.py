@@ -95,19 +95,19 @@ class ShardServices:
     def __init__(self, shared: Shared, link: Shard, store: ServedStore, faults: ShardFaults) -> None:
         clock, policies = shared.clock, shared.policies
         self._shared = shared
-        # For the default namespace, this returns the problems of the installation.
+        # Returns the problems of this shard; for the default namespace, those of the installation.
         self.troubles: Callable[[], Awaitable[Troubles]] = _no_troubles
         self.store = store
         self.faults = faults
         self.health = store.health
         self.link = link
-        # The metrics read these, too.
+        # Kept as attributes, because the metrics read them, too.
         self.traffic, self.tally, self.figures = Traffic(), Tally(), ProcessFigures()
         self.stores = stores = Stores.on(
             link, policies.job_times, self.tally, log_limits=policies.logs, master_id=shared.master_id
         )
         self.usage = UsageStore(link, stores.records)
-        # By level of durability: the number of replicas that must hold a new job. It lacks levels that are refused.
+        # The number of replicas that must hold a new job, by level of durability; levels that are refused are missing.
         self.admitted: LiveValue[Mapping[Durability | None, int]] = LiveValue({})
         self.room = self._make_room()
         self.quotas = QuotasInForce(shared.registry, shared.namespace)

@@ -21,7 +21,7 @@ from jqmaster.store.link.shard import Shard
 
 # Number of connections that are reserved to renew the locks and to release some of them at the same time.
 RESERVED_CONNECTIONS: Final = 4
-# One connection for the listener, and another one while it replaces the first.
+# Connections of the listener: one, and another while it replaces the first.
 LISTENER_CONNECTIONS: Final = 2
 _NOT_HERE: Final = (
     "this store has no data of the namespace, and the registry of namespaces, which says where they are, does not "

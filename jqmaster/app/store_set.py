@@ -38,7 +38,8 @@ class StoreSet:
         self._clock = clock
         self._on_opened = on_opened
         self._stack = contextlib.AsyncExitStack()
-        # By store, and on a Cluster also by shard. Namespaces that need the same store at once share the attempt.
+        # Attempts to open a store, by store and, on a Cluster, by shard. Namespaces that need the same store at once
+        # share one.
         self._attempts: dict[tuple[str, str], asyncio.Task[ServedStore]] = {}
 
     async def get(self, name: str, shard: str) -> ServedStore:

@@ -44,7 +44,8 @@ class Commands(UserDict[str, Any]):
 
 def _build(command: CommandOnDemand) -> Any:
     found = getattr(importlib.import_module(command.module), command.place.partition(":")[2])
-    # Typer builds only commands that are registered on an instance. Only the root has the option for completion.
+    # Register the command on an instance, because Typer builds only such commands. Do not add the option for
+    # completion, which belongs to the root.
     around = CommandGroup(add_completion=False)
     around.callback()(_nothing)
     if isinstance(found, typer.Typer):

@@ -12,7 +12,7 @@ from jqmaster.cli.on_demand import CommandOnDemand, Commands
 _EXITS = "  ·  ".join(f"{code}: {meaning}" for code, meaning in exits.TABLE)
 _ROOM: Final = "jqmaster.cli.commands."
 
-# By panel of the help, in the order in which new users need them.
+# The commands by panel of the help, in the order in which new users need them.
 COMMANDS: Final = (
     CommandOnDemand("serve", f"{_ROOM}serve:serve", "Run"),
     CommandOnDemand("worker", f"{_ROOM}worker:worker", "Run"),
@@ -65,9 +65,13 @@ COMMANDS: Final = (
     CommandOnDemand("seal", f"{_ROOM}seal:app", "Operate"),
     CommandOnDemand("remove-contracts", f"{_ROOM}stats:remove_contracts", "Operate"),
     CommandOnDemand("tokens", f"{_ROOM}tokens:app", "Access"),
-    CommandOnDemand("token", f"{_ROOM}tokens:app", "Access", is_hidden=True),  # the name until release 0.1
+    CommandOnDemand(
+        "token", f"{_ROOM}tokens:app", "Access", is_hidden=True
+    ),  # the command's name until release 0.1
     CommandOnDemand("users", f"{_ROOM}users:app", "Access"),
-    CommandOnDemand("user", f"{_ROOM}users:app", "Access", is_hidden=True),  # the name until release 0.1
+    CommandOnDemand(
+        "user", f"{_ROOM}users:app", "Access", is_hidden=True
+    ),  # the command's name until release 0.1
     CommandOnDemand("doctor", f"{_ROOM}store:doctor", "Store"),
     CommandOnDemand("fsck", f"{_ROOM}store:fsck", "Store"),
     CommandOnDemand("backup", f"{_ROOM}backup:backup", "Store"),
@@ -83,7 +87,7 @@ COMMANDS: Final = (
 )
 
 
-# Other lists are the command `list` of a group. So these commands accept the word `list`, too.
+# Commands that print a list. They also accept the word `list`, because other lists are the command `list` of a group.
 _LISTS: Final = ("actions", "audit", "jobs", "names", "pauses")
 
 
@@ -112,7 +116,7 @@ app = typer.Typer(
     epilog=f"Exit codes  {_EXITS}\n\n"
     "More  jqmaster help COMMAND, or a topic: exit-codes, json, matchers, times, variables",
     no_args_is_help=True,
-    # A traceback with local variables would show tokens and arguments.
+    # Leave local variables out of tracebacks, because they may contain tokens and arguments.
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

@@ -54,18 +54,18 @@ class SeenRegistration:
 class Behaviour:
     """The master's behaviour until it is changed; `FalseMaster.reset_faults` begins with a new one."""
 
-    # Heartbeats: answered, cut off without an answer, or answered 404.
+    # Whether heartbeats are answered, cut off without an answer, or answered with 404.
     beats: Literal["answer", "cut", "unknown"] = "answer"
     renews: bool = True
     cancel: list[Fields] = field(default_factory=list)
     lost: set[str] = field(default_factory=set)
     drain: bool = False
     detached: bool = False
-    # Answers for the next calls; None cuts the connection.
+    # Answers to the next calls with results and to the next calls for jobs; None cuts the connection.
     results: deque[tuple[int, Fields, dict[str, str]] | None] = field(default_factory=deque)
     claims: deque[tuple[int, Fields, dict[str, str]] | None] = field(default_factory=deque)
     stale: set[str] = field(default_factory=set)
-    # Jobs for the next answer to a report of a worker that asks for them.
+    # Jobs to include in the next answer to a report whose worker asks for jobs.
     next_jobs: list[Fields] = field(default_factory=list)
 
 
@@ -87,24 +87,24 @@ class FalseMaster:
         self.script = Behaviour()
         self.beats: list[SeenHeartbeat] = []
         self.reports: list[Report] = []
-        # The header JQ-Jobs-After of each call with results; None: it was missing.
+        # For each call with results: its header JQ-Jobs-After; None: the call had none.
         self.jobs_after: list[str | None] = []
         self.polls: list[Fields] = []
         self.most_polls = 0
-        # For each call that the script answered, the number of calls up to then.
+        # For each call for jobs that `script` answered: how many such calls there had been.
         self.failed_polls: list[int] = []
         self.registrations: list[SeenRegistration] = []
         self.refusals: deque[tuple[int, str]] = deque()
         self.left: list[str] = []
-        # The IDs with which a worker announced its end. Masters of 0.2 do not know that call.
+        # IDs of workers that announced their end. Masters of 0.2 do not know that call.
         self.leaving: list[str] = []
         self.knows_leaving = True
-        # Faults in any of the worker's calls. Each is reported once.
+        # Faults in any of the worker's calls, each once.
         self.faults: list[str] = []
-        # If it exists, registrations are not answered until it is set.
+        # Registrations wait for this event; None: they are answered at once.
         self.hold_registration: asyncio.Event | None = None
-        # Jobs for the next call of a worker that pulls, and when they were created. The time until that call is not
-        # the worker's fault.
+        # Jobs for a pulling worker's next call, and when they were created: the time until that call is not the
+        # worker's fault.
         self.mail: deque[tuple[int, list[Fields]]] = deque()
         self.url = ""
         self._last_poll: tuple[str, list[Fields]] = ("", [])
@@ -236,7 +236,7 @@ class FalseMaster:
         self.registrations.append(SeenRegistration(worker_id, body, request.fields, proof_error))
         if proof_error:
             return self._answer(request, 422, _problem(422, "address_unverified"))
-        # After a worker registers again, it is neither detached nor unknown.
+        # Once it has registered again, a worker is neither detached nor unknown.
         self.script.detached = False
         self.script.beats = "answer"
         if self.hold_registration is not None:

@@ -191,7 +191,7 @@ async def _(master: MasterUnderTest) -> None:
     expect(status == 200 and len(answer["jobs"]) == 1, f"the call for jobs was answered {status}: {answer}")
     job = answer["jobs"][0]
     claim = {"job_id": job["job_id"], "token": job["token"]}
-    # A question may take a minute, and a lease longer.
+    # Limit the wait, because a lease may be longer than the minute that a question may take.
     ends_s = time.monotonic() + min(1.2 * registered["lease_s"], 40.0)
     while time.monotonic() < ends_s:
         status, beat = await master.ask("POST", f"{path}/heartbeat", {"running": [claim], "free": 0})
@@ -351,7 +351,7 @@ async def _(master: MasterUnderTest) -> None:
 async def _(master: MasterUnderTest) -> None:
     worker = await master.register()
     await master.push(1)
-    # Send no heartbeat in between: a claim that a heartbeat has named counts as received.
+    # Send no heartbeat in between: it would name the claim, which would then count as received.
     _, heard = await worker.ask_claim(poll_id="one", wait=10)
     first = heard["jobs"]
     status, again = await worker.ask_claim(poll_id="one", wait=1)

@@ -9,7 +9,7 @@ from typing import Any, Final, Generic, TypeVar
 
 SubjectT = TypeVar("SubjectT")
 
-# The time limit of one question; most take a fraction of a second.
+# The time limit of a question. Most take a fraction of a second.
 _DEADLINE_S: Final = 60.0
 
 

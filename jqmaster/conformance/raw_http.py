@@ -38,7 +38,7 @@ class RawReply:
     fields: Mapping[str, str] | None = None
 
 
-# None means that the connection is closed without an answer.
+# A function that answers a request. If it returns None, the connection is closed without an answer.
 Serve = Callable[[RawMessage], Awaitable[RawReply | None]]
 
 
@@ -84,7 +84,7 @@ class Connection:
 
     async def close(self) -> None:
         self._writer.close()
-        # best effort: the other side may have closed it first
+        # best effort: the other side may have closed the connection first.
         await asyncio.gather(self._writer.wait_closed(), return_exceptions=True)
 
 
@@ -161,7 +161,7 @@ class Server:
                 if request.fields.get("connection", "").lower() == "close":
                     return
         except (OSError, EOFError, ValueError):
-            pass  # best effort: the kit ignores a client that goes away or does not speak HTTP
+            pass  # best effort: ignore a client that goes away or does not speak HTTP
         finally:
             self._open.discard(writer)
             writer.close()

@@ -41,7 +41,7 @@ async def _(target: TargetUnderTest) -> None:
     target.need_secret()
     job = TargetJob()
     body = target.body(job)
-    # The same JSON in other bytes.
+    # Send the same JSON as other bytes.
     target.expect_refused(await target.send(body + b" ", target.fields(job, body)))
 
 

@@ -16,7 +16,7 @@ from jqmaster.conformance.questions import FailedError, SkippedError, expect
 from jqmaster.conformance.raw_http import Connection, RawMessage, RawReply, Server, call
 from jqmaster.conformance.wire import JSON, media_type, new_id
 
-# By default, a master closes a delivery after this time.
+# The time after which a master closes a delivery by default.
 TIMEOUT_S: Final = 30.0
 _MAX_RESULT_BYTES: Final = 1024 * 1024
 _SECRET_PREFIX: Final = "whsec_"  # noqa: S105  the beginning of any secret
@@ -51,7 +51,7 @@ class TargetUnderTest:
         self._method = method
         self.callback_url = ""
         self.callbacks: dict[str, RawMessage] = {}
-        # The faults of its answers, each once.
+        # The faults in the target's answers, each once.
         self.faults: list[str] = []
         self._server = Server(self._called_back)
 

@@ -33,7 +33,7 @@ def decode(body: bytes, content_type: str) -> Any:
 def _map(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
     try:
         return dict(pairs)
-    except TypeError:  # a key that Python cannot hash; other languages can
+    except TypeError:  # this key is not hashable in Python, though it is allowed in other languages
         return {repr(key): value for key, value in pairs}
 
 

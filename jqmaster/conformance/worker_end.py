@@ -8,7 +8,7 @@ from jqmaster.conformance.questions import Questions, WorkerMode, expect, until
 from jqmaster.conformance.worker_under_test import SLEEP, WorkerUnderTest
 
 TOPIC: Final[Questions[WorkerUnderTest]] = Questions("end")
-# The longest grace for which the kit waits.
+# The longest grace period for which the kit waits.
 _GRACE_S: Final = 45.0
 # A worker may repeat an announcement that it believes went unanswered, but not with every heartbeat.
 _MAX_ANNOUNCEMENTS: Final = 3
@@ -46,7 +46,7 @@ async def _(worker: WorkerUnderTest) -> None:
                 verdict = await worker.offer(worker.job())
                 expect(verdict == "draining", f"an offer was answered {verdict}")
             except OSError:
-                pass  # gone already
+                pass  # the worker has already ended
     expect((await worker.result_of(short)).get("type") == "success", "the short job did not finish")
     item = await worker.result_of(long, timeout_s=_GRACE_S)
     expect(item.get("type") == "handed_back", f"the long job was reported as {item.get('type')}")

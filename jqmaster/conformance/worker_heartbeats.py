@@ -125,7 +125,7 @@ async def _(worker: WorkerUnderTest) -> None:
     is_timed=True,
 )
 async def _(worker: WorkerUnderTest) -> None:
-    # The job would end only after its lease. If it had gone on, the kit would see its success.
+    # The job runs longer than its lease. If the worker let it go on, the kit would see its success.
     job = await worker.running(worker.master.lease_s * 1.6)
     worker.master.script.beats = "cut"
     await asyncio.sleep(worker.master.lease_s * 1.2)

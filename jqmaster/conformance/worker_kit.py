@@ -21,7 +21,7 @@ from jqmaster.conformance.false_master import FalseMaster
 from jqmaster.conformance.questions import Question, QuestionOutcome, Result, ask_all, select_questions
 from jqmaster.conformance.worker_under_test import WorkerUnderTest
 
-# Questions that change the worker's identity, or end the worker, come last.
+# The order matters: questions that change the worker's identity or end the worker come last.
 QUESTIONS: Final[tuple[Question[WorkerUnderTest], ...]] = tuple(
     question
     for topic in (
@@ -40,7 +40,7 @@ QUESTIONS: Final[tuple[Question[WorkerUnderTest], ...]] = tuple(
 _QUICK_BEAT_S: Final = 0.25
 
 
-# The namespace whose store is away.
+# The name of a namespace whose store is away.
 _AWAY: Final = "away"
 
 
@@ -67,13 +67,13 @@ async def ask_worker(
     `namespace`: JQMASTER_WORKER_NAMESPACES tells the command to work in this namespace, and in another one whose store
     is away. Raises NoWorkerError.
     """
-    # In quick mode nothing waits for a lease, but every question waits for a heartbeat.
+    # Use a short heartbeat interval in quick mode: then no question waits for a lease, but each waits for a heartbeat.
     beat_s = min(lease_s / 20, _QUICK_BEAT_S) if is_quick else None
     master = FalseMaster(lease_s=lease_s, beat_s=beat_s, namespace=namespace)
     await master.start(host, port)
     process: asyncio.subprocess.Process | None = None
     try:
-        # Refuse the first registration, because a worker has to try again.
+        # Refuse the first registration, to see that the worker tries again.
         master.refusals.append((503, "store_unavailable"))
         ready(master)
         if command is not None:

@@ -135,7 +135,7 @@ async def _(worker: WorkerUnderTest) -> None:
 @TOPIC.question("duplicate", "a job that runs here under another token is refused as duplicate")
 async def _(worker: WorkerUnderTest) -> None:
     first = await worker.running()
-    # An older claim of the job: a newer one may be accepted, and wait for the end of the run.
+    # Offer an older claim of the job. A newer one might be accepted, and would wait for the end of the run.
     second = worker.job(SLEEP, 20.0, job_id=first["job_id"], fence=first["fence"] - 1)
     verdict = await worker.offer(second)
     expect(verdict in ("duplicate", "rejected"), f"answered {verdict}")
@@ -220,7 +220,7 @@ async def _(worker: WorkerUnderTest) -> None:
     "undecodable", "an argument that the language has no value for harms no other job", WorkerMode.PUSH
 )
 async def _(worker: WorkerUnderTest) -> None:
-    # Both are MessagePack: an application's extension type, and a map whose key is an array.
+    # Both values are valid MessagePack: an application's extension type, and a map whose key is an array.
     for value in (msgpack.packb(msgpack.ExtType(42, b"?")), b"\x81\x91\x01\x02"):
         odd, good = worker.job(argument="@@odd@@"), worker.job(argument="good")
 
@@ -230,8 +230,7 @@ async def _(worker: WorkerUnderTest) -> None:
 
         answer = await offered(odd, good)
         if answer.status in (400, 422):
-            # The worker refuses the push as a whole. A master then offers the jobs again one by one, with the same
-            # tokens.
+            # The worker refused the whole push. Offer the jobs again one by one with the same tokens, as a master does.
             await _starts_nothing(worker, good)
             expect((await worker.push(good))[good["job_id"]] == "accepted", "the other job alone was refused")
             alone = await offered(odd)

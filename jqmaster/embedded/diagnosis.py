@@ -13,13 +13,13 @@ from jqmaster.errors import DamagedError, JqmasterError, StoreUnavailableError, 
 Cause = Literal["disk_full", "disk_error", "damaged", "crashed"]
 
 _TAIL_BYTES = 16 * 1024
-# With less free space than this, a disk counts as full: a server without room for its data often lacks room for the log
-# line, too.
+# A disk with less free space than this counts as full, even if the log does not say so: a server without room for its
+# data often lacks room for the log line, too.
 _FULL_BELOW_BYTES = 1024 * 1024
-# The exit status of a server that ends itself after a fatal error.
+# The exit status of a server that stopped itself after a fatal error.
 _ENDED_ITSELF = 1
 
-# The first line that matches decides; the words are those of Redis 7.0 to Valkey 9.
+# Texts in the log that show each cause, in the words of Redis 7.0 to Valkey 9. The first cause with a match counts.
 _SIGNS: tuple[tuple[Cause, tuple[str, ...]], ...] = (
     ("disk_full", ("No space left on device", "Short write while writing to the AOF", "Disk quota exceeded")),
     ("disk_error", ("Input/output error", "Read-only file system", "AOF write error", "AOF for fsync error")),
@@ -74,12 +74,12 @@ def _judge(lines: list[str], directory: Path, *, was_serving: bool, status: int 
         return EndDiagnosis("crashed", _killed_by(-status))
     ended_itself = was_serving and status == _ENDED_ITSELF
     for cause, signs in _SIGNS:
-        # A server that has served has read its files, so they were sound, whatever ended the server.
+        # Skip this cause if the server has served: it had read its files, so they were sound.
         if cause == "damaged" and was_serving:
             continue
         for line in reversed(lines):
             if any(sign in line for sign in signs):
-                # Data that could not be written leaves no hole, because the server truncates the file.
+                # A failed write leaves no hole, because the server truncates the file.
                 is_hole = _FSYNC_SIGN in line or (cause == "disk_error" and status in (None, _ENDED_ITSELF))
                 return EndDiagnosis(cause, _message(line), leaves_doubt=was_serving and is_hole)
     if free_bytes(directory) < _FULL_BELOW_BYTES:
@@ -121,7 +121,7 @@ def error_of(ending: EndDiagnosis, told: str) -> JqmasterError:
 
 
 def _advice_to_cut(file: Path, binary: Path) -> str:
-    # The package contains only the server, which is also the checker when it is called by that name.
+    # The package contains only the server. Called by the checker's name, the server is the checker.
     whole = shlex.quote(f"{file}.whole")
     checker = f"exec -a valkey-check-aof {shlex.quote(str(binary))}"
     return (

@@ -17,14 +17,14 @@ from jqmaster.errors import DataDirInUseError, StoreUnfitError
 
 # Maximum length of a socket's path. In Linux, sun_path has 108 bytes, with the closing zero.
 MAX_SOCKET_PATH_BYTES = 107
-# Files that may be there before the first start: the master's first token, and what a new file system contains.
+# Files that may exist before the first start: the master's first token, and what a new file system contains.
 _HARMLESS = frozenset({"first_token", "lost+found"})
-# Copies of the registry of namespaces, from a time when this master used another store.
+# The prefix of copies of the registry of namespaces, which date from a time when this master used another store.
 _COPY_PREFIX = "namespaces-"
 MAX_LOG_BYTES = 8 * 1024 * 1024
 
-# `hz` is how often the server runs its background tasks, which are useless while it is idle. Jobs do not wait for
-# them. Keys with a TTL count as expired when they are read, and are removed within moments anyway.
+# `hz` is how often the server runs its background tasks. It is low, because they are useless while the server is idle.
+# Jobs do not wait for them. Keys with a TTL count as expired when they are read, and are removed within moments anyway.
 _CONFIG = """\
 # Written at each start by jqmaster for {binary}
 port 0
@@ -58,7 +58,7 @@ class DataDirectory:
         self.path = path.absolute()
         self.log = self.path / "valkey.log"
         self.config = self.path / "valkey.conf"
-        # Files of a private server, which serves no clients: see `EmbeddedValkey`.
+        # Files of a private server, which serves no clients; see `EmbeddedValkey`.
         self.private_config = self.path / "valkey.private.conf"
         self.pidfile = self.path / "valkey.pid"
         self._master_lock: int | None = None
@@ -82,7 +82,7 @@ class DataDirectory:
         self._master_lock = descriptor
 
     def release(self) -> None:
-        # The file stays: removing it would let two masters lock two files of one name.
+        # Keep the file: if it were removed, two masters could lock two files of the same name.
         if self._master_lock is not None:
             os.close(self._master_lock)
             self._master_lock = None
@@ -178,7 +178,7 @@ class DataDirectory:
         with contextlib.suppress(FileExistsError):
             short.mkdir(mode=0o700)
         found = short.lstat()
-        # In a shared directory, somebody else may have created the name first.
+        # Check the directory, because in a shared one somebody else may have created the name first.
         if (
             not stat.S_ISDIR(found.st_mode)
             or found.st_uid != os.getuid()
@@ -215,7 +215,7 @@ class DataDirectory:
         log in bytes."""
         if is_private:
             _write_private(self.private_config, self.wanted_config(binary, is_private=True))
-        # Write it only if it differs, so that a restart on a full disk does not fail here.
+        # Write the configuration only if it differs, so that a restart on a full disk does not fail here.
         elif self.written_config() != (config := self.wanted_config(binary)):
             _write_private(self.config, config)
         self.socket().unlink(missing_ok=True)
@@ -237,7 +237,8 @@ class DataDirectory:
             raise OSError(errno.EPERM, "it belongs to another user")
         names = os.listdir(self.path)
         if "lock" not in names and not all(map(_is_harmless, names)):
-            # Refuse, because restricting access to, say, a home directory that was named by mistake would do harm.
+            # Refuse the directory: if it was named by mistake, such as a home directory, restricting access to it would
+            # do harm.
             raise OSError(
                 errno.ENOTEMPTY,
                 "it is not empty and no data directory of jqmaster; name an empty or a new one",

@@ -10,10 +10,10 @@ MANIFEST: Final = "appendonly.aof.manifest"
 BEGIN_ANEW: Final = "To begin with an empty queue, move the whole data directory away"
 _NAMED: Final = re.compile(r"^file (\S+) seq (\d+) type ([bih])", re.MULTILINE)
 _PIECE_BYTES: Final = 1024 * 1024
-# With `appendfsync always`, a power cut leaves far fewer zero bytes than this. More zeros mean damage, which an
-# operator must handle.
+# The maximum number of zero bytes to cut off. With `appendfsync always`, a power cut leaves far fewer. More zeros mean
+# damage, which an operator must handle.
 _MAX_ZEROS: Final = 16 * 1024 * 1024
-# Maximum size of the first file that a server writes, which contains no key.
+# Maximum size of the first file that a server writes; it contains no key yet.
 _EMPTY_BASE_BYTES: Final = 512
 
 
@@ -75,7 +75,7 @@ class AppendOnlyFiles:
             return None
         kept = file.with_name(f"{file.name}.zeros-from-{end}")
         with open(kept, "wb", opener=private) as copy:
-            copy.truncate(size - end)  # a hole, which reads as zeros
+            copy.truncate(size - end)  # a hole, which reads as zeros but takes no space
         with file.open("r+b") as stream:
             stream.truncate(end)
             os.fsync(stream.fileno())
@@ -92,7 +92,7 @@ class AppendOnlyFiles:
 
     def _damage_without_manifest(self, *, expects_data: bool) -> str:
         if (self._data_dir / "appendonly.aof").exists():
-            return ""  # from Redis before 7.0: the server converts it, and writes a manifest
+            return ""  # written by Redis before 7.0: the server converts it and writes a manifest
         if self._holds_data():
             return (
                 f"{self.directory.name}/{MANIFEST} is gone, and without it the files beside it are not read"

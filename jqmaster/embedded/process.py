@@ -9,7 +9,7 @@ from typing import Self
 
 from jqmaster.embedded.directory import DataDirectory
 
-# Only glibc's allocator reads this
+# Settings that only glibc's allocator reads
 # (https://sourceware.org/glibc/manual/latest/html_node/Memory-Allocation-Tunables.html). By default, it merges all
 # small chunks whenever a large one is freed, which is after each batch of jobs. That takes a fifth of the server's
 # time. With these values, it caches up to 32,000 chunks of each size up to 1 KB, and no chunks where it would merge
@@ -44,13 +44,14 @@ class ServerProcess:
                 child = subprocess.Popen(  # noqa: S603 - our own binary, no shell
                     [str(binary), str(config)],
                     stdin=subprocess.DEVNULL,
-                    # Use a file, never a pipe: a pipe that nobody reads blocks the server when it is full.
+                    # Use a file, never a pipe: a full pipe that nobody reads blocks the server.
                     stdout=log,
                     stderr=log,
-                    # Ctrl-C in a terminal goes to the whole group; the server must outlive the draining master.
+                    # Start a new session, because Ctrl-C in a terminal ends the whole group, and the server must
+                    # outlive the draining master.
                     start_new_session=True,
                     pass_fds=(server_lock,),
-                    # Our environment holds tokens; the server needs none of it.
+                    # Do not pass our environment, which contains tokens. The server needs none of it.
                     env={"LC_ALL": "C", "GLIBC_TUNABLES": _ALLOCATOR},
                     umask=0o077,
                 )
@@ -66,7 +67,7 @@ class ServerProcess:
             pidfd = os.pidfd_open(pid)
         except (OSError, ValueError):
             return None
-        # Check this after opening the pidfd: from then on, the number cannot be given to another process.
+        # Check this after opening the pidfd: from then on, the process ID cannot be given to another process.
         if not directory.holds_server_lock(pid):
             os.close(pidfd)
             return None

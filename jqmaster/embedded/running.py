@@ -27,7 +27,7 @@ def end_running(data_dir: Path) -> int | None:
     except (OSError, ValueError):
         return None
     try:
-        # Check this after opening the pidfd: from then on, the number cannot be given to another process.
+        # Check this after opening the pidfd: from then on, the process ID cannot be given to another process.
         if not directory.holds_server_lock(pid):
             return None
         signal.pidfd_send_signal(descriptor, signal.SIGTERM)
@@ -47,6 +47,6 @@ def examine(data_dir: Path) -> None:
         ending: EndDiagnosis | None = EndDiagnosis("damaged", fault)
     else:
         ending = last_ending(directory.log)
-    # If a server merely ended, the next start starts another one.
+    # A crash alone is no obstacle: the next start starts another server.
     if ending and ending.cause != "crashed":
         raise error_of(ending, advice(ending, directory.path, wheel_binary()))

@@ -78,7 +78,7 @@ class EmbeddedValkey:
         self._client: Redis | None = None
         self._loops = BackgroundLoops("embedded_valkey", is_vital=True)
         self._status = EmbeddedStatus("stopped")
-        # Called when the state has changed.
+        # Called when the status has changed.
         self.on_change: Callable[[], None] = lambda: None
 
     @property
@@ -97,7 +97,7 @@ class EmbeddedValkey:
         try:
             self._client = self._connect(self._directory.socket())
             self._set("starting")
-            # The server's master may have been killed before it could record the doubt.
+            # Record the doubt now, because the server's master may have been killed before it could.
             if (last := last_ending(self._directory.log)) and last.leaves_doubt:
                 self._directory.doubt()
             if taken_over := await self._take_over():
@@ -110,7 +110,7 @@ class EmbeddedValkey:
             if ending:
                 raise error_of(ending, self._advice(ending))
         except BaseException:
-            # A failed start must own nothing any more: neither the directory nor a half-started server.
+            # After a failed start, release everything: the directory and a half-started server.
             await asyncio.shield(self.stop())
             raise
         self._loops.spawn("watch", self._watch)
@@ -264,7 +264,7 @@ class EmbeddedValkey:
                 if self._status.state != "rewriting":
                     self._set("loading", process.pid, "the server reads its data")
             except (RedisError, OSError):
-                pass  # not listening yet
+                pass  # the server is not listening yet
             else:
                 return None
             await asyncio.sleep(POLL_S)
@@ -278,7 +278,8 @@ class EmbeddedValkey:
         kept, client = self._directory.marks().get(self._mark_key), self._redis()
         try:
             if kept is None:
-                # Keep this order: if the directory has a mark, the store must have the same one.
+                # Create the mark in the store before the one in the directory: if the directory has a mark, the store
+                # must have the same one.
                 await client.set(self._mark_key, secrets.token_hex(16), nx=True)
             answer: Any = await client.get(self._mark_key)
         except (RedisError, OSError) as error:
@@ -292,7 +293,7 @@ class EmbeddedValkey:
         if kept is None and found is not None:
             try:
                 self._directory.keep_mark(self._mark_key, found)
-            except OSError as error:  # a full disk, for example: the next start does it
+            except OSError as error:  # for example a full disk: the next start writes the mark
                 logger.warning("the mark of the data was not kept: %s", error)
         return ""
 
@@ -319,7 +320,7 @@ class EmbeddedValkey:
             try:
                 if leaves_doubt:
                     self._directory.doubt()
-                # If the server does not start, the next round reports it and tries again.
+                # If the server does not start, `ending` says why, and the next round reports it and tries again.
                 ending = await self._bring_up()
             except OSError as error:
                 cause: Cause = "disk_full" if error.errno in {errno.ENOSPC, errno.EDQUOT} else "crashed"

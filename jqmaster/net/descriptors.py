@@ -16,7 +16,7 @@ def allow_many() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _ENOUGH if hard == resource.RLIM_INFINITY else min(hard, _ENOUGH)
     if soft != resource.RLIM_INFINITY and soft < wanted:
-        with contextlib.suppress(OSError, ValueError):  # the system promises more than it gives
+        with contextlib.suppress(OSError, ValueError):  # the system allows fewer than it promises
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 

@@ -28,7 +28,8 @@ MAX_URL_BYTES: Final = 2048
 MAX_ADDRESSES: Final = 32
 RESOLVE_TIMEOUT_S: Final = 5.0
 
-# Services that read a line of an HTTP request as a command, or that nobody should reach through a job queue.
+# Ports that are never called: their services read a line of an HTTP request as a command, or nobody should reach them
+# through a job queue.
 FORBIDDEN_PORTS: Final = frozenset(
     {0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 79, 95, 109, 110, 111, 113, 119, 123, 135,
      137, 139, 143, 161, 179, 389, 427, 445, 465, 512, 513, 514, 515, 526, 530, 540, 548, 554, 556, 563, 587, 601, 636,
@@ -36,8 +37,8 @@ FORBIDDEN_PORTS: Final = frozenset(
      6380, 9042, 9092, 11211, 16379, 26379, 27017}
 )  # fmt: skip
 
-# Never allowed, whatever the allow-list says. Python's `is_global` passes several of these (multicast, 64:ff9b::/96,
-# 2002::/16).
+# Networks that are never called, even if the allow-list has them. Python's `is_global` passes several of these
+# (multicast, 64:ff9b::/96, 2002::/16).
 _NEVER: Final[tuple[Network, ...]] = tuple(
     ipaddress.ip_network(text)
     for text in (
@@ -50,7 +51,7 @@ _NAT64: Final = (ipaddress.ip_network("64:ff9b::/96"), ipaddress.ip_network("64:
 _IPV4_COMPATIBLE: Final = ipaddress.ip_network("::/96")
 
 _URL_CHARACTERS: Final = re.compile(r"[\x21-\x5b\x5d-\x7e]+")  # printable ASCII without space and backslash
-# urlsplit ignores any text after the bracket.
+# A host in brackets with an optional port. This is checked because urlsplit ignores any other text after the bracket.
 _BRACKETED: Final = re.compile(r"\[[0-9A-Fa-f:.]+\](:[0-9]*)?")
 _LABEL: Final = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
 _NUMERIC_LABEL: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
@@ -129,7 +130,7 @@ class EgressGuard:
             raise AddressRefusedError("the URL cannot be parsed") from None
         if parts.scheme not in ("http", "https"):
             raise AddressRefusedError("the URL must begin with http:// or https://")
-        # Search the text itself, because an empty query or fragment leaves no other trace.
+        # Search the URL itself, because urlsplit drops an empty query or fragment.
         if "@" in parts.netloc or "?" in url or "#" in url:
             raise AddressRefusedError("the URL must have no user, query or fragment")
         if port is None:
@@ -192,7 +193,7 @@ class EgressGuard:
             return [ipaddress.ip_address(host)]
         except ValueError:
             pass
-        # A scope (`%eth0`) marks a link-local address, which is refused like any other.
+        # An address with a scope (`%eth0`) keeps it: such an address is link-local, and `_check` refuses it.
         return [ipaddress.ip_address(found) for found in await self._resolver.addresses(host, port)]
 
     async def _refresh_forbidden(self, port: int) -> None:
@@ -202,14 +203,14 @@ class EgressGuard:
                 try:
                     found = {_effective(address) for address in await self._lookup(host, port)}
                 except OSError:
-                    continue  # known addresses stay forbidden
+                    continue  # keep forbidding the known addresses
                 self._forbidden_addresses[host] = found
 
     def _check(self, address: Address, port: int) -> None:
         if isinstance(address, IPv6Address):
             if address.scope_id:
                 raise AddressRefusedError("link-local addresses are never called")
-            # Packets go to the embedded address.
+            # Check an embedded address, too, because packets go there.
             for inner in _embedded(address):
                 self._check(inner, port)
         address = _effective(address)
@@ -222,7 +223,7 @@ class EgressGuard:
             if forbidden_port == port and (
                 _is_own(address) if _is_wildcard(host) else address in self._forbidden_addresses.get(host, ())
             ):
-                # Use the same text for all refused addresses, so that callers cannot find out where the store is.
+                # Give the same text for all refused addresses, so that callers cannot find out where the store is.
                 raise AddressRefusedError(_NEVER_CALLED)
 
     @staticmethod
@@ -238,7 +239,7 @@ class EgressGuard:
         labels = host.split(".")
         if not host or len(host) > 253 or not all(_LABEL.fullmatch(label) for label in labels):
             raise AddressRefusedError("the host is neither a name nor an address")
-        # Resolvers read 127.1, 0x7f.1 and 2130706433 as addresses; only the plain form passes.
+        # Accept only the plain form of an address: resolvers also read 127.1, 0x7f.1 and 2130706433 as addresses.
         if _NUMERIC_LABEL.fullmatch(labels[-1]):
             try:
                 return str(IPv4Address(host))

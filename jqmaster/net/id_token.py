@@ -9,11 +9,11 @@ from joserfc.jwk import JWKRegistry, Key
 
 from jqmaster.errors import UnauthorizedError
 
-# Only signatures with a key that only the provider has: neither `none`, nor HMAC with the client's secret.
+# Accept only signatures with a key that only the provider has: neither `none`, nor HMAC with the client's secret.
 ALGORITHMS: Final = (
     "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "Ed25519",
 )  # fmt: skip
-# The maximum difference to the provider's clock.
+# How far the provider's clock may differ from this one.
 CLOCK_SKEW_S: Final = 60
 # Maximum age of an ID token. A token is made for the login at hand, so an older one is a copy.
 MAX_AGE_S: Final = 600
@@ -24,7 +24,7 @@ class UnknownKeyError(Exception):
 
 
 class _Registry(jws.JWSRegistry):
-    # Some providers put certificates into the header.
+    # Allow long headers, because some providers include certificates.
     max_header_length = 8192
 
 
@@ -55,7 +55,7 @@ def verify(
     try:
         header = jws.extract_compact(token.encode()).headers()
         key = _key_of(header, keys)
-        # The strict check refuses headers that it does not know, which RFC 7515 says to ignore.
+        # Turn off the strict check: it refuses unknown headers, which RFC 7515 says to ignore.
         registry = _Registry(algorithms=ALGORITHMS, strict_check_header=False)
         claims = jwt.decode(token, key, algorithms=list(ALGORITHMS), registry=registry).claims
         jwt.JWTClaimsRegistry(

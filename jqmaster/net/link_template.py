@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote, urlsplit
 
-# The parts of a job that a link may name; the last two are milliseconds since 1970.
+# The values of a job that a link may contain. The last two are in milliseconds since 1970.
 FIELDS: Final = ("job_id", "name", "attempt", "created_ms", "finished_ms")
 MAX_LABEL: Final = 40
 MAX_URL: Final = 1_000
@@ -42,7 +42,7 @@ class LinkTemplate:
                 raise ValueError(f"{label}: {{{name[:40]}}} is not one of {', '.join(FIELDS)}")
         try:
             parts = urlsplit(rest)
-            # A job must not choose the host.
+            # The host must be fixed, so that a job cannot choose it.
             is_fixed = "{" not in url.split("/", 3)[2] if url.count("/") >= 2 else False
         except ValueError:
             raise ValueError(f"{label}: the URL cannot be parsed") from None

@@ -27,9 +27,9 @@ MAX_ANSWER_BYTES: Final = 256 * 1024
 # The discovery document and the keys are read again after this time. If that fails, the known document and keys stay in
 # use.
 FRESH_S: Final = 3600.0
-# For this long after a failure, callers get the same error at once instead of waiting for another failure.
+# For this long after a failure, callers get the same error at once instead of waiting for another one.
 AGAIN_AFTER_S: Final = 2.0
-# A token with an unknown key makes the client read the keys again, but not more often than this.
+# How often, at most, a token with an unknown key makes the client read the keys again.
 KEYS_AGAIN_S: Final = 5.0
 _DISCOVERY: Final = "/.well-known/openid-configuration"
 _SHOWN_CHARACTERS: Final = 100
@@ -249,7 +249,7 @@ class OidcProvider:
             url = document.get(name)
             if url is None:
                 return None
-            # A document that came over https must not lead to an address on which anybody may eavesdrop.
+            # A document that was read over https must not lead to an address that others can eavesdrop on.
             if not isinstance(url, str) or urlsplit(url).scheme not in (
                 "https",
                 urlsplit(self.issuer).scheme,

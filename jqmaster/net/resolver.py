@@ -35,11 +35,12 @@ class Resolver:
             lookup = self._begin(host, port)
         lookup.waiters += 1
         try:
-            # A caller that stops waiting does not end the lookup for the others.
+            # Shield the lookup, because other callers may wait for it after this one has stopped.
             found = await asyncio.shield(lookup.found)
         finally:
             lookup.waiters -= 1
-            # A lookup that a thread has begun goes on, and later callers share it.
+            # Cancel the lookup only if no thread has begun it. Otherwise it goes on, and later callers share its
+            # result.
             if not lookup.waiters and lookup.queued.cancel():
                 self._forget((host, port), lookup)
         return [str(info[4][0]) for info in found]
@@ -54,7 +55,7 @@ class Resolver:
     def _ended(self, key: tuple[str, int], lookup: _Lookup) -> None:
         self._forget(key, lookup)
         if not lookup.found.cancelled():
-            lookup.found.exception()  # nobody may wait for it any more
+            lookup.found.exception()  # mark the error as read, because no caller may be waiting for it
 
     def _forget(self, key: tuple[str, int], lookup: _Lookup) -> None:
         if self._under_way.get(key) is lookup:

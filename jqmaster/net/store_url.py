@@ -54,7 +54,7 @@ class StoreUrl:
         if topology == "single":
             try:
                 parts = urlsplit(url)
-            except ValueError:  # the original error may show a part of the URL
+            except ValueError:  # hide the original error, which may show a part of the URL
                 raise ValueError("the address cannot be parsed") from None
             return cls(topology, is_tls, () if parts.scheme == "unix" else (_only_endpoint(parts),))
         # Do not use urlsplit: newer Python versions refuse a bracketed host next to other hosts.
@@ -98,7 +98,7 @@ def _only_endpoint(parts: SplitResult) -> Endpoint:
         host, port = parts.hostname, parts.port
     except ValueError:
         raise ValueError("the port must be a number from 1 to 65535") from None
-    # redis-py treats an empty host as the local machine.
+    # For redis-py, too, an empty host means the local machine.
     return host or "localhost", port or _DEFAULT_PORTS["single"]
 
 

@@ -48,10 +48,10 @@ class TraceCollector:
 
         def ask() -> None:
             fault = self._fault()
-            with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+            with contextlib.suppress(RuntimeError):  # the event loop ended before the answer came
                 loop.call_soon_threadsafe(tell, fault)
 
-        # A thread of `asyncio.to_thread` would delay the end of the process; a daemon thread does not.
+        # Use a daemon thread: a thread of `asyncio.to_thread` would delay the end of the process.
         threading.Thread(target=ask, name="jq-traces-probe", daemon=True).start()
         if fault := await found:
             raise JqmasterError(f"the collector at {self.url} takes no spans: {fault}")
@@ -70,7 +70,7 @@ class TraceCollector:
             self._has_answered = True
             advice = _BY_STATUS.get(exc.code, "")
             return f"it answers {exc.code}" + (f"; {advice}" if advice else "")
-        except Exception as exc:  # whatever it is: the caller waits for an answer
+        except Exception as exc:  # report any error, because the caller waits for an answer
             cause = exc.reason if isinstance(exc, urllib.error.URLError) else exc
             text = (
                 explained(cause, self.url, _REMEDIES, has_answered=self._has_answered)

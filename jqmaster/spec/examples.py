@@ -670,7 +670,7 @@ EXAMPLES: Final[dict[str, Any]] = {
     "UserPatch": {"role": "viewer"},
     "UserView": _USER,
     "UserList": {"users": [_USER]},
-    # the master's
+    # Examples of the master's schemas.
     "JobRequest": {"name": "mail.send", "argument": {"user_id": 42}, "keep_result": True, "timeout": 10},
     "EnqueueAnswer": {"id": JOB_ID},
     "BatchRequest": {
@@ -1370,7 +1370,7 @@ EXAMPLES: Final[dict[str, Any]] = {
         "code": "invalid",
         "errors": [{"loc": ["priority"], "msg": "Input should be less than or equal to 2147483647"}],
     },
-    # the worker's
+    # Examples of the worker's schemas.
     "PushRequest": {
         "worker_id": WORKER_ID,
         "epoch": _EPOCH,

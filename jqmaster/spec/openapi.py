@@ -45,7 +45,7 @@ from jqmaster.spec.examples import (
 )
 
 MSGPACK: Final = "application/msgpack"
-# JSON comes first: generated clients use the first type that they are offered, and most can write only JSON.
+# Put JSON first: generated clients use the first type that they are offered, and most can write only JSON.
 MEDIA_TYPES: Final = ("application/json", MSGPACK)
 EVENT_STREAM: Final = "text/event-stream"
 PROBLEM_MEDIA_TYPES: Final = ("application/problem+json", MSGPACK)
@@ -71,8 +71,8 @@ _WORKER_SERVERS: Final = [
     }
 ]
 
-# Problems that any request may get before its handler runs; then those of requests with a credential; then with a
-# body.
+# The status codes of problems: of any request before its handler runs, of requests with a credential, and of requests
+# with a body.
 _ANY_PROBLEMS: Final = (400, 406, 408, 414, 421, 422, 431, 503)
 _ACCESS_PROBLEMS: Final = (401, 403, 404)
 _BODY_PROBLEMS: Final = (413, 415)
@@ -242,7 +242,7 @@ _PROBLEM_TEXTS: Final = {
     500: "A stored record is damaged; `detail` names the remedy.",
     503: "The master reached a limit, or the store is not available. With code `outcome_unknown`, the request may have taken effect.",
 }
-# A worker need only send the status. A body, if there is one, is for people.
+# The refusals of a worker. It need only send the status; a body is for people.
 _WORKER_REFUSALS: Final = {
     400: ("Not MessagePack", None),
     408: ("The body did not arrive in time", None),
@@ -358,7 +358,7 @@ def worker_document() -> dict[str, Any]:
 
 def as_yaml(document: Mapping[str, Any]) -> str:
     """Return the text of the committed file."""
-    # The dumper in C writes the same, five times as fast.
+    # Use the dumper in C if there is one: it writes the same text five times as fast.
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
     return str(yaml.dump(document, Dumper=dumper, sort_keys=False, allow_unicode=True, width=120))
 
@@ -374,7 +374,8 @@ def generated_files() -> dict[str, str]:
     }
 
 
-# Generated clients name their methods after these, so they must stay when a handler moves.
+# Names of groups and operations that stay the same when a handler moves, because generated clients name their methods
+# after them.
 _GROUPS: Final = {"jobs.action_handlers": "job_actions", "jobs.why_handlers": "why"}
 _OPERATION_IDS: Final = {
     "constraints.handlers.preview_job": "job_preview_preview",
@@ -608,7 +609,8 @@ class _Untitled(GenerateJsonSchema):
 
 
 def _add_schemas(spec: APISpec, models: Sequence[type[BaseModel]]) -> None:
-    # A default makes a field of a request optional, but an answer always contains the field.
+    # Describe requests as they are read and answers as they are written: a field with a default is optional in a
+    # request, but always present in an answer.
     modes: list[tuple[type[BaseModel], JsonSchemaMode]] = [
         (model, "serialization" if issubclass(model, schemas.Answer) else "validation")
         for model in dict.fromkeys(models)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, NotRequired, TypedDict
 '''
-# The types that the SDK's modules name. The types that these consist of are generated as well.
+# The types that modules of the SDK name. The types within these are generated as well.
 NAMED_BY_THE_SDK: Final = (
     "ClaimRequest", "Dispatch", "HeartbeatAnswer", "HeartbeatRequest", "JobInput", "OutsideCallback", "Problem", "PushAnswer",
     "RegisterAnswer", "RegisterRequest", "Rejected", "ReportedClaim", "StartRequest", "WorkerStatus",
@@ -35,7 +35,7 @@ def python_source(documents: Sequence[Mapping[str, Any]], names: Iterable[str] =
     """Return the text of a module with the types `names` and all that they consist of. Raises ValueError if two
     documents give one name different meanings."""
     schemas = schemas_named(names, documents)
-    # An alias is evaluated, so the types in it must be defined before it. Annotations of fields are never evaluated.
+    # Write an alias after the types in it, because it is evaluated. Annotations of fields are never evaluated.
     literals = {name: s for name, s in schemas.items() if "enum" in s}
     objects = {name: s for name, s in schemas.items() if "properties" in s}
     unions = {name: s for name, s in schemas.items() if name not in literals and name not in objects}
@@ -103,7 +103,7 @@ def _typed_dict(name: str, schema: Mapping[str, Any]) -> str:
         ]
     required = set(schema.get("required", ()))
     if any(map(keyword.iskeyword, schema["properties"])):
-        # A class cannot have a field of such a name.
+        # Use the call form, because a class cannot have a field whose name is a keyword.
         fields = ", ".join(
             f'"{field}": "{_type_of(described)}"' for field, described in schema["properties"].items()
         )

@@ -15,7 +15,7 @@ HEADER: Final = """/**
  * @module
  */
 """
-# The types that the package's modules name. The types that these consist of are generated as well.
+# The types that modules of the package name. The types within these are generated as well.
 NAMED_BY_THE_PACKAGE: Final = (
     "BatchRequest", "BatchView", "BulkAnswer", "ClaimRequest", "Dispatch", "EnqueueAnswer", "HeartbeatAnswer",
     "HeartbeatRequest", "JobInput", "JobRequest", "JobView", "LogLevel", "LogsAnswer", "OpenChallengeAnswer",
@@ -60,7 +60,7 @@ def _declaration(name: str, schema: Mapping[str, Any]) -> str:
 
 
 def _comment(schema: Mapping[str, Any], indent: str) -> str:
-    # The text must not end the comment.
+    # Break up `*/` in the text, which would end the comment.
     text = " ".join(schema.get("description", "").split()).replace("*/", "* /")
     if not text:
         return ""
@@ -81,7 +81,8 @@ def _type_of(schema: Mapping[str, Any]) -> str:
         kinds = dict.fromkeys(map(_type_of, variants))
         if "unknown" in kinds:
             return "unknown"
-        # With a plain string in the union, editors still show the names of the known values.
+        # In a union with named types, write `string` as `string & {}`, so that editors still show the names of the
+        # known values.
         names_values = any("$ref" in variant for variant in variants)
         return " | ".join("(string & {})" if names_values and kind == "string" else kind for kind in kinds)
     kind = schema.get("type")

@@ -124,7 +124,7 @@ def apply(
                 f"{done} of {len(found.steps)} changes were made; run `plan`.",
                 is_error=True,
             )
-            # The reason for stopping matters, so ignore a failure here.
+            # best effort: the reason why the command stopped matters more than a failure here.
             with contextlib.suppress(typer.Exit):
                 _remember(http, declared.source, found.known, etags)
             raise
@@ -167,7 +167,7 @@ def _plan(http: MasterSession, declared: DeclaredDocuments, *, prune: bool) -> P
                 continue
             there = present[kind][name]
             steps.append(SourceChange(kind, name, there, None, _note(there, etag)))
-    # A calendar goes last, when no definition uses it any more.
+    # Remove calendars last, when no definition uses them any more.
     steps.sort(key=lambda step: step.kind == "calendar" and step.after is None)
     return Plan(steps, kept, known, present)
 
@@ -256,7 +256,8 @@ def _apply(http: MasterSession, step: SourceChange) -> str | None:
         return None
     status, answer = http.call("PUT", path, body=step.after, headers=headers, admit=(412,))
     if status == 412:
-        # Two deploys of the same source do not conflict: the slower one finds its own document already stored.
+        # Check whether the document is already stored: then another deploy of the same source was faster, and there is
+        # no conflict.
         _, there = http.call("GET", path, admit=(404,))
         if "etag" in there:
             document = _document(step.kind, there)
@@ -284,7 +285,7 @@ def _remember(
 ) -> None:
     """Record the declared objects at the master, unless the master already knows them."""
     if any(known.get(kind, {}) != etags[kind] for kind in KINDS):
-        # Masters of an older release refuse the field for calendars, which they do not know.
+        # Leave out calendars unless there are some: masters of an older release do not know the field, and refuse it.
         body = {f"{kind}s": etags[kind] for kind in KINDS if etags[kind] or kind != "calendar"}
         http.call("PUT", path_of("/api/declarations", source), body=body)
 

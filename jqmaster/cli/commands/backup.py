@@ -176,7 +176,7 @@ async def _bring_back(
     async with _target(settings) as url, shard_at(url, settings) as shard, held(shard) as hold:
         restoring = Restoring(hold, job_times(settings))
         await restoring.refuse_masters()
-        # No master has ever served the data of an unfinished restore, so it may be replaced.
+        # An unfinished restore may be replaced, because no master has ever served its data.
         if not await loading.is_under_way(shard) and not await loading.is_empty(shard):
             if is_embedded:
                 raise ConflictError(

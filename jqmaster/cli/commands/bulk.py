@@ -126,7 +126,7 @@ def bulk(
         if dry_run and http.says_json(counted):
             return
         least = "" if counted["is_exact"] else "at least "
-        # Standard output may have only one JSON document, for programs.
+        # With JSON output, print this on standard error: programs expect one JSON document on standard output.
         output.echo(
             f"{least}{counted['count']} jobs to {what.value.replace('-', ' ')}", is_error=http.as_json
         )

@@ -13,7 +13,7 @@ FileArgument = Annotated[
     str,
     typer.Argument(
         metavar="FILE",
-        # The help would treat square brackets as markup.
+        # Do not write the table names in square brackets: the help would treat them as markup.
         help="TOML or JSON file with tables named constraint, or one constraint; - reads JSON from standard input.",
     ),
 ]

@@ -24,7 +24,7 @@ def openapi(
 ) -> None:
     """Print an OpenAPI document (YAML)."""
     package = files("jqmaster")
-    # The documents are inside the package in a wheel, and beside the package in a source tree.
+    # In a wheel, the documents are inside the package; in a source tree, they are beside it.
     for directory in (package.joinpath("openapi"), package.joinpath("..", "openapi")):
         file = directory.joinpath(_FILES[document])
         if file.is_file():

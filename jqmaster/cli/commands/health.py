@@ -5,7 +5,7 @@ import typer
 from jqmaster.cli.console import exits, output
 from jqmaster.cli.console.http import MasterSession
 
-# Statuses that mean that nothing is broken.
+# The statuses in which nothing is broken.
 _WELL = ("ok", "waiting")
 
 

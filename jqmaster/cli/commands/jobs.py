@@ -20,7 +20,7 @@ from worker_sdk.transport.certain_refusals import had_no_effect
 
 _LONGEST_WAIT_S = 60.0
 
-# Panels in the help of `enqueue`.
+# The panels in the help of `enqueue`.
 _TIME = "Time"
 _RETRIES = "Retries"
 _REPEATS = "Repeats"
@@ -200,7 +200,7 @@ def enqueue(
     if name is None:
         exits.fail(exits.USAGE, "the name of the job is missing; or give a file of jobs with --from")
     body: dict[str, Any] = {field: value for field, value in optional.items() if value is not None}
-    # Always send an ID, so that the request can be repeated if its answer is lost.
+    # Always send an ID: if the answer is lost, the request can then be repeated.
     body |= {
         "id": job_id or new_id(),
         "name": name,
@@ -303,7 +303,7 @@ def job(
     if http.says_json(view):
         return
     apart = ("argument", "result", "attempts", "events", "steps", "after", "dependents")
-    # Omit false values, because they would hide the important ones.
+    # Show objects and lists as JSON. Omit false values, because they would hide the important ones.
     output.show_fields(
         (field, json.dumps(value, ensure_ascii=False) if value and isinstance(value, dict | list) else value)
         for field, value in view.items()

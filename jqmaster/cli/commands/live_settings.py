@@ -10,7 +10,7 @@ from jqmaster.cli.console.groups import CommandGroup
 from jqmaster.cli.console.http import MasterSession
 
 app = CommandGroup()
-# Origins of values that a reset takes away, at the installation or in the namespace.
+# The origins of values that a reset removes: they were set at run time, for the installation or for the namespace.
 _CHANGED: Final = ("runtime", "namespace")
 
 

@@ -19,7 +19,7 @@ _PAGE: Final = 5_000
 _WAIT_S: Final = 5
 _COLOUR: Final = re.compile(r"(\x1b\[[0-9;:]{0,64}m)")
 _PLAIN: Final = "\x1b[0m"
-# Prefix of each further line of a text that has line feeds.
+# The prefix of each further line of a text that contains line feeds.
 _CONTINUED: Final = "\n    | "
 
 

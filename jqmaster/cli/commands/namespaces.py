@@ -133,7 +133,7 @@ def set_fields(
 ) -> None:
     """Change the title and quotas of a namespace. The other fields stay unchanged."""
     present = http.get(namespaces.path(name))
-    # By default, change only the version that was just read.
+    # Unless told otherwise, change only the version that was just read.
     known = if_match or str(present["version"])
     quotas = _changed(
         present["quotas"],

@@ -66,7 +66,7 @@ def outbox(
         _relay_once(found, sdk, as_json=as_json)
     else:
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-        # Log this, because nothing else is logged until something goes wrong.
+        # Log the start, because nothing else is logged until something goes wrong.
         logging.info("relaying %s", target)
         asyncio.run(_relay(found, sdk, poll, None if metrics_port is None else _gauges(metrics_port)))
 

@@ -85,7 +85,7 @@ def resume(
 def list_pauses(http: MasterSession) -> None:
     """List the current pauses, with their authors, reasons and ends."""
     found = [one for one in all_constraints(http) if one["enabled"] and any(_paused_parts(one))]
-    # Print a row for each paused part. Programs get the whole constraints.
+    # Print one row for each paused part; give programs the whole constraints.
     rows = [{**one, "part": part} for one in found for part in _paused_parts(one)]
     http.show_list(
         found if http.as_json else rows,

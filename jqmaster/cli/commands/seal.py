@@ -9,7 +9,7 @@ from jqmaster.cli.console import exits, output
 from jqmaster.cli.console.groups import CommandGroup
 from jqmaster.cli.console.http import MasterSession
 
-# Pushers give this tag, followed by the ID of the key, to jobs that they seal.
+# The prefix of the tag of sealed jobs. The ID of the key follows it.
 TAG_PREFIX: Final = "sealed:"
 
 app = CommandGroup(no_args_is_help=True, help="Sealed jobs, which masters cannot read")

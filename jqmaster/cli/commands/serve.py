@@ -18,8 +18,9 @@ from jqmaster.cli.console.settings import ConfigOption, DataDirOption, RedisOpti
 if TYPE_CHECKING:
     from jqmaster.config import Settings
 
-# Python's default is 700. One batch of jobs creates several times as many objects, which are freed a moment later. The
-# imports of a master create hundreds of thousands of objects, which stay.
+# The number of new objects that starts a garbage collection. Python's default is 700, but one batch of jobs creates
+# several times as many, which are freed a moment later, and the imports of a master create hundreds of thousands, which
+# stay.
 GC_THRESHOLD: Final = 10_000
 
 
@@ -137,9 +138,9 @@ def _errors_told(settings: "Settings") -> Iterator[None]:
         exits.fail(exits.code_of(error), error.detail)
     except ChildFailedError as error:  # the process has printed the reason
         raise typer.Exit(error.code) from None
-    except ValueError as error:  # faulty tokens, a worker without handlers
+    except ValueError as error:  # for example invalid tokens, or a worker without handlers
         exits.fail(exits.USAGE, str(error))
-    except OSError as error:  # a port that is taken, a file that cannot be read
+    except OSError as error:  # for example a port in use, or an unreadable file
         exits.fail(exits.REFUSED, fault_text(error, settings.host, settings.port) or str(error))
 
 
@@ -151,7 +152,7 @@ def _print_first_token(settings: "Settings") -> None:
     from jqmaster.cli.process.listening import check_address
     from jqmaster.embedded import make_directory
 
-    # The first token is shown only once, so check everything now that could make the start fail afterwards.
+    # The first token is shown only once, so first check everything that could make the start fail after it.
     check_address(settings.host, settings.port)
     make_directory(settings.data_dir)
     if token := generate_first_token(settings):
@@ -302,8 +303,8 @@ def _stop_event(on_impatience: Callable[[], None]) -> asyncio.Event:
     told = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, told.set)
-    # A closing terminal sends SIGHUP, and the embedded Valkey must not stay behind. `nohup` makes processes ignore
-    # SIGHUP.
+    # Obey SIGHUP, which a closing terminal sends: the embedded Valkey must not stay behind. Ignore it if the process
+    # was started by `nohup`.
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         loop.add_signal_handler(signal.SIGHUP, told.set)
     loop.add_signal_handler(signal.SIGINT, _interrupt, told, on_impatience)
@@ -312,7 +313,7 @@ def _stop_event(on_impatience: Callable[[], None]) -> asyncio.Event:
 
 def _interrupt(stop: asyncio.Event, on_impatience: Callable[[], None]) -> None:
     if stop.is_set():
-        # A second Ctrl-C ends the process at once. No accepted job is lost, because the store has all of them.
+        # End the process at once after a second Ctrl-C. No accepted job is lost, because the store has all of them.
         on_impatience()
         os._exit(128 + signal.SIGINT)
     stop.set()
@@ -342,7 +343,7 @@ def _print_address(settings: "Settings", address: str) -> None:
 
 
 def _tell(text: str) -> None:
-    # The disk that receives the output may be full. Serve anyway.
+    # best effort: the disk that receives the output may be full, and the master must serve anyway.
     with contextlib.suppress(OSError):
         output.echo(text)
 

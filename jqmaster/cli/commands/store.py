@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# fsck reports its progress after this many keys.
+# The number of keys after which fsck reports its progress again.
 _KEYS_TOLD: Final = 100_000
 _DOCTORS_PAGES: Final = 20
 _MAX_NAMED: Final = 5
@@ -94,7 +94,7 @@ async def _note_replica(client: "StoreClient") -> None:
     """Print a note if the store is a replica."""
     from jqmaster.errors import JqmasterError
 
-    # Best effort: if the store does not report its role, check it anyway.
+    # best effort: a store that does not report its role is checked anyway.
     with contextlib.suppress(JqmasterError):
         told = (await client.command("INFO", "replication")).splitlines()
         if b"role:slave" in told:
@@ -143,7 +143,7 @@ async def _examine(client: "StoreClient", settings: "Settings") -> "StoreReport"
     from jqmaster.store.logs.archive import ArchiveAddress, LogArchive
 
     report = await probe(client.redis, settings)
-    # best effort: the report says what the store refuses
+    # best effort: the report tells what the store refuses.
     with contextlib.suppress(StoreUnavailableError):
         report = replace(report, faults=(*report.faults, *await _foreign_keys(client, settings)))
     probes: list[tuple[Callable[[], Coroutine[Any, Any, None]], str]] = []

@@ -134,7 +134,7 @@ def done(
     taken = TakenJob.load(job_id)
     counts = settle(http, taken, endings[0])
     if not counts:
-        # Reporting the end of a canceled job frees its slot at once.
+        # Report the end of a canceled job, too, because this frees its slot at once.
         settle(http, taken, {"type": "canceled"})
     leave(http, taken)
     if http.as_json:
@@ -153,7 +153,8 @@ def script_pid() -> int:
         while (parent := _parent_of(pid)) > 1:
             command = _command_of(pid)
             is_wrapper = command[-len(sys.argv) + 1 :] == sys.argv[1:]
-            # A subshell is a fork of its shell, and has the same command line.
+            # Go on to the parent if it has the same command line: then this process is a subshell, which is a fork of
+            # its shell.
             if not is_wrapper and command != _command_of(parent):
                 break
             pid = parent
@@ -161,7 +162,7 @@ def script_pid() -> int:
 
 
 def _parent_of(pid: int) -> int:
-    # The name of the program is in parentheses, and may contain any characters.
+    # Split after the last parenthesis: the name of the program is in parentheses, and may contain any characters.
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
@@ -175,7 +176,7 @@ def _claimed(http: MasterSession, registered: dict[str, Any], wait_s: float) -> 
     deadline_s = time.monotonic() + wait_s
     while True:
         left_s = max(deadline_s - time.monotonic(), _SHORTEST_WAIT_S)
-        # No poll is longer than this, because the worker sends heartbeats between polls.
+        # Limit a poll to the heartbeat interval, because the worker sends heartbeats only between polls.
         poll_s = max(min(left_s, registered["heartbeat_interval_s"]), _SHORTEST_WAIT_S)
         poll = {"max": 1, "wait": poll_s, "poll_id": secrets.token_hex(8)}
         _, answer = http.call("POST", f"{path}/claim", body=poll, timeout_s=poll_s + 10)
@@ -197,8 +198,8 @@ def _is_held(order: dict[str, Any], token: str | None) -> bool:
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         env=environment,
-        # In a new session, the process survives the end of the script and signals of the terminal, both of which it
-        # must report.
+        # Start the process in a new session. It must survive the end of the script and the terminal's signals, because
+        # it reports them.
         start_new_session=True,
         text=True,
     )
@@ -208,7 +209,7 @@ def _is_held(order: dict[str, Any], token: str | None) -> bool:
         orders.write(json.dumps(order) + "\n")
     with holder.stdout as said:
         is_held = said.readline() == "held\n"
-    # The process outlives this command. With a return code set, Python does not warn that nothing waits for the
-    # process.
+    # Set a return code, because the process outlives this command. Otherwise Python would warn that nobody waits for
+    # it.
     holder.returncode = 0
     return is_held

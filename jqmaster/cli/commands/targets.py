@@ -40,7 +40,7 @@ def show(http: MasterSession, name: NameArgument) -> None:
     output.show_fields((key, value) for key, value in found.items() if key not in hidden)
     for why in found["unreachable"]:
         output.say(f"unreachable: it {why}")
-    # Older masters do not send this field.
+    # Masters of an older release do not send this field.
     if left_out := found.get("left_out"):
         output.say(
             f"full: jobs of {left_out} further names wait, because one target serves at most {len(found['serving'])} "

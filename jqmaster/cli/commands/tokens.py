@@ -55,7 +55,7 @@ def create(
     """Create a token. It is shown only once."""
     body: dict[str, Any] = {"label": label, "scopes": scope}
     if name and not all(name):
-        # An unset shell variable gives an empty pattern. The token must not be valid for all names in this case.
+        # Refuse an empty pattern, which an unset shell variable gives: the token must not become valid for all names.
         exits.fail(exits.USAGE, "--name: empty; omit it to allow all names")
     if name:
         body["names"] = name

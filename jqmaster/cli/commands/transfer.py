@@ -57,7 +57,7 @@ def export(  # noqa: PLR0917 - options of a command
     lines, left_out = _run(_write(settings, file, with_secrets=with_secrets))
     if as_json:
         report = {"file": str(file), "lines": dict(lines), "left_out": dict(left_out)}
-        # If the lines go to standard output, do not print a report there.
+        # Print no report on standard output if the exported lines go there.
         output.say_json(report) if str(file) != "-" else None
     elif str(file) != "-":
         output.show_fields([("exported", _objects(lines)), ("left out", _counted(left_out)), ("file", file)])

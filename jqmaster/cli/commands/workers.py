@@ -24,7 +24,7 @@ LabelOption = Annotated[
 ]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only count the workers and their jobs.")]
 
-# Pause in seconds between two counts of the remaining jobs.
+# The pause between two counts of the remaining jobs.
 _COUNT_DOWN_S: Final = 1.0
 _DONE: Final = {"drain": "draining", "resume": "resumed"}
 
@@ -204,7 +204,7 @@ def _count_down(http: MasterSession, worker_ids: set[str]) -> None:
         answer = http.get("/api/workers")
         left = sum(w["busy"] for w in answer["workers"] if w["id"] in worker_ids)
         if left != told:
-            # Use standard error, because standard output is for programs.
+            # Print on standard error, because standard output is for programs.
             print(f"{_counted(left, 'job')} left", file=sys.stderr, flush=True)
             told = left
         if left == 0:

@@ -1,7 +1,7 @@
 """Check whether the master or worker of a container is alive: `jqmaster healthcheck`. It imports only a little of the
 standard library, because it runs every few seconds in the whole life of a container."""
 
-# Do not even import `typing`, which takes longer than the whole check.
+# Import as little as possible: even `typing` would take longer than the whole check.
 import os
 import time
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 ALIVE = 0
 UNREACHABLE = 5
 DEFAULT_TIMEOUT_S = 2.0
-# A worker sends a heartbeat every second. After this long without an answer, its leases have ended, too.
+# A worker sends a heartbeat every second. If its last answer is older than this, its leases have expired as well.
 _FRESH_S = 30.0
 _ANYWHERE = frozenset({"", "0.0.0.0", "::", "localhost"})  # noqa: S104 - a comparison
 _DEFAULT_PORT = 8080
@@ -49,7 +49,7 @@ def check(url: str | None = None, timeout_s: float = DEFAULT_TIMEOUT_S, *, is_re
     settings = _Settings()
     address = url or settings.address("readyz" if is_ready else "healthz")
     try:
-        # A master that refuses a check without a certificate is alive, but may not be ready.
+        # A master that refuses a check without a certificate is alive, but it may not be ready.
         status = _get(address, timeout_s, settings, is_refusal_alive=url is None and not is_ready)
     except (OSError, ValueError) as error:
         raise NotAliveError(f"no answer from {address}: {error or type(error).__name__}") from None
@@ -127,7 +127,7 @@ def _get(address: str, timeout_s: float, settings: _Settings, *, is_refusal_aliv
             if shows_certificate:
                 raise
         if not line and is_refusal_alive and not shows_certificate and settings.get("tls_client_cafile"):
-            # The master completed its side of the handshake, and then refused a client without a certificate: it is
+            # The master completed its side of the handshake and then refused a client without a certificate, so it is
             # alive.
             return 200
         words = line.split(None, 2)
@@ -144,7 +144,7 @@ def _connected(host: str, port: int, timeout_s: float) -> "socket.socket":
     is_address = ":" in host or host.replace(".", "").isdigit()
     if not is_address:
         return socket.create_connection((host, port), timeout_s)
-    # Do not look up the name: that would import the codec for international names, even for an address.
+    # Do not resolve the name: that would import the codec for international names, even for an address.
     connection = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
         connection.settimeout(timeout_s)
@@ -159,8 +159,8 @@ def _encrypted(connection: "socket.socket", settings: _Settings) -> "tuple[socke
     """Return the connection with TLS, and whether it presents a certificate."""
     import ssl
 
-    # Do not verify the certificate: it names the host that clients use, but this call goes to the loopback address. It
-    # sends no secrets.
+    # Do not verify the certificate: it names the host that clients use, but this call goes to the loopback address. The
+    # call sends no secrets.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

@@ -41,7 +41,7 @@ TABLE: Final = (
     (UNREACHABLE, "the master or the store cannot be reached or cannot work now; try again later"),
     (CHANGES, "plan only: there are changes to make"),
 )
-# With these codes of 422, a master refuses values that are valid in themselves.
+# The codes with which a master answers 422 to values that are valid, but that it cannot accept now.
 _REFUSED_VALUES: Final = frozenset({"mail_off", "unchecked_argument", "unserved_name", "webhooks_off"})
 
 __all__ = (

@@ -76,7 +76,7 @@ def asked(http: MasterSession, path: str, query: Mapping[str, Any] | None = None
             with contextlib.redirect_stderr(held):
                 answer = http.get(path, query)
         except typer.Exit as ended:
-            # If only the archive of logs is unavailable, the caller can continue without it.
+            # If only the archive of logs is unavailable, the caller continues without it, so do not ask again.
             is_final = ended.exit_code != exits.UNREACHABLE or "stored_after" in http.problem
             if is_final or time.monotonic() >= end_s:
                 sys.stderr.write(held.getvalue())

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from typer.core import TyperCommand, TyperGroup
 
-# Names of commands until release 0.1.
+# Names that these commands had until release 0.1.
 _FORMER_NAMES: Final = {"token": "tokens", "user": "users"}
 
 
@@ -47,5 +47,5 @@ def _add_examples(path: str, formatter: Any) -> None:
     from jqmaster.cli.console.examples import EXAMPLES
 
     if lines := EXAMPLES.get(path):
-        # Bypass Typer's markup, which would interpret brackets and wrap lines that people copy.
+        # Write the examples without Typer's markup, which would interpret brackets and wrap lines that people copy.
         formatter.write("".join(["Examples:\n", *(f"  {line}\n" for line in lines)]))

@@ -38,7 +38,7 @@ NamespaceOption = Annotated[
         rich_help_panel=_PANEL,
     ),
 ]
-# There is no option for the token itself, because every process of the machine can read the command line.
+# There is no option for the token itself, because every process of the machine can read a command line.
 TokenOption = Annotated[
     Path | None,
     typer.Option(
@@ -94,14 +94,14 @@ class MasterSession:
             "base_url": url.rstrip("/"),
             "headers": headers,
             "timeout": httpx.Timeout(30, connect=5),
-            # Reading the system's certificates takes 40 ms.
+            # Load the system's certificates only if they are needed, because that takes 40 ms.
             "verify": _tls() or not (is_loopback and parts.scheme == "http"),
-            # A proxy from the environment cannot reach the loopback address of this machine.
+            # Ignore a proxy from the environment for a loopback address, because it cannot reach this machine's.
             "trust_env": not is_loopback,
         }
-        # The problem document in the answer to the last failed call.
+        # The problem document from the last failed call.
         self.problem: Mapping[str, Any] = {}
-        # Whether a master may have received the last call.
+        # False: the last call was not sent to a master.
         self.was_sent = True
         self._http = httpx.Client(**self._options)
 
@@ -155,7 +155,7 @@ class MasterSession:
             self.was_sent = not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
             exits.fail(exits.UNREACHABLE, f"no answer from {self.url}: {_reason(error, self.url)}")
         if response.is_redirect:
-            # Do not follow the redirect: the token is only for this address.
+            # Do not follow the redirect: the token is meant only for this address.
             place = response.headers.get("location", "")[:200]
             exits.fail(
                 exits.REFUSED,
@@ -169,7 +169,8 @@ class MasterSession:
             and response.status_code == 404
             and isinstance(answer, dict)
             and answer.get("code") == "not_found"
-            # The master itself explains a 404 for paths that belong to the installation, not to a namespace.
+            # Skip a 404 with a detail: with it, the master itself explains paths that belong to the installation and
+            # not to a namespace.
             and not answer.get("detail")
         ):
             exits.fail(
@@ -295,7 +296,7 @@ def _problem_text(response: "httpx.Response", problem: Any) -> str:
         return f"the master answered {response.status_code}"
     text = problem.get("detail") or problem.get("title") or f"the master answered {response.status_code}"
     lines = [f"{text} ({response.status_code} {problem.get('code', '')})"]
-    # `detail` already repeats the first error.
+    # Skip errors whose text `detail` already contains.
     broken = [rule for rule in problem.get("errors") or [] if str(rule.get("msg")) not in text]
     lines += [rule_line(rule.get("loc", []), rule.get("msg")) for rule in broken]
     if wait_s := response.headers.get("retry-after"):

@@ -22,11 +22,11 @@ Event = dict[str, Any]
 LogFormat = Literal["console", "json"]
 
 REDACTED: Final = "[redacted]"
-# Shorter secrets are not hidden in logs, because ordinary words may contain them.
+# The shortest secret that is hidden in logs. Ordinary words may contain shorter ones.
 MIN_SECRET: Final = 6
 
 _HIDDEN: Final = (
-    # Fields of a request. The value extends to the end of the line or to the closing quote.
+    # Patterns of request fields. A value extends to the end of the line or to the closing quote.
     (re.compile(r"(?i)\b((?:proxy-)?authorization|(?:set-)?cookie|x-csrf-token|x-jq-signature)"
                 r"(['\"]?\s*[:=,]\s*b?['\"]?)[^'\"\r\n]+"), rf"\1\2{REDACTED}"),
     (re.compile(r"(?i)\b(bearer)\s+[^\s'\",;]+"), rf"\1 {REDACTED}"),
@@ -49,7 +49,7 @@ _HINTS: Final = (
     "key",
     "token",
 )
-# In `job %s: …`, the first argument is a job ID. For programs, such IDs become fields.
+# Finds arguments that are IDs: in `job %s: …`, the first argument is a job ID. For programs, such IDs become fields.
 _NAMED: Final = re.compile(r"(job|worker|master|constraint|setting)s? (?=%s)", re.IGNORECASE)
 _PLACE: Final = re.compile(r"%%|%[-#0 +]*\d*(?:\.\d+)?[a-zA-Z]")
 _FIELDS: Final = {"job": "job_id", "worker": "worker_id", "master": "master_id"}
@@ -99,7 +99,7 @@ def _event_of(record: logging.LogRecord) -> tuple[Event, Any]:
     """Return a new event, and the exception that was logged with it."""
     if not isinstance(record.msg, dict):
         return {"event": record.getMessage(), **_named(record)}, record.exc_info
-    event = dict(record.msg)  # structlog passes a dict
+    event = dict(record.msg)  # structlog passes a dict as the message
     exc_info = event.pop("exc_info", None)
     if isinstance(exc_info, BaseException):
         exc_info = (type(exc_info), exc_info, exc_info.__traceback__)
@@ -167,7 +167,8 @@ def _make_harmless(event: Event, secrets: tuple[str, ...], *, keeps_lines: bool)
             event[key] = text
             continue
         text = escape_controls(redacted(text, secrets))
-        # Text from outside must not start a new line. Tracebacks may, because they are from this program.
+        # Escape line feeds, because text from outside must not start a new line. Tracebacks keep theirs, because they
+        # come from this program.
         event[key] = text if keeps_lines or key == "exception" else text.replace("\n", "\\n")
 
 
@@ -183,7 +184,7 @@ def _is_plain(text: str, secrets: tuple[str, ...]) -> bool:
 def _line(event: Event) -> str:
     at, level, logger, text = (event.pop(key) for key in ("at", "level", "logger", "event"))
     trace = event.pop("exception", None)
-    # Do not repeat values that the message itself contains.
+    # Leave out values that the message already contains.
     more = "".join(f" {key}={value}" for key, value in event.items() if str(value) not in text)
     line = f"{at} {level.upper()} {logger}: {text}{more}"
     return f"{line}\n{trace}" if trace else line

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from worker_sdk.transport import standard_streams
 
-# A cell that is longer than this and has blanks is prose, which may be wrapped.
+# A cell that is longer than this and contains blanks counts as prose and may be wrapped.
 _WHOLE: Final = 30
 _GAP: Final = 2
 _PIPE: Final = 400
@@ -54,7 +54,7 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, titl
     from rich.table import Table
     from rich.text import Text
 
-    # Pass text, not markup: a job may be named [red].
+    # Pass Text objects, because a string such as the job name [red] would be read as markup.
     cells = [[Text("" if cell is None else escape_controls(cell)) for cell in row] for row in rows]
     table = Table(title=title or None, box=None, pad_edge=False, title_justify="left")
     least = 0
@@ -66,10 +66,10 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, titl
         least += _GAP + (min(widest, _WHOLE) if is_prose else widest)
     for row in cells:
         table.add_row(*row)
-    # A pipe gets whole lines; only a terminal has a width.
+    # Only a terminal has a width. To a pipe, write whole lines.
     console = Console()
     console = Console(width=max(least, console.width if console.is_terminal else _PIPE))
-    # Blanks after the last cell would become separate lines in a narrow terminal.
+    # Remove blanks after the last cell, because they would become separate lines in a narrow terminal.
     for line in console.render_lines(table, pad=False):
         while line and not line[-1].text.strip():
             line.pop()

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _PASSWORD_IN_URL = re.compile(r"://[^/?#@]*:[^/?#]+@|[?&]password=", re.IGNORECASE)
 
-# Certificate, key and authorities that are used together.
+# Settings of files that are used together: the certificate, its key, and the authorities.
 _TLS_FILES = (
     ("tls_certfile", "tls_keyfile", ""),
     ("", "", "tls_client_cafile"),
@@ -79,7 +79,7 @@ def load_settings(config: Path | None = None, **given: Any) -> "Settings":
     try:
         settings = Settings(**{name: value for name, value in given.items() if value is not None})
     except ValidationError as error:
-        # Omit the faulty value, because it may be a secret.
+        # Leave out the invalid value, because it may be a secret.
         lines = [f"  {_fault(e['loc'], e['type'], e['msg'])}" for e in error.errors(include_input=False)]
         exits.fail(exits.USAGE, "the settings are not valid\n" + "\n".join(lines))
     except (OSError, ValueError) as error:
@@ -109,7 +109,7 @@ def _fault(loc: tuple[str | int, ...], kind: str, msg: str) -> str:
 
     name = ".".join(map(str, loc)) or "settings"
     if kind == "string_pattern_mismatch" and (field := Settings.model_fields.get(name)):
-        # Show the description, which has examples, because the pattern is unreadable for people.
+        # Show the setting's description, which has examples. The pattern is unreadable for people.
         return f"{name}: not valid. It is: {(field.description or msg).replace('`', '')}"
     if kind != "extra_forbidden":
         return f"{name}: {msg}"

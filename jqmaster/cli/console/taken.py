@@ -59,7 +59,7 @@ def _directory() -> Path:
 
 
 def _file(job_id: str) -> Path:
-    # An ID has no slash. Use only the last part, so that typed text cannot name a file in another directory.
+    # Use only the last part of the ID. An ID has no slash, so typed text cannot name a file in another directory.
     return _directory() / f"{Path(job_id).name}.json"
 
 

@@ -7,8 +7,8 @@ from jqmaster.cli.console.groups import NamedObjects, if_match_of
 from jqmaster.cli.console.http import MasterSession
 from jqmaster.cli.declared.constraint_files import canonical_json, document_of
 
-# How often to retry if somebody else changes the constraint between reading and writing. More conflicts in a row are
-# unlikely.
+# Maximum number of tries if somebody else changes the constraint between reading and writing it. More conflicts in a
+# row are unlikely.
 _MAX_REPEATS = 5
 CONSTRAINTS: Final = NamedObjects("constraint", "/api/constraints")
 

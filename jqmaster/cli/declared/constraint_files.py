@@ -20,7 +20,7 @@ FIELDS = (
     "reason",
     "expires_at",
 )
-# Fields that older masters do not return.
+# Fields that masters of an older release do not return, with their defaults.
 _NEW: Final[dict[str, Any]] = {"reason": "", "expires_at": None, "reserve": []}
 
 
@@ -50,7 +50,8 @@ def _read(file: str) -> list[dict[str, Any]]:
     one constraint."""
     tables = data = parsed(file)
     if data == {}:
-        # A truncated file must not remove all limits. To remove them on purpose, use `{"constraint": []}`.
+        # Refuse a file without constraints: a truncated file must not remove all limits. To remove them on purpose, use
+        # `{"constraint": []}`.
         exits.fail(exits.USAGE, f"{file} has no constraints")
     if isinstance(data, dict) and "constraints" in data:
         exits.fail(

@@ -3,16 +3,16 @@
 from collections.abc import Mapping
 from typing import Any
 
-# The fields of a definition and of its job that requests have.
+# The fields of a request for a definition and for its job.
 FIELDS = (
     "enabled", "reason", "description", "kind", "overlap", "schedule", "time_zone", "starts_at", "ends_at", "jitter_s",
     "skip_late_after_s", "catch_up", "max_catch_up", "days", "event_type", "matcher", "argument", "debounce", "collect",
 )  # fmt: skip
-# The fields of the job's view that describe the argument. Requests do not have them.
+# Fields of a job in an answer that describe its argument. Requests do not have them.
 OF_ARGUMENT = frozenset({"argument_bytes", "argument_hidden", "argument_redacted"})
 
 
-# Masters of an older release refuse these fields, so a request has them only if they say something.
+# Fields that masters of an older release refuse. A request contains them only if they have a value.
 _NEW_FIELDS = frozenset({"days", "expires_s"})
 
 

@@ -14,14 +14,14 @@ from jqmaster.cli.declared.checked_tables import checked_tables
 from jqmaster.cli.declared.definition_documents import FIELDS, is_written, job_of
 from worker_sdk.command_line.objects import object_at
 
-# The kinds in the order in which objects are created: a definition needs its calendar.
+# The kinds of objects in the order in which they are created: a definition needs its calendar.
 KINDS: Final = ("constraint", "calendar", "definition")
-# Tables that a later release will accept.
+# Names of tables that a later release will accept.
 _PLANNED: Final = ("notice",)
 _MODULE: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _UNNAMEABLE: Final = re.compile(r"[^A-Za-z0-9_.:\-]")
 _KINDS_TEXT: Final = "constraint, calendar and definition"
-# Operators change these fields during an incident. They stay unchanged unless the source sets them.
+# Fields that operators change during an incident. They stay as they are unless the source sets them.
 LEFT_TO_OPERATORS: Final = ("enabled", "reason")
 
 
@@ -55,7 +55,8 @@ def declared_by(target: str, source: str | None) -> DeclaredDocuments:
 def _tables_of_file(file: str) -> dict[str, list[dict[str, Any]]]:
     data = parsed(file)
     if not isinstance(data, dict) or not data:
-        # A truncated file must not remove everything. To do so on purpose, use `{"definition": []}`.
+        # Refuse a file without tables: a truncated file must not remove everything. To do so on purpose, use
+        # `{"definition": []}`.
         exits.fail(exits.USAGE, f"{file} declares nothing: expected tables named {_KINDS_TEXT}")
     for name in data:
         if name in _PLANNED:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from jqmaster.cli.console import exits
 from jqmaster.cli.console.documents import json_of, json_or_text, parsed, text_of
 
-# The columns of a table. `rate` has the form LIMIT/SECONDS.
+# The columns of a table of limits. `rate` has the form LIMIT/SECONDS.
 COLUMNS: Final = ("value", "concurrency", "rate", "paused", "weight")
 _FLAGS: Final = {"": False, "0": False, "false": False, "no": False, "1": True, "true": True, "yes": True}
 _DEFAULT_VALUE: Final = "*"

@@ -53,7 +53,7 @@ class Companion:
                 # Set the result before the runner ends: the runner waits for handlers that do not stop, and these end
                 # only with the process.
                 self._ended.set_result(None)
-        except BaseException as exc:  # whatever ends the thread, wake the waiting code
+        except BaseException as exc:  # whatever ends the thread, wake the code that waits for it
             for outcome in (self._started, self._ended):
                 if not outcome.done():
                     outcome.set_exception(exc)

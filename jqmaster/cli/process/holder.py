@@ -30,7 +30,7 @@ class JobRunner:
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
-        # The process ID may later belong to another process, but the descriptor always refers to this one.
+        # A descriptor of the process. It always refers to this process, whereas the process ID may later be reused.
         self._descriptor: int | None = None
         self._is_over = False
         try:
@@ -38,7 +38,7 @@ class JobRunner:
         except ProcessLookupError:
             self._is_over = True
         except (AttributeError, OSError):
-            pass  # not Linux
+            pass  # this system is not Linux
 
     def ends_within(self, seconds: float) -> bool:
         """Wait for up to `seconds`, and return whether the process has ended."""
@@ -94,7 +94,7 @@ def hold(
             answered_s = time.monotonic()
             status, state = answer
             if status == 404:
-                return  # `jqmaster done` settled it and unregistered the worker
+                return  # `jqmaster done` settled the job and unregistered the worker
             if status == 200:
                 held()
                 was_detached = state["detached"]
@@ -121,7 +121,7 @@ def settle(master: MasterSession, taken: TakenJob, ending: dict[str, Any]) -> bo
     answers."""
     item = {**taken.claim, **ending, "finished_at": datetime.now(UTC).isoformat(timespec="milliseconds")}
     status, answer = master.call("POST", _path(taken, "results"), body={"results": [item]}, admit=(404,))
-    # 404: the master has already forgotten the worker, some time after its lease ended.
+    # Do not count a 404 as settled: the worker's lease expired some time ago, and the master has forgotten it.
     return status != 404 and taken.job_id in answer["accepted"]
 
 
@@ -146,7 +146,7 @@ def _settle(master: MasterSession, taken: TakenJob, ending: dict[str, Any]) -> b
 
 
 def _leave(master: MasterSession, taken: TakenJob) -> None:
-    # Best effort: masters remove a silent worker anyway. The file of the job stays, so that `jqmaster done` finds it.
+    # best effort: masters remove a silent worker anyway. Keep the job's file, so that `jqmaster done` finds it.
     with contextlib.suppress(typer.Exit):
         master.call("DELETE", _path(taken), admit=(404,))
 
@@ -156,7 +156,7 @@ def _called(
 ) -> tuple[int, Any] | None:
     try:
         return master.call("POST", _path(taken, action), body=body, admit=range(400, 500), timeout_s=5)
-    except typer.Exit:  # no master answers; the lease is long enough for several tries
+    except typer.Exit:  # no master answers; the lease is long enough to try again
         return None
 
 
@@ -175,7 +175,7 @@ def main() -> None:
         if not is_held:
             is_held = True
             print("held", flush=True)
-            # Close standard output: the reader of the output of `take` waits until no process has it open.
+            # Close standard output, because whoever reads the output of `take` waits until no process has it open.
             os.dup2(os.open(os.devnull, os.O_RDWR), 1)
 
     taken = TakenJob(**order["taken"])

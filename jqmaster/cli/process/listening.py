@@ -12,8 +12,8 @@ def check_address(host: str, port: int) -> None:
     ):
         try:
             with socket.socket(family, kind) as tried:
-                # Listeners set this option, too, so connections of an earlier process in TIME_WAIT do not prevent the
-                # bind.
+                # Set the option as listeners do. Otherwise connections of an earlier process in TIME_WAIT would prevent
+                # the bind.
                 tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 if family == socket.AF_INET6:
                     tried.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)

@@ -43,7 +43,7 @@ def tell_systemd(message: str, environment: Mapping[str, str] = os.environ) -> N
     address = environment.get("NOTIFY_SOCKET", "")
     if not address:
         return
-    # Best effort: a manager that does not listen must not stop the service.
+    # best effort: a manager that does not listen must not stop the service.
     with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
         sender.setblocking(False)
         sender.sendto(message.encode(), "\0" + address[1:] if address.startswith("@") else address)
@@ -58,7 +58,8 @@ class LoopWatchdog:
         self._silent_s = 0.0
         self._over = threading.Event()
         self._loop_thread = Path(f"/proc/self/task/{threading.get_native_id()}/stat")
-        # The handler is native code. It writes the stack of each thread; then the signal ends the process.
+        # Register a native handler, which works even if Python code is blocked: it writes the stack of each thread, and
+        # then the signal ends the process.
         faulthandler.register(signal.SIGPROF, file=2, all_threads=True, chain=True)
         self.beat()
         threading.Thread(target=self._watch, name="jq-loop-watchdog", daemon=True).start()
@@ -84,10 +85,11 @@ class LoopWatchdog:
     def _sleeps(self) -> bool:
         """Return whether the loop's thread waits for something other than CPU time."""
         try:
-            # The name of the program is in parentheses, and may contain any characters.
+            # Split after the last parenthesis: the name of the program is in parentheses, and may contain any
+            # characters.
             state = self._loop_thread.read_text().rpartition(")")[2].split()[0]
         except (OSError, IndexError):
-            return True  # not every system has this information
+            return True  # not every system has this file
         return state in ("S", "D")
 
     def _end(self) -> None:

@@ -34,7 +34,7 @@ class SharedPort:
         addresses = _resolved(self._host, self._port)
         try:
             for family, address in addresses:
-                # Bind without sharing first. Otherwise, two services that were started by mistake would share the port.
+                # Bind once without sharing. Otherwise two services that were started by mistake would share the port.
                 with _socket(family, is_shared=False) as alone:
                     alone.bind(address)
                     found = alone.getsockname()
@@ -55,13 +55,13 @@ class SharedPort:
 
 def _resolved(host: str, port: int) -> list[tuple[socket.AddressFamily, Any]]:
     found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    # If the system chooses the port, each address would get a different one.
+    # If the system chooses the port, use one address only, because each would get a different port.
     return [(family, address) for family, _, _, _, address in (found if port else found[:1])]
 
 
 def _socket(family: socket.AddressFamily, *, is_shared: bool) -> socket.socket:
     made = socket.socket(family, socket.SOCK_STREAM)
-    # Set this as listeners do, so that connections of an earlier process in TIME_WAIT do not prevent the bind.
+    # Set the option as listeners do. Otherwise connections of an earlier process in TIME_WAIT would prevent the bind.
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     if is_shared:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)

@@ -28,9 +28,9 @@ from jqmaster.store.identity.credentials import StoredToken, StoredUser
 from jqmaster.store.notices.documents import StoredNotice
 from jqmaster.store.targets.documents import StoredTarget
 
-# A document and its facts. The line omits facts with the value None.
+# A document and its facts. The exported line leaves out facts that are None.
 Parts = tuple[dict[str, Any], dict[str, Any]]
-# Terms that are not simply copied: a job may lack them, or the document has them in another form.
+# Terms of a job that are not copied as they are: the job may lack them, or the document has another form of them.
 _APART: Final = frozenset({"argument", "delay_ms", "expires_ms"})
 
 

@@ -24,9 +24,9 @@ from jqmaster.domain.jobs.outcome import may_begin_again
 from jqmaster.domain.jobs.predecessors import After
 from jqmaster.domain.jobs.unique import OnConflict
 
-# The final states of members with which a batch still succeeds.
+# The final states of members with which a batch succeeds.
 _WELL: Final = frozenset({JobState.SUCCEEDED, JobState.DISCARDED})
-# The kinds whose documents are checked only by a model.
+# The kinds whose documents are checked by a model only.
 _MODELS: Final[Mapping[str, type[Any]]] = {
     HEAD: models.HeadDocument,
     END: models.EndDocument,
@@ -201,7 +201,7 @@ def job_of(line: ExportLine, unknown: Unknown) -> ImportedJob:
     )
     spec = request.to_spec(line.id)
     must_not_run_twice = facts.state in HOLDS_SLOTS and not may_begin_again(spec)
-    # Subtract the failures so far from the retries.
+    # Subtract the failures so far, because these retries are used up.
     spec.max_retry = max(0, spec.max_retry - facts.failures)
     if facts.due_at is not None:
         spec.run_at_ms, spec.delay_ms = facts.due_at, None
@@ -210,7 +210,7 @@ def job_of(line: ExportLine, unknown: Unknown) -> ImportedJob:
     if facts.callback_of is not None and facts.callback is not None:
         spec.callback_of = CallbackOf(facts.callback_of, facts.callback)
     if spec.unique is not None and spec.unique.on_conflict is OnConflict.REPLACE:
-        # Leave an existing job unchanged.
+        # If the job already exists, leave it unchanged.
         spec.unique = replace(spec.unique, on_conflict=OnConflict.EXISTING)
     return ImportedJob(spec, facts, must_not_run_twice)
 

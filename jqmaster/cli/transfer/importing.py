@@ -73,8 +73,8 @@ class Importing:
         self._without_results = without_results
         self.done = Imported()
         self._to_seal: list[str] = []
-        # Each function returns True for a new object, False for an existing one, or the reason why the object was left
-        # out.
+        # The function that imports each kind of object. It returns True for a new object, False for an existing one, or
+        # the reason why the object was left out.
         self._puts: Mapping[str, Callable[[str, Any], Awaitable[bool | str]]] = {
             "setting": self._put_setting,
             "constraint": self._put_constraint,
@@ -92,7 +92,7 @@ class Importing:
         """Import a checked file. Raise ConflictError if data is being restored, and the errors of the stores."""
         await self._installation.refuse_unserved()
         stream.seek(0)
-        # Unknown fields were already counted when the file was checked.
+        # Use a new counter that is not reported: the unknown fields were already counted when the file was checked.
         unknown = Unknown(file.unknown.are_skipped)
         jobs: list[ImportedJob] = []
         people: list[ExportLine] = []

@@ -59,7 +59,7 @@ class Installation:
         self.settings = LiveSettings(settings, self.settings_store)
         self.max_definitions = settings.max_definitions
         self.batch_life_ms = round(settings.batch_life_s * 1000)
-        # Only operators with access to the store can import, and they may see all its data.
+        # Allow access to all data: only operators with access to the store can import, and they may see all of it.
         self.access = full_access(())
         self.audit = AuditStore(shard)
         self.constraint_editor = ConstraintEditor(
@@ -80,7 +80,7 @@ class Installation:
         )
         self.definition_editor = DefinitionEditor(definitions, firing, self.audit, shard.now_ms, calendars)
         self.calendar_editor = CalendarEditor(calendars, CalendarSources(), firing, shard.now_ms)
-        # Only a master knows its configuration for signatures and mail, and the name of this namespace.
+        # Leave out signatures, mail and the namespace's name, which only a master knows from its configuration.
         self.notice_editor = NoticeEditor(
             NoticeStore(shard),
             self.audit,

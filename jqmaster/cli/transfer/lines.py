@@ -20,16 +20,16 @@ ModelT = TypeVar("ModelT", bound="BaseModel")
 
 HEAD: Final = "export"
 END: Final = "end"
-# The kinds, in the order in which a file has them, each with the version of its format. The version grows when readers
-# of the previous version would misunderstand the lines. New fields alone do not require that, because no reader
-# silently drops a field that it does not know.
+# The kinds in the order in which a file has them, each with the version of its format. Increase the version if readers
+# of the previous one would misunderstand the lines. New fields alone do not require this, because no reader silently
+# drops an unknown field.
 FORMATS: Final[Mapping[str, int]] = {
     HEAD: 1, "setting": 1, "constraint": 1, "calendar": 1, "definition": 1, "notice": 1, "target": 1,
     "fireworq_queue": 1, "fireworq_routing": 1, "slot_rule": 1, "user": 1, "token": 1, "batch": 1, "job": 1, END: 1,
 }  # fmt: skip
 PLURALS: Final[Mapping[str, str]] = {kind: f"{kind}s" for kind in FORMATS} | {"batch": "batches"}
 _MEMBERS: Final = frozenset({"kind", "format", "id", "document", "facts"})
-# A line holds one argument, which may be as large as a job's.
+# The maximum length of a line. A line contains one argument, which may be as large as that of a job.
 MAX_LINE_BYTES: Final = 1 << 30
 _EXTRA_RULE: Final = "Extra inputs are not permitted"
 _UNKNOWN_RULE: Final = "this version knows no such field"
