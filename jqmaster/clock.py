@@ -54,7 +54,7 @@ async def sleep_to_tick(clock: Clock, seconds: float) -> None:
 
 
 async def wait_for_event(event: asyncio.Event, most_s: float) -> bool:
-    """Wait for an event, at most `most_s`. Return whether it was set."""
+    """Wait for an event for at most `most_s` seconds. Return whether it was set."""
     try:
         async with asyncio.timeout(most_s):
             await event.wait()

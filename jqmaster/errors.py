@@ -99,8 +99,8 @@ class NotUniqueError(ConflictError):
 
 
 class OfferUnderWayError(NotUniqueError):
-    """Another job, `job_id`, holds the uniqueness key, and is being offered to a worker: whether it can be replaced
-    turns out within moments."""
+    """Another job, `job_id`, holds the uniqueness key, and is being offered to a worker. It will be known within
+    moments whether the job can be replaced."""
 
     code = "offer_under_way"
 
@@ -234,8 +234,8 @@ class DamagedError(JqmasterError):
 
 
 class ArchiveUnavailableError(JqmasterError):
-    """The archive of job logs does not answer, or refuses a request. `stored_after`: the number of a line, after which
-    the store still has the lines; None if it has none, or if the call was not a read."""
+    """The archive of job logs does not answer, or refuses a request. `stored_after`: the store still has the lines
+    after this number; None if it has none, or if the call was not a read."""
 
     code = "archive_unavailable"
 

@@ -34,8 +34,8 @@ class Component(Protocol):
 
 
 class FailingLoop(NamedTuple):
-    """`seconds`: from the first failure of the series to the last. `error` is the last one. `is_of_link`: it came out
-    of a connection to the store."""
+    """`seconds`: the time from the first failure of the series to the last. `error`: the last failure. `is_of_link`:
+    that failure was raised in a connection to the store."""
 
     seconds: float
     name: str

@@ -8,7 +8,7 @@ from jqmaster.live_value import LiveValue
 
 
 class Departure:
-    """The steps of a shutdown. From its first moment, `/readyz` reports it. The lead is given back first, so that
+    """The steps of a shutdown. As soon as it begins, `/readyz` reports it. The lead is given back first, so that
     another master takes it at once. Then the port stays open for `linger_s`, unless the process has failed. Meanwhile
     each answer closes its connection.
 

@@ -1,4 +1,4 @@
-"""The services for all namespaces of an installation, and what they know of its stores."""
+"""The services that manage all namespaces of an installation, and their access to its stores."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""One namespace besides the default one, from the moment at which this process knows it."""
+"""One namespace besides the default one, from the time when this process learns of it."""
 
 import asyncio
 import contextlib

@@ -87,7 +87,7 @@ class ServedStore:
         return self.health.admit(durability)
 
     def rebuild(self, tag: str) -> None:
-        """Drop every connection to the store that a shard uses alone, and check the idle ones. Callers that use a
+        """Drop the connections to the store that only this shard uses, and check the idle ones. Callers that use a
         dropped connection learn that the outcome is unknown. Other shards on the store notice nothing."""
         for client in (self.client, self.reserve):
             client.reset_those_of(tag)

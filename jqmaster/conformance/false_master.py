@@ -52,7 +52,7 @@ class SeenRegistration:
 
 @dataclass(slots=True)
 class Behaviour:
-    """The master's behaviour until it is changed; `FalseMaster.reset_faults` begins with a new one."""
+    """The master's behaviour until the kit changes it; `FalseMaster.reset_faults` replaces it with the ordinary one."""
 
     # Whether heartbeats are answered, cut off without an answer, or answered with 404.
     beats: Literal["answer", "cut", "unknown"] = "answer"

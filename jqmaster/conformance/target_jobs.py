@@ -1,5 +1,5 @@
-"""Jobs that are delivered to an endpoint (docs/targets.md): whether it takes them, also when they are repeated, and
-says how they ended."""
+"""Questions about jobs that are delivered to an endpoint (docs/targets.md): whether it accepts them, even if they are
+repeated, and reports how they ended."""
 
 import asyncio
 import json

@@ -51,4 +51,4 @@ async def ask_target(
 
 
 async def _nothing() -> None:
-    """Questions are independent: none leaves anything at the endpoint that affects the next one."""
+    """Do nothing after a question, because it leaves nothing at the endpoint that affects the next one."""

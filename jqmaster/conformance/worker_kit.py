@@ -1,4 +1,4 @@
-"""The whole kit for workers: a fake master, the worker that registers with it, and every question in order."""
+"""The whole kit for workers: a fake master, a worker that registers with it, and all questions in order."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""The append-only files of a data directory, in the state in which no server has them open."""
+"""The append-only files of a data directory while no server has them open."""
 
 import os
 import re
@@ -61,7 +61,7 @@ class AppendOnlyFiles:
 
     def cut_zeros(self) -> CutZeros | None:
         """Cut zeros off the end of the last file. Some file systems leave zeros there after a power cut, and no command
-        ends with one. They hold nothing that was acknowledged, and are kept in a separate file."""
+        ends with one. They contain nothing that was acknowledged. A separate file keeps a copy of them."""
         try:
             named = self._named((self.directory / MANIFEST).read_text("utf-8", "replace"))
         except FileNotFoundError:

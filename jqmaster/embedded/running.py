@@ -39,7 +39,7 @@ def end_running(data_dir: Path) -> int | None:
 
 
 def examine(data_dir: Path) -> None:
-    """Raise what a start on the directory would raise, as far as that is known without a start. Changes nothing."""
+    """Raise the error that a start on the directory would raise, if it is known without a start. Changes nothing."""
     directory = DataDirectory(data_dir)
     if not (directory.path / "lock").exists():
         return

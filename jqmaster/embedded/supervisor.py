@@ -63,8 +63,8 @@ class EmbeddedValkey:
     A server that has outlived a killed master is taken over as it is. A crashed server is restarted, for ever and
     with backoff. Nothing here ever deletes or repairs data.
 
-    After an fsync that failed, the append-only file is rewritten before anybody is served from it. A separate server
-    does that and is then stopped, so that no client reaches it by mistake.
+    After a failed fsync, the append-only file is rewritten before the server serves anybody. A separate server does
+    that and is then stopped, so that no client reaches it by mistake.
     """
 
     def __init__(self, data_dir: Path, binary: Path | None = None, *, mark_key: str | None = None) -> None:
@@ -116,8 +116,7 @@ class EmbeddedValkey:
         self._loops.spawn("watch", self._watch)
 
     async def stop(self) -> None:
-        """End the server. It is the last of all components, because everything else may still have something to
-        write."""
+        """End the server. This component stops last, because the others may still have something to write."""
         await self._loops.stop()
         if self._process is not None:
             await self._end(self._process)

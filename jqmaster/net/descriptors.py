@@ -11,8 +11,8 @@ _ENOUGH: Final = 65_536
 
 
 def allow_many() -> None:
-    """Raise the descriptor limit of this process as far as allowed. The usual 1024 are fewer than the connections it
-    may serve."""
+    """Raise the descriptor limit of this process as far as allowed. The usual 1024 are too few for the connections that
+    it may serve."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _ENOUGH if hard == resource.RLIM_INFINITY else min(hard, _ENOUGH)
     if soft != resource.RLIM_INFINITY and soft < wanted:

@@ -1,7 +1,7 @@
 """Guard the addresses that the master may call: one guard for every URL that somebody registered.
 
 A URL is parsed once and normalised, its name is resolved once, and the connection goes to the very address that was
-checked. A name that changes between check and call (DNS rebinding) is therefore of no use.
+checked. A name that changes between check and call (DNS rebinding) therefore has no effect.
 """
 
 import asyncio

@@ -291,7 +291,7 @@ class OidcProvider:
         form: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> tuple[int, Mapping[str, Any]]:
-        """Return status and JSON object of the answer. The object of a refusal that is not JSON is empty."""
+        """Return the status and the JSON object of the answer. The object of a refusal that is not JSON is empty."""
         if self._http is None:
             self._http = await asyncio.to_thread(_http_client, self._client.cafile)
         fields = {"Accept": "application/json", **(headers or {})}

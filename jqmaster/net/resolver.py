@@ -63,5 +63,5 @@ class Resolver:
 
 
 def look_up(host: str, port: int) -> _Found:
-    """Look up the addresses by the resolver of the system. This blocks."""
+    """Look up the addresses with the system's resolver. This blocks."""
     return list(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))

@@ -100,8 +100,8 @@ class ClaimOffers:
         self._is_stopping = True
 
     async def stop(self, within_s: float) -> None:
-        """Wait up to `within_s` for the pushes that are under way, then cancel the rest, whose leases then end by
-        themselves."""
+        """Wait up to `within_s` for the pushes that are under way, then cancel the others; the leases of their jobs
+        expire."""
         self._is_stopping = True
         tasks = list(self._tasks)
         if tasks:

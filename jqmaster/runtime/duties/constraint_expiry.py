@@ -1,4 +1,4 @@
-"""Delete constraints whose time is over, such as a pause for an hour."""
+"""Delete constraints that have expired, such as a pause for an hour."""
 
 from collections.abc import Awaitable, Callable
 from typing import Final

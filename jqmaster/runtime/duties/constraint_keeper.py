@@ -33,7 +33,7 @@ class ConstraintKeeper(WokenLoop):
     not before. `on_stale`: called when the store has a newer epoch.
 
     After a change, no job is claimed before every running job holds the slots that the new edition demands. Waiting
-    jobs are moved to their new lanes, the next to start first, and can be claimed once they are moved.
+    jobs are moved to their new lanes, beginning with the next to start, and can be claimed once they are moved.
     """
 
     is_vital = True

@@ -130,7 +130,7 @@ class Dispatcher:
         self._loops.spawn("rounds", self._run)
 
     async def stop(self) -> None:
-        """Stop claiming and pushing. Calls under way get a moment to end, so that their answers are not lost."""
+        """Stop claiming and pushing. Calls under way get a moment to finish, so that their answers are not lost."""
         ends_at_s = self._clock.monotonic_s() + FINISH_WITHIN_S
         self._is_stopping = True
         self._offers.stop_repeats()

@@ -89,7 +89,7 @@ class FailureDetector(LeaderLoop):
 
     def has_some(self, look: Look) -> bool:
         """Return whether workers are silent, or their number has changed. Missed pings in a row are counted by round,
-        so the round after a worker was heard again is needed, too."""
+        so a round is also needed after a silent worker was heard again."""
         is_silent = look.workers > 0 and look.silent_ms >= self._policy.current.stale_ms
         return is_silent or bool(self._missed) or look.workers != self._known
 

@@ -80,7 +80,7 @@ class Member:
         return self.worker.spec.url is not None or self.polls_until_s > now_s
 
     def pause(self, now_s: float, seconds: float) -> None:
-        """Make no offers for this long. A longer earlier pause stays."""
+        """Make the worker no offers for this long. An earlier pause that lasts longer stays."""
         # Count only the first refusal of a pause. A later one belongs to another job of the same answer, or to a push
         # that was already under way.
         if now_s >= self.paused_until_s:
@@ -130,7 +130,7 @@ class Fleet:
         self.reserved: str | None = None
 
     def refresh(self, workers: Iterable[Worker], store_time_ms: int, queues: Collection[str] = ()) -> None:
-        """Replace this copy by the present data of the store. `queues`: the queues of jobs that require labels."""
+        """Replace this copy with the present data of the store. `queues`: the queues of jobs that require labels."""
         self._read_at_s = self._clock.monotonic_s()
         self._store_time_ms = store_time_ms
         members = {}
@@ -165,8 +165,8 @@ class Fleet:
         return not self._members
 
     def all_heard(self, workers: int, heard_ms: int) -> bool:
-        """Note that all registered workers, `workers` in number, were heard at this store time or later. Return False
-        if some of them are silent, or if they differ from the workers known here."""
+        """Note that all registered workers were heard at this store time or later. `workers`: how many there are.
+        Return False if some of them are silent, or if they differ from the workers known here."""
         now_ms = self._now_ms(self._clock.monotonic_s())
         if workers != len(self._members) or (workers and heard_ms < now_ms - self._stale_ms.current):
             return False

@@ -1,4 +1,4 @@
-"""Jobs that go with the answers to workers' reports, until it is known whether they arrived."""
+"""Jobs that were sent with the answers to workers' reports, until it is known whether they arrived."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

@@ -116,7 +116,8 @@ class Grace:
         await self._clock.sleep(seconds)
 
     def slept(self, meant_s: float, took_s: float) -> None:
-        """Count a pause between two requests, which may have ended early."""
+        """Count a pause between two requests. It may have been shorter than planned: `meant_s` planned, `took_s`
+        taken."""
         meant_s = min(meant_s, took_s)
         self._meant_s += meant_s
         if self._is_away:

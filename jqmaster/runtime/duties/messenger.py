@@ -61,7 +61,7 @@ class Messenger:
     """A duty of one leadership: a built-in worker that pulls and delivers messages. `carriers`: by job name.
 
     It registers with the first delivery, or at once if there was any before, so a service without messages has no such
-    worker. At its end it hands its jobs back, and another leader delivers them.
+    worker. When it stops, it returns its jobs, and another leader delivers them.
     """
 
     def __init__(

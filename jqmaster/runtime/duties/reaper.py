@@ -1,4 +1,4 @@
-"""Take back jobs from silent workers: those whose leases ended, and runs that outlived their time."""
+"""Take back jobs whose leases have expired because their workers are silent, and jobs that ran for too long."""
 
 import logging
 import random
@@ -54,8 +54,8 @@ DETACHED_MESSAGES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ReaperPolicy:
-    """The settings of the reaper. `rules`: for the decisions on ended leases. `timeout_grace_ms`: the time that a job
-    gets after its timeout. `offer_ms`: how long a worker may wait before it starts a job."""
+    """The settings of the reaper. `rules`: decide what happens to jobs whose leases have expired. `timeout_grace_ms`:
+    the time that a job gets after its timeout. `offer_ms`: how long a worker may wait before it starts a job."""
 
     rules: ExpiryRules
     timeout_grace_ms: int

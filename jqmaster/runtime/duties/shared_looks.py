@@ -35,8 +35,8 @@ class QuietLook(Protocol):
 
 
 class SharedLooks(PeriodicLoop):
-    """One loop for each store. It reads all quiet shards, `MAX_TOGETHER` in a call. A shard that has changed, or whose
-    answer is an error or late, is looked at by its own `ShardLook`, which acts on what it finds."""
+    """One loop for each store. It reads all quiet shards, `MAX_TOGETHER` in a call. If a shard has changed, or its
+    answer is late or an error, its own `ShardLook` looks at it and acts."""
 
     is_vital = True
 

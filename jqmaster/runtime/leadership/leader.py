@@ -83,8 +83,8 @@ class Leader:
         self._step_down.set()
 
     def note_write(self) -> None:
-        """Forget why the store refused the last election, because it has taken a write of this master since. The next
-        election may be a long time away."""
+        """Forget why the store refused the last election, because it has accepted a write of this master since. The
+        next election, which would also clear the reason, may be a long time away."""
         self.refusal = ""
 
     def campaign_now(self) -> None:

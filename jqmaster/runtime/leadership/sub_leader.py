@@ -194,7 +194,7 @@ class SubLeader(PeriodicLoop):
 
 
 def _told(leader: MasterRecord) -> dict[str, str]:
-    """Return the faults of the leader, each with the place of further information."""
+    """Return the faults of the leader, each with where to find more information."""
     return {
         name: f"{fault} (at the leader, master {leader.id})" for name, fault in leader.duty_faults.items()
     }

@@ -27,7 +27,7 @@ FindDestination = Callable[[str, str, int], Awaitable[Destination | None]]
 
 @dataclass(frozen=True, slots=True)
 class DeliveryAttempt:
-    """One attempt to deliver. `host`: the host for the limit of calls; `to`: the receiver, for people."""
+    """One attempt to deliver. `host`: the host whose limit of calls applies; `to`: the receiver, for people."""
 
     host: str
     to: str

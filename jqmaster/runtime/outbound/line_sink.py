@@ -45,7 +45,7 @@ class LineSink:
                 raise
 
     def end(self) -> None:
-        """Let a write that waits for its reader end with SinkClosedError. Does not block."""
+        """Make a write that waits for its reader raise SinkClosedError. Does not block."""
         self._is_ended = True
 
     def close(self) -> None:

@@ -87,9 +87,9 @@ class TargetServices:
 class _Registration:
     """One registration. `calls`: by job and token, the deliveries whose ends are not reported yet. `cut`: deliveries
     without an end, although their endpoints may have done the jobs. The next heartbeat names them once more, so that
-    each counts as a loss and not as a job that never began. `refused`: offers to give back untouched. `sent_s` and
-    `heard_s`: when the last heartbeat that was answered was sent, and when its answer came, with the store's time in
-    it."""
+    each counts as a loss and not as a job that never began. `refused`: offers to give back untouched. `sent_s`,
+    `heard_s` and `store_ms`: when the last answered heartbeat was sent, when its answer came, and the store's time in
+    that answer."""
 
     worker_id: str
     calls: dict[ClaimId, asyncio.Task[None]] = field(default_factory=dict)
@@ -146,7 +146,7 @@ class TargetWorker:
         self._loops.spawn("run", self._run)
 
     async def change(self, target: HttpTarget, names: tuple[str, ...], slots: int, share: Share) -> None:
-        """Follow a change of the target. Requests that are under way end under the terms that they began with."""
+        """Follow a change of the target. Requests that are under way keep their former terms."""
         if target != self.target:
             # Forget the failures of hosts: the address may have been corrected.
             self._hosts.forget_failures()
