@@ -125,5 +125,5 @@ class SharedRests:
             try:
                 if has_work():
                     event.set()
-            except Exception:  # wake the loop: it will meet the error itself, and reports it
+            except Exception:  # wake the loop, which will meet the error itself and report it
                 event.set()

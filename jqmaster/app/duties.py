@@ -317,7 +317,7 @@ class LeaderDuties:
         return [LogArchiver(self._leadership, archiving, self._shared.clock, on_stale=self._leader.step_down)]
 
     def _make_look(self) -> ShardLook:
-        # Without a notice, mail about failed jobs is sent if it is configured.
+        # As long as there is no notice, failed jobs are reported by mail, if that is configured.
         mails = bool(self._shared.mail and self._shared.settings.mail_to)
         return ShardLook(
             self._leadership,
@@ -339,8 +339,8 @@ class LeaderDuties:
                 FollowedDuty(self.challenges, lambda look: look.callbacks),
                 FollowedDuty(self._quarantine, polls=self._quarantine.has_some),
                 FollowedDuty(self._reaper, lambda look: 0 if self.grace.was_set_back else look.leases),
-                # The detector says itself when it is due. It counts the rounds in which a worker is silent, so its
-                # rounds need a steady interval.
+                # While a worker is silent (`has_some`), the detector polls: it counts the rounds of silence, so these
+                # need a steady interval.
                 FollowedDuty(self.detector, self.detector.due_ms, self.detector.has_some),
                 FollowedDuty(self._sweeper, self._sweeper.due_ms, self._sweeper.has_some),
                 FollowedDuty(self._log_keeper, polls=lambda look: look.has_logs),

@@ -144,7 +144,8 @@ def room_limits(s: Settings) -> RoomLimits:
         max_clients=max_connections(s),
         unproven_share=s.unproven_share,
         address_share=s.address_share,
-        # Count workers against all descriptors, because the limit for other callers must not limit workers.
+        # Let clients and workers together use all descriptors for clients: the limit of other callers must not limit
+        # workers.
         max_clients_and_workers=descriptors.for_clients(),
     )
 

@@ -392,7 +392,7 @@ class Master:
     def _base(self) -> str | None:
         if self.settings.public_url is not None:
             return self.settings.public_url.rstrip("/")
-        # Without tokens, only this machine can call, so the address of this process is enough.
+        # On a loopback address, only this machine can call, so the address of this process is enough.
         return self.server.own_url if is_loopback(self.settings.host) else None
 
     def _make_guard(self, networks: Sequence[str], *, allows_public: bool = False) -> EgressGuard:

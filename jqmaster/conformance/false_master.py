@@ -91,7 +91,7 @@ class FalseMaster:
         self.jobs_after: list[str | None] = []
         self.polls: list[Fields] = []
         self.most_polls = 0
-        # For each call for jobs that `script` answered: how many such calls there had been.
+        # For each call for jobs that `script` answered: the number of calls for jobs up to that one.
         self.failed_polls: list[int] = []
         self.registrations: list[SeenRegistration] = []
         self.refusals: deque[tuple[int, str]] = deque()

@@ -191,7 +191,7 @@ async def _(master: MasterUnderTest) -> None:
     expect(status == 200 and len(answer["jobs"]) == 1, f"the call for jobs was answered {status}: {answer}")
     job = answer["jobs"][0]
     claim = {"job_id": job["job_id"], "token": job["token"]}
-    # Limit the wait, because a lease may be longer than the minute that a question may take.
+    # Limit this wait: a lease may be longer than the minute that a question may take.
     ends_s = time.monotonic() + min(1.2 * registered["lease_s"], 40.0)
     while time.monotonic() < ends_s:
         status, beat = await master.ask("POST", f"{path}/heartbeat", {"running": [claim], "free": 0})

@@ -121,7 +121,7 @@ def error_of(ending: EndDiagnosis, told: str) -> JqmasterError:
 
 
 def _advice_to_cut(file: Path, binary: Path) -> str:
-    # The package contains only the server. Called by the checker's name, the server is the checker.
+    # The package contains only the server. Called by the name of the checker, it runs as the checker.
     whole = shlex.quote(f"{file}.whole")
     checker = f"exec -a valkey-check-aof {shlex.quote(str(binary))}"
     return (

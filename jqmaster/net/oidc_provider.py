@@ -27,7 +27,7 @@ MAX_ANSWER_BYTES: Final = 256 * 1024
 # The discovery document and the keys are read again after this time. If that fails, the known document and keys stay in
 # use.
 FRESH_S: Final = 3600.0
-# For this long after a failure, callers get the same error at once instead of waiting for another one.
+# For this long after a failure, callers get the same error at once instead of waiting for another failure.
 AGAIN_AFTER_S: Final = 2.0
 # How often, at most, a token with an unknown key makes the client read the keys again.
 KEYS_AGAIN_S: Final = 5.0

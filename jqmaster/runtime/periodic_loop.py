@@ -202,8 +202,7 @@ class LeaderLoop(PeriodicLoop):
         if self._resting is None and (pausing is None or pausing.expired()):
             return
         at_s, planned_s = loop.time() + seconds, self.next_round_s
-        # Ignore a difference that is within the error: both times may be derived from the same store time, read at
-        # different moments.
+        # Ignore a small difference: both times may be derived from the same store time, read at different moments.
         if planned_s is not None and at_s >= planned_s - _SAME_INSTANT_S:
             return
         if self._resting is None:

@@ -37,8 +37,8 @@ from jqmaster.store.link.wake import (
     WorkersChanged,
 )
 
-# The kinds of messages to act on as if they had been received, after messages may have been lost. Lost messages of
-# other kinds do no harm: the next poll comes soon enough.
+# Messages to act on whenever messages may have been lost. Lost messages of other kinds do no harm, because the next
+# poll comes soon enough.
 _AFTER_A_GAP: tuple[WakeMessage, ...] = (
     WorkersChanged(),
     JobsReady(),
@@ -166,5 +166,5 @@ class WakeRouter:
         for message in _AFTER_A_GAP:
             self.route(message)
         if duties:
-            # The look begins the duties that no message wakes.
+            # Look at the shard as well, to begin the duties that no message wakes.
             duties.look.wake()

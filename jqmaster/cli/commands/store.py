@@ -143,7 +143,7 @@ async def _examine(client: "StoreClient", settings: "Settings") -> "StoreReport"
     from jqmaster.store.logs.archive import ArchiveAddress, LogArchive
 
     report = await probe(client.redis, settings)
-    # best effort: the report tells what the store refuses.
+    # best effort: the report already names what the store refuses.
     with contextlib.suppress(StoreUnavailableError):
         report = replace(report, faults=(*report.faults, *await _foreign_keys(client, settings)))
     probes: list[tuple[Callable[[], Coroutine[Any, Any, None]], str]] = []

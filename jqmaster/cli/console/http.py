@@ -96,7 +96,7 @@ class MasterSession:
             "timeout": httpx.Timeout(30, connect=5),
             # Load the system's certificates only if they are needed, because that takes 40 ms.
             "verify": _tls() or not (is_loopback and parts.scheme == "http"),
-            # Ignore a proxy from the environment for a loopback address, because it cannot reach this machine's.
+            # For a loopback address, ignore a proxy from the environment: it cannot reach this machine's loopback.
             "trust_env": not is_loopback,
         }
         # The problem document from the last failed call.
@@ -169,8 +169,8 @@ class MasterSession:
             and response.status_code == 404
             and isinstance(answer, dict)
             and answer.get("code") == "not_found"
-            # Skip a 404 with a detail: with it, the master itself explains paths that belong to the installation and
-            # not to a namespace.
+            # If a 404 has a detail, the master itself has explained it: the path belongs to the installation, not to a
+            # namespace.
             and not answer.get("detail")
         ):
             exits.fail(

@@ -80,7 +80,8 @@ class Installation:
         )
         self.definition_editor = DefinitionEditor(definitions, firing, self.audit, shard.now_ms, calendars)
         self.calendar_editor = CalendarEditor(calendars, CalendarSources(), firing, shard.now_ms)
-        # Leave out signatures, mail and the namespace's name, which only a master knows from its configuration.
+        # Accept all notices: only a master knows whether signatures and mail are configured, and which namespace this
+        # is.
         self.notice_editor = NoticeEditor(
             NoticeStore(shard),
             self.audit,

@@ -43,8 +43,8 @@ class BacklogSampler(LeaderLoop):
         self._tally = tally
         # The last sample; None before the first.
         self.newest: BacklogSample | None = None
-        # False: the last sample, possibly of an earlier leader, found no ready jobs, so no further sample is needed to
-        # record that they are gone.
+        # Whether the last sample, possibly of an earlier leader, may have found ready jobs. If so, a further sample
+        # must record that they are gone.
         self.has_found = True
 
     async def _round(self) -> float:

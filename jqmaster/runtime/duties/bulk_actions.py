@@ -31,8 +31,8 @@ POLL_S: Final = 1.0
 PAGE: Final = 200
 # An action with a rate proceeds in steps of this length, or one job at a time.
 RATE_STEP_S: Final = 0.25
-# How often an action that cannot proceed checks again: whether retried jobs have ended, if the maximum number is
-# watched; or whether the leader's lock has been renewed.
+# How often an action that has to wait checks again. It waits while the maximum number of retried jobs is watched, or
+# until the leader's lock has been renewed.
 WATCH_EVERY_S: Final = 0.2
 # Before a step, save progress that was last saved longer ago than this. Saving also checks the epoch.
 SAVED_FOR_S: Final = 0.2
@@ -115,7 +115,7 @@ class BulkActions(LeaderLoop):
 
     async def _round(self) -> float:
         """Do one step of each action that is due, and return the seconds until the next one."""
-        # If a message came, step all actions, because the message may announce that one that is not due was canceled.
+        # If a message came, step all actions, even those that are not due: one of them may have been canceled.
         is_woken = self._wake.is_set()
         self._wake.clear()
         running = await self._actions.running()

@@ -183,8 +183,8 @@ class ClaimOffers:
         if self._is_trusted():
             self._held_polls.answer(worker_id, reply_of(self._epoch_number, claim))
         else:
-            # This process may have been suspended, so do not use the claim. Let the poll read the present state of the
-            # store.
+            # This process may have been suspended, so do not use the claim. Let the waiting poll read the present state
+            # of the store.
             self._held_polls.look(worker_id)
 
     async def _run(self, push: _Push) -> None:

@@ -21,7 +21,7 @@ POLL_MS: Final = 1_000
 RETRY_S: Final = 0.2
 # How often to remove empty lanes. They are cheap, so this can be rare.
 PRUNE_EVERY_S: Final = 60.0
-# How often to prune some pages of gates. This is often, because thousands of gates may appear each second.
+# How often to prune some pages of gates. Thousands of gates may appear each second, so this is often.
 PRUNE_GATES_EVERY_S: Final = 1.0
 PAGES_AT_ONCE: Final = 4
 # The editions of a shard that never had constraints.

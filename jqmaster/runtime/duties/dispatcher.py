@@ -47,7 +47,7 @@ RESTING_POLL_S: Final = 60.0
 LOOK_LIVES_S: Final = 10.0
 # After this long without a claim, claim even if looks find no ready jobs: the store's counts may be wrong.
 DOUBT_S: Final = 30.0
-# How long the dispatcher waits, when it stops, for its claims that are under way.
+# How long the dispatcher waits, when it stops, for its claims and pushes that are under way.
 FINISH_WITHIN_S: Final = 0.5
 
 Wanted = Sequence[tuple[Member, WantedClaim]]

@@ -84,7 +84,7 @@ class LogArchiver(LeaderLoop):
         failure = self._failure
         self._reset()
         if failure:
-            # Some logs were moved, so the archive works. The next round tries the refused logs again.
+            # Too few moves failed in a row to blame the archive. The next round tries these logs again.
             raise failure
         self._retry_s = FIRST_RETRY_S
         self._said.pop(self._complaint, None)

@@ -19,8 +19,8 @@ logger = logging.getLogger(__name__)
 
 POLL_S: Final = 0.5
 MAX_LOOKED_AT: Final = 100
-# One in this many workers, at most, runs a suspect alone. If an accident took many workers, the others are then not
-# halted.
+# At most one worker in this many runs a suspect alone. If one accident made many jobs suspects, the other workers thus
+# keep working.
 WORKERS_PER_ALONE_RUN: Final = 4
 
 

@@ -102,8 +102,8 @@ class Reaper(LeaderLoop):
         else:
             now_ms, expired, next_ms = await self._grace.ask(self._leases.expired_leases, lambda a: a[0])
         if self._grace.was_set_back:
-            # The leases were set by the clock before it was set back, so they would now last too long. Live workers
-            # renew theirs anyway.
+            # The store's clock was set back, so leases that were set before would now last too long. Live workers renew
+            # theirs anyway.
             await self._leases.shorten_leases(self._epoch)
             self._grace.was_set_back = False
         if reapable := await self._reapable(expired, now_ms):

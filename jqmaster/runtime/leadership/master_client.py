@@ -33,7 +33,7 @@ class PeerClient:
         """`tls`: the client certificate for masters that ask for one. The server's certificate is not checked."""
         self._tls = tls
         self._answered: set[str] = set()
-        # The latest call to each master and shard.
+        # The latest call to each master, by its ID and address.
         self._asked: dict[tuple[str, str], asyncio.Task[bool]] = {}
         # Do not keep connections: calls are rare, and a kept connection could outlive the master at this address.
         self._http = HttpClient(

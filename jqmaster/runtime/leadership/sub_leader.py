@@ -148,8 +148,8 @@ class SubLeader(PeriodicLoop):
         now_s, was_free = self._clock.monotonic_s(), self._free_since_s is not None
         if self._free_since_s is None:
             self._free_since_s = now_s
-        # If there is no sub-leader, or it is gone as well, the other masters stand for election after their second
-        # check.
+        # The sub-leader goes first. The other masters stand for election after their second check, in case there is no
+        # sub-leader or it is gone as well.
         rank = 0 if self.is_standby else 1
         # Include masters known from elsewhere: after the shard's start, or an outage of its store, other masters may
         # not have sent it a heartbeat yet.

@@ -126,7 +126,7 @@ class MailClient:
         message["To"] = mail.to
         message["Subject"] = mail.subject
         message["Date"] = formatdate()
-        # Set an ID, because mailboxes show only one of two mails with the same ID.
+        # Set the same ID in each repeat: mailboxes show only one of two mails with the same ID.
         message["Message-ID"] = f"<{mail.message_id}@{self._sender.partition('@')[2]}>"
         # This header prevents automatic replies.
         message["Auto-Submitted"] = "auto-generated"

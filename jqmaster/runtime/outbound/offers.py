@@ -103,8 +103,8 @@ class Offers:
         """Yield each piece of the claim with its outcome, as soon as that is known."""
         while self._parts:
             part = self._parts.popleft()
-            # The process may be suspended right after it is checked whether it may push. A late push does no harm,
-            # because the worker checks the offer's age and epoch.
+            # The process may be suspended between this check and the push. A late push does no harm, because the worker
+            # checks the offer's age and epoch.
             if self._first is not None:
                 result, self._first = self._first, None
             elif self._may_push():
@@ -131,7 +131,8 @@ class Offers:
         now_s = self._clock.monotonic_s()
         if self._is_stopping() or now_s >= self._over_at_s:
             return True
-        # Give up: the worker refused several times and took no job, so the worker is at fault, not the jobs.
+        # Give up if the breaker has opened: the worker refused several times and took no job, so it is at fault, not
+        # the jobs.
         return isinstance(last, NotDelivered) and self._breaker.state(now_s) == "open"
 
     def _judged(self, part: _OfferPiece, result: PushResult) -> OfferResult | None:

@@ -31,7 +31,7 @@ from worker_sdk.transport.http_client import (
 CONNECT_TIMEOUT_S: Final = 5.0
 # Maximum size of an answer, which is the largest value of `max_result_bytes`. A larger answer is cut off.
 MAX_ANSWER_BYTES: Final = 16 * 1024 * 1024
-# As JSON, a result may take up to this many times its encoded size.
+# As JSON, a result may take up to this many times its size in MessagePack.
 _JSON_FACTOR: Final = 4
 # Maximum number of bytes that all answers together may hold while they arrive, not counting the first 16 KiB of each.
 MAX_BODIES_BYTES: Final = 64 * 1024 * 1024

@@ -92,7 +92,7 @@ _MAX_SAID: Final = 300
 
 _REMEDIES: Final = Remedies("does the worker listen there?", "calls_cafile", "calls_certfile")
 _NO_CALL: Final = (AddressRefusedError, NotSentError, NoAnswerError, TimeoutError)
-# Ask for uncompressed answers. They are never decompressed, because a small one could become huge.
+# Ask for uncompressed answers. This client never decompresses, because a small answer could become a huge one.
 _FIELD_LINES: Final = field_lines(
     {
         "User-Agent": "jqmaster",
@@ -256,7 +256,7 @@ def _problem_detail(body: bytes) -> str:
     """Return the detail of a problem, for people. It comes from the worker, and may be anything."""
     try:
         detail = msgpack.unpackb(body)["detail"]
-    except Exception:  # as above
+    except Exception:  # a worker can send anything
         return ""
     if not isinstance(detail, str) or not detail:
         return ""

@@ -100,7 +100,7 @@ def outcome_of(target: HttpTarget, job: ClaimedJob, answer: TargetAnswer, now_ms
         # losing one.
         end = replace(end, result=DeliveryResult.FAILED)
     if target.body is BodyForm.FIREWORQ:
-        # The Fireworq gateway shows the message of the endpoint.
+        # The Fireworq gateway shows this message, so prefer the endpoint's own text.
         message = end.said or end.detail
     else:
         message = f"{end.detail}: {end.said}" if end.said else end.detail
