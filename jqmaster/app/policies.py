@@ -63,7 +63,7 @@ class Policies:
         self.stale_tokens_s = live.derive(lambda s: s.stale_tokens_s)
         self.max_connections = live.derive(max_connections)
         self.max_streams = live.derive(lambda s: s.max_streams)
-        # What readers of the audit log may see at most, and what listeners to the live stream may see at most.
+        # The most that readers of the audit log may see, and the most that listeners to the live stream may see.
         self.audience = live.derive(lambda s: full_access(s.redact_paths))
         self.listeners = live.derive(lambda s: no_access(s.redact_paths))
         self.why = live.derive(why)
@@ -144,8 +144,8 @@ def room_limits(s: Settings) -> RoomLimits:
         max_clients=max_connections(s),
         unproven_share=s.unproven_share,
         address_share=s.address_share,
-        # Let clients and workers together use all descriptors for clients: the limit of other callers must not limit
-        # workers.
+        # Let clients and workers together use all descriptors for connections, so that the limit of clients does not
+        # limit workers.
         max_clients_and_workers=descriptors.for_clients(),
     )
 

@@ -47,6 +47,6 @@ def examine(data_dir: Path) -> None:
         ending: EndDiagnosis | None = EndDiagnosis("damaged", fault)
     else:
         ending = last_ending(directory.log)
-    # A crash alone is no obstacle: the next start starts another server.
+    # A crash alone does not prevent a start: the next start starts another server.
     if ending and ending.cause != "crashed":
         raise error_of(ending, advice(ending, directory.path, wheel_binary()))

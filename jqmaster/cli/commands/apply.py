@@ -256,7 +256,7 @@ def _apply(http: MasterSession, step: SourceChange) -> str | None:
         return None
     status, answer = http.call("PUT", path, body=step.after, headers=headers, admit=(412,))
     if status == 412:
-        # If the document is already stored, another deploy of the same source was faster, which is no conflict.
+        # If the document is already stored, another deploy of the same source was faster, and there is no conflict.
         _, there = http.call("GET", path, admit=(404,))
         if "etag" in there:
             document = _document(step.kind, there)

@@ -8,7 +8,7 @@ import typer
 from jqmaster.cli.console import output
 from jqmaster.cli.console.http import MasterSession, job_path
 
-# What to do next, for each verdict whose text does not say so.
+# The next step for each verdict whose text does not name one.
 _NEXT: Final[Mapping[str, str]] = {
     "no_worker": "start a worker that serves this name, or correct the name; `jqmaster workers` lists those that run",
 }

@@ -28,7 +28,7 @@ from jqmaster.store.identity.credentials import StoredToken, StoredUser
 from jqmaster.store.notices.documents import StoredNotice
 from jqmaster.store.targets.documents import StoredTarget
 
-# A document and its facts. The exported line leaves out facts that are None.
+# A document and its facts. The exported line leaves out facts with the value None.
 Parts = tuple[dict[str, Any], dict[str, Any]]
 # Terms of a job that are not copied as they are: the job may lack them, or the document has another form of them.
 _APART: Final = frozenset({"argument", "delay_ms", "expires_ms"})

@@ -43,7 +43,7 @@ class SharedLooks(PeriodicLoop):
     def __init__(self, client: StoreClient, clock: Clock) -> None:
         super().__init__("shared_looks", clock, complaint="cannot look at quiet shards")
         self._client = client
-        # By shard: when its next look is due, in the order of these times.
+        # When the next look at each shard is due, the earliest first.
         self._due_s: dict[QuietLook, float] = {}
         self._every_s: dict[QuietLook, float] = {}
         self._next_round_s = 0.0
