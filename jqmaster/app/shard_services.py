@@ -95,7 +95,7 @@ class ShardServices:
     def __init__(self, shared: Shared, link: Shard, store: ServedStore, faults: ShardFaults) -> None:
         clock, policies = shared.clock, shared.policies
         self._shared = shared
-        # Returns the problems of this shard; for the default namespace, those of the installation.
+        # In the default namespace, returns the problems of the installation; in others, none.
         self.troubles: Callable[[], Awaitable[Troubles]] = _no_troubles
         self.store = store
         self.faults = faults

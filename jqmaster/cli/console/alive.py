@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 ALIVE = 0
 UNREACHABLE = 5
 DEFAULT_TIMEOUT_S = 2.0
-# A worker sends a heartbeat every second. If its last answer is older than this, its leases have expired as well.
+# A worker sends a heartbeat every second. If no master has answered one for this long, the worker's leases have expired
+# as well.
 _FRESH_S = 30.0
 _ANYWHERE = frozenset({"", "0.0.0.0", "::", "localhost"})  # noqa: S104 - a comparison
 _DEFAULT_PORT = 8080

@@ -18,7 +18,7 @@ class GatePruning:
         self._epoch = epoch
         self._line: deque[str] = deque()
         self._cursors: dict[str, str] = {}
-        # Whether there are no gates, because no constraint has created any.
+        # True: no constraint has data of gates, so there is nothing to prune.
         self.is_idle = False
 
     async def step(self) -> bool:

@@ -96,8 +96,8 @@ def outcome_of(target: HttpTarget, job: ClaimedJob, answer: TargetAnswer, now_ms
     """Return the report on an attempt. For DeliveryResult.AWAITING, the caller opens the challenge first."""
     end = answer.end
     if target.body is BodyForm.FIREWORQ and end.result is DeliveryResult.UNREACHABLE and end.wait_s is None:
-        # An unreachable host costs the job a retry. Only while the breaker of the host is open do jobs wait without
-        # losing one.
+        # For Fireworq, an unreachable host costs the job a retry. While the breaker of the host is open (`wait_s` is
+        # set), jobs wait without losing one.
         end = replace(end, result=DeliveryResult.FAILED)
     if target.body is BodyForm.FIREWORQ:
         # The Fireworq gateway shows this message, so prefer the endpoint's own text.
