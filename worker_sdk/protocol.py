@@ -236,8 +236,8 @@ class Problem(TypedDict):
     errors: list[ProblemField]
     # Only with the codes not_unique and offer_under_way: the job that holds the uniqueness key.
     job_id: NotRequired[str]
-    # Only with the code archive_unavailable, if the store still has a part of the log: `after` with this
-    # number reads that part, without the archive.
+    # Sent only with the code archive_unavailable, if the store still holds part of the log. Pass it as
+    # `after` to read that part without the archive.
     stored_after: NotRequired[int]
 
 

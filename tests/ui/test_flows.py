@@ -303,7 +303,9 @@ async def test_a_flow_is_read_and_mended_two_hours_after_its_failure(
                 is_mended = True
                 await page.get_by_role("button", name="Retry failed jobs").click()
                 dialog = page.get_by_role("dialog")
-                await expect(dialog).to_contain_text("Jobs that were skipped because of these wait again.")
+                await expect(dialog).to_contain_text(
+                    "Jobs that were skipped because of the failed ones wait again."
+                )
                 await expect(dialog.get_by_role("note")).to_have_count(0)
                 await dialog.get_by_role("button", name="Retry failed jobs (2)").click()
                 # It does what it says.

@@ -56,7 +56,7 @@ async def test_a_namespace_is_created_changed_closed_opened_and_deleted(
     async with Screens(browser, one.url).open("#/namespaces") as page:
         dialog = page.get_by_role("dialog")
         save = dialog.get_by_role("button", name="Save")
-        await expect(page.get_by_text("There is one namespace.")).to_be_visible()
+        await expect(page.get_by_text("There is only one namespace.")).to_be_visible()
         await page.get_by_role("button", name="New namespace").click()
         await save.click()
         await expect(dialog).to_contain_text("Enter a name.")

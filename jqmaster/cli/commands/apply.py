@@ -96,8 +96,7 @@ class Plan:
 def plan(
     http: MasterSession, target: TargetArgument, *, prune: PruneOption = False, source: SourceOption = None
 ) -> None:
-    """Show what `apply` would change in constraints, calendars and definitions. Exit code 6 if anything would
-    change."""
+    """Show what `apply` would change in constraints, calendars and definitions. Exit code 6 if there are changes."""
     declared = declared_by(target, source)
     found = _plan(http, declared, prune=prune)
     _show(found, declared.source, as_json=http.as_json)

@@ -94,8 +94,7 @@ def bulk(
     yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask for confirmation.")] = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the action is over.")] = True,
 ) -> None:
-    """Act on all jobs that a filter selects, or on the given IDs. The command counts the jobs, and asks before it
-    begins."""
+    """Act on all jobs that a filter selects, or on the given IDs. Count the jobs and ask before beginning."""
     given = {
         "state": state, "name": name, "tag": tag, "batch": batch, "worker": worker, "q": search, "cause": cause,
         "text": text, "failure_group": failure_group, "created_after": instant(created_after),

@@ -126,8 +126,7 @@ def resolve(
         typer.Option("--in", metavar="VERSION", help="Version of the workers. Default: the next version."),
     ] = "",
 ) -> None:
-    """Resolve groups of failures. A group opens again if the failure occurs on a worker of that version or a later
-    one."""
+    """Resolve groups of failures. A group reopens if the failure occurs on a worker of that version or a later one."""
     for group in groups:
         shown = http.post(_path_to(group, "resolve"), {"version": version})
         _say(http, shown, f"resolved in {shown['resolved']['version'] or 'the next version'}")

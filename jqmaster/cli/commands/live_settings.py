@@ -44,8 +44,10 @@ def set_settings(
         typer.Argument(metavar="NAME=VALUE…", help="Settings to change. All changes apply, or none."),
     ],
 ) -> None:
-    """Change settings on all masters within a second. In a namespace, they override those of the installation there.
-    Write a list as JSON: 'NAME=["a", "b"]'."""
+    """Change settings on all masters within a second. In a namespace, override those of the installation.
+
+    Write a list as JSON: 'NAME=["a", "b"]'.
+    """
     _change(http, {key: json_or_text(text) for key, text in pairs_of(pairs, "setting").items()})
 
 

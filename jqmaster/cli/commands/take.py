@@ -48,8 +48,7 @@ def take(
         ),
     ] = False,
 ) -> None:
-    """Take one job and print it as one line of JSON. Then report its end with `jqmaster done`. Exit code 3 if no job
-    came."""
+    """Take one job and print it as one line of JSON. `jqmaster done` reports its end. Exit code 3: no job came."""
     pid = while_pid or script_pid()
     body = {
         "url": None,

@@ -46,8 +46,7 @@ def export(  # noqa: PLR0917 - options of a command
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Write unfinished jobs, definitions, constraints and other objects as JSON lines, while masters and workers
-    continue.
+    """Write unfinished jobs, definitions, constraints and other objects as JSON lines, while the system runs.
 
     Only you can read the file, because it contains the arguments of jobs.
     """

@@ -264,6 +264,7 @@ def _jobs(counts_by_name: Mapping[str, NameCounts], returned_offers: int) -> Ite
 
 def _condition(own: OwnFacts) -> Iterator[Metric]:
     yield gauge("jqmaster_is_leader", {(): float(own.is_leader)})
+    yield gauge("jqmaster_settings_version", {(): own.settings_version})
     led = counter("jqmaster_times_led")
     led.add_metric((), own.times_led)
     yield led

@@ -73,7 +73,6 @@ def of_process(own: OwnFacts, meters: Iterable[StoreMeter], traffics: Iterable[T
         "jqmaster_certificate_expiry_timestamp_seconds",
         {(setting,): end_s for setting, end_s in ends_s.items()},
     )
-    yield gauge("jqmaster_settings_version", {(): own.settings_version})
     info = METRICS["jqmaster_info"]
     yield gauge(info.name, {tuple(own.labels[label] for label in info.labels): 1})
 

@@ -92,8 +92,8 @@ async def test_a_header_from_elsewhere_is_ignored_and_told(
         told = [line for line in caplog.messages if "Remote-User" in line]
         # The warning is logged once a minute: a flood does not fill the log.
         assert told == [
-            f"the header Remote-User of a request from {STRANGER} is ignored: it did not come through a network of "
-            "login_proxies"
+            f"the header Remote-User of a request from {STRANGER} is ignored: the request did not come through a "
+            "network of login_proxies"
         ]
         # A token is as valid there as elsewhere.
         bearer = ADA | {"Authorization": f"Bearer {ADMIN_TOKEN}"}

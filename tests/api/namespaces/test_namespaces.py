@@ -163,7 +163,7 @@ async def test_namespaces_are_managed_only_at_the_installation(one: Installation
     for path in ("/api/namespaces", "/api/namespaces/shop", "/api/overview", "/api/stores"):
         status, problem = await shop.call("GET", path)
         assert (status, problem["code"]) == (404, "not_found")
-        assert "namespaces, users and settings belong to the installation" in problem["detail"]
+        assert "namespaces and users belong to the installation" in problem["detail"]
 
 
 async def test_a_full_namespace_refuses_pushes_and_nothing_else(one: Installation) -> None:

@@ -222,7 +222,7 @@ async def test_strangers_get_the_contract_at_little_cost(
         first, again = [await stranger.get("/openapi.json", headers=asked) for _ in range(2)]
         assert first.json() == again.json() == document("jqmaster")
         assert first.headers["content-encoding"] == "gzip"
-        assert int(first.headers["content-length"]) < 100_000
+        assert int(first.headers["content-length"]) < 110_000
         assert made == [True]
         tag = first.headers["etag"]
         for held in (tag, f'"other", W/{tag}', "*"):

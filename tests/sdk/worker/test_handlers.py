@@ -523,5 +523,5 @@ def test_names_and_signatures_are_checked_when_a_handler_is_registered() -> None
         worker.handler("three")(lambda a, b, c: None)
     with pytest.raises(TypeError, match="exception classes"):
         worker.handler("policy", discard_on=["ValueError"])(lambda a: None)  # type: ignore[list-item]
-    with pytest.raises(TypeError, match="top of a module"):
+    with pytest.raises(TypeError, match="top level of a module"):
         worker.handler("local", isolated=True)(lambda argument: None)

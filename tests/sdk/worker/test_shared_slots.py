@@ -69,7 +69,7 @@ def test_a_list_gives_equal_shares() -> None:
 
 
 def test_a_worker_refuses_what_cannot_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ValueError, match="max_jobs is 2, and each of 3 namespaces needs at least one slot"):
+    with pytest.raises(ValueError, match="max_jobs is 2, but each of 3 namespaces needs at least one slot"):
         Worker(namespaces=["shop", "mail", "post"], max_jobs=2)._config()
     with pytest.raises(ValueError, match="give the address without /ns/shop"):
         Worker("http://a/ns/shop", namespaces=["shop", "mail"])._config()
