@@ -19,13 +19,13 @@ logger = logging.getLogger(__name__)
 
 Unit = Literal["requests", "tokens"]
 
-# Statuses with which a service says that a caller has to wait. GitHub says so with 403, Anthropic with 529.
+# The statuses with which services tell a caller to wait. GitHub also uses 403 for this, and Anthropic 529.
 _TOO_MANY: Final = frozenset({403, 429, 503, 529})
-# A larger number is an instant in seconds since 1970, a smaller one is a duration.
+# A reset from this number on is an instant in seconds since 1970; a smaller one is a duration in seconds.
 _INSTANT_S: Final = 1_000_000_000
-# Numbers from here on are instants in milli-, micro- or nanoseconds.
+# A reset from this number on is ignored: it is an instant in milli-, micro- or nanoseconds.
 _NO_INSTANT_S: Final = 100_000_000_000
-# Longer headers are ignored, so that parsing them cannot keep a job busy.
+# Maximum length of a header that is parsed. Longer ones are ignored, so that parsing them cannot delay a job.
 _MAX_CHARS: Final = 1000
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|us|µs|μs|ns|d|h|m|s)", re.ASCII)
 _SECONDS: Final = {
@@ -35,7 +35,7 @@ _SECONDS: Final = {
     "s": 1.0,
     "ms": 1e-3,
     "us": 1e-6,
-    # Two characters look alike: the micro sign and the Greek letter.
+    # The next two keys look alike: one has the micro sign, the other the Greek letter mu.
     "µs": 1e-6,
     "μs": 1e-6,
     "ns": 1e-9,
@@ -43,7 +43,7 @@ _SECONDS: Final = {
 # The part of a header's name that says what it counts. No constraint counts other units, such as images or output
 # tokens.
 _SCOPE: Final = r"(?:project-)?(?:req(?:uest)?s?|tokens?)(?:-(?:1?[mhd]|minute|hour|day))?"
-# The header with the remaining units. The header with their reset has `reset` in place of `remaining`.
+# The name of a header that states the remaining units. The header with their reset has `reset` in place of `remaining`.
 _REMAINING: Final = re.compile(rf"(?:[a-z0-9]+-){{0,3}}ratelimit-(?:{_SCOPE}-)?remaining(?:-{_SCOPE})?")
 # The field of the IETF draft: `"default";r=50;t=30`, or `remaining=50, reset=30` in its earlier versions.
 _DRAFT: Final = re.compile(r"\b(r|t|remaining|reset)\s*=\s*(\d+(?:\.\d+)?)", re.ASCII)
@@ -118,7 +118,7 @@ class ApiLimits:
             try:
                 ctx.observed(constraint, self.value, remaining=room.remaining, resets_s=room.resets_s)
             except Exception:
-                # Best effort: a failed report to the masters must not fail the job.
+                # Best effort: if the limit cannot be reported to the masters, the job must not fail.
                 logger.warning("%s is not narrowed by the headers of an answer", constraint, exc_info=True)
         return rooms
 
@@ -202,7 +202,7 @@ def rooms_in(headers: Mapping[str, str], status: int = 200) -> list[Room]:
             continue
         room = Room(unit, min(remaining, MAX_UNITS), resets_s)
         present = found.get(unit)
-        # If two headers state the same unit, the narrower one counts.
+        # If two headers state the same unit, use the narrower limit.
         if present is None or (room.remaining, -room.resets_s) < (present.remaining, -present.resets_s):
             found[unit] = room
     return list(found.values())
@@ -226,7 +226,7 @@ def duration_s(text: str, now: datetime | None = None) -> float | None:
         return max(0.0, number - now.timestamp())
     parts = _DURATION.findall(text)
     rest = _DURATION.sub("", text).strip()
-    # Go writes a reset that is over as a negative duration.
+    # If the reset is in the past, Go writes a negative duration.
     if parts and rest in ("", "-"):
         seconds = sum(float(number) * _SECONDS[unit] for number, unit in parts)
         return 0.0 if rest else seconds
@@ -266,20 +266,20 @@ def _waits(given: Mapping[str, str], status: int) -> "Iterator[tuple[Unit, float
 
 
 def _drafts(given: Mapping[str, str]) -> "Iterator[tuple[Unit, float, float]]":
-    # A list has several policies, and all of them apply.
+    # The header may list several policies, and all of them apply.
     for policy in re.split(r",\s*(?=\")", given.get("ratelimit", "")):
         parts = {name: float(number) for name, number in _DRAFT.findall(policy)}
         remaining = parts.get("r", parts.get("remaining"))
         resets_s = parts.get("t", parts.get("reset"))
         if remaining is not None and resets_s is not None:
-            # The name of a policy may say what it counts.
+            # The name of a policy may say whether it counts tokens or requests.
             yield "tokens" if "token" in policy.partition(";")[0] else "requests", remaining, resets_s
 
 
 def _pairs(given: Mapping[str, str]) -> "Iterator[tuple[Unit, float, float]]":
     for name, text in given.items():
         remaining = _number(text)
-        # Azure says -1 if it does not know.
+        # Azure sends -1 as the remaining units if it does not know them.
         if remaining is None or remaining == -1 or not _REMAINING.fullmatch(name):
             continue
         after = given.get(name.replace("remaining", "reset-after"))

@@ -21,7 +21,7 @@ class WithOnly:
 
     other_form: str = ""
 
-    if not TYPE_CHECKING:  # otherwise type checkers would accept the wrong form
+    if not TYPE_CHECKING:  # hidden from type checkers, which would otherwise accept the wrong form
 
         def __aenter__(self) -> NoReturn:
             raise _wrong_form(self, "with")
@@ -82,7 +82,7 @@ class Block(contextlib.ContextDecorator, AbstractContextManager[T_co], AbstractA
 
     def __init__(self, make: Callable[[], AbstractContextManager[T_co]]) -> None:
         self._make = make
-        # The arguments are bound at the call, not in the block.
+        # Call make() now, so that errors in its arguments are raised here and not inside the `with` block.
         self._manager = make()
 
     def _recreate_cm(self) -> "Block[T_co]":

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         def __await__(self) -> Generator[Any, None, "Ready | Defer"]: ...
 
 
-# A generator that yields reads and probes, and receives their answers.
+# A generator that yields the reads and probes to make, and receives their answers.
 Steps = Generator["MasterRead | Probe", Mapping[str, Any], Defer | None]
 
 _ENDED: Final = ("succeeded", "discarded", "failed")
@@ -241,7 +241,7 @@ def ready_when(ctx: "Context", *conditions: Condition) -> "Answered":
         def prepare(self, argument: str, ctx: Context) -> Ready | Defer:
             return ready_when(ctx, OutstandingBelow("film.render", 3))
     """
-    # The test kit sets the conditions that are not met. In this case, no system is called.
+    # In the test kit, the test says which conditions are not met, and no system is called.
     unmet: Collection[Condition] | None = getattr(pushers_of(ctx), "unmet", None)
     if unmet is not None:
         return cast("Answered", _in_test(conditions, unmet))
@@ -320,7 +320,7 @@ def _probed(probe: Probe, left_s: float) -> Mapping[str, Any]:
     import urllib.request
 
     try:
-        # `HttpOk` takes http and https alone.
+        # The URL is safe to open: `HttpOk` accepts http and https only.
         with urllib.request.urlopen(probe.url, timeout=max(0.001, min(probe.timeout_s, left_s))):  # noqa: S310
             return {"fault": "", "retry_after_s": 0.0}
     except urllib.error.HTTPError as error:

@@ -267,7 +267,7 @@ class RefusedError(WorkerSdkError):
         self.detail = str(problem.get("detail") or problem.get("title") or "")
         errors = problem.get("errors")
         self.errors: Sequence[Mapping[str, Any]] = errors if isinstance(errors, list) else []
-        # `detail` already contains the first error.
+        # Do not repeat errors that `detail` contains, such as the first one.
         others = [e for e in self.errors if str(e.get("msg")) not in self.detail]
         rules = "; ".join(f"{'.'.join(map(str, e.get('loc', [])))}: {e.get('msg')}" for e in others[:3])
         super().__init__(f"{status} {self.code}: {self.detail}" + (f" ({rules})" if rules else ""))
@@ -599,7 +599,7 @@ class UnreadableResult(NoResultError):  # noqa: N818
     """
 
 
-# The former names of these classes, which stay until the next release.
+# The old names of exceptions, which still work until the next release.
 RENAMED: Final[Mapping[str, type[WorkerSdkError]]] = {
     "NotFinishedError": NotFinished,
     "NotKept": ResultNotKept,

@@ -22,7 +22,7 @@ _DEFAULTS: Final[dict[signal.Signals, Any]] = {
 }
 _MODULES_OF_LOOPS: Final = frozenset({"asyncio.unix_events", "uvloop.loop"})
 
-# The process that owns all state. Hot paths compare this PID themselves, and call `check` if it is not theirs.
+# The PID of the process that owns all state. Frequent calls compare it themselves, and call `check` if it differs.
 known_pid = os.getpid()
 _held = threading.local()
 
@@ -61,7 +61,8 @@ def replace_with_devnull(fd: int) -> None:
     """
     if fd < 0:
         return
-    # best effort: a copy that stays open is never used. It only keeps the peer from noticing when the parent closes.
+    # best effort: an unreplaced copy is never used. Its only effect is that the peer does not notice when the parent
+    # closes.
     with contextlib.suppress(OSError):
         null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         try:
@@ -87,7 +88,7 @@ def end_copy() -> NoReturn:
         "a handler forked this process and returned in it. The process ends here without a report: end such a "
         "process with os._exit"
     )
-    # Exit at once: the parent's buffers and handlers must not be flushed a second time.
+    # Exit without cleanup: the parent's buffers and exit handlers must not run a second time.
     os._exit(1)
 
 
@@ -95,12 +96,13 @@ def _in_child() -> None:
     global known_pid  # noqa: PLW0603  one process, one number
     for one in list(_renewables):
         one.renew()
-    # Set this last. A second thread may then renew everything again, but never uses an object that is not renewed yet.
+    # Set `known_pid` last. If a second thread comes here, it may renew everything again, but never uses an object that
+    # is not renewed yet.
     known_pid = os.getpid()
 
 
-# Signals are blocked during a fork: one that reached the child before `release_signals` ran would still wake the
-# parent's loop.
+# Block signals during a fork: a signal that reaches the child before `release_signals` runs would wake the parent's
+# loop.
 
 
 def _hold_signals() -> None:

@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 from typing import Any, Final
 
-# Modules for calls from threads, and for those from an event loop. Python looks up host names with `encodings.idna`.
+# The modules that calls from threads need, and those that calls from an event loop need. Python looks up host names
+# with `encodings.idna`.
 OF_SYNC_CALLS: Final = ("worker_sdk.pusher.sync_client", "worker_sdk.transport.tls", "encodings.idna")
 OF_ASYNC_CALLS: Final = ("worker_sdk.pusher.client", "worker_sdk.transport.tls", "encodings.idna")
-# The further modules for the calls of tasks.
+# The modules that calls of tasks need in addition.
 OF_TASKS: Final = (
     "worker_sdk.pusher.jobs",
     "worker_sdk.tasks.codec",
@@ -32,12 +33,12 @@ def load(names: Sequence[str]) -> None:
     """
     if all(name in sys.modules for name in names):
         return
-    # A module of tasks alone needs no threads.
+    # Import threading only here: modules that only define tasks do not need it.
     import threading
 
     if threading.current_thread() is threading.main_thread() and not _is_importing():
         thread = threading.Thread(target=_import, args=(names,), name="jq-import", daemon=True)
-        # Without another thread, the caller imports the modules itself.
+        # If no thread can be started, the caller imports the modules itself.
         with contextlib.suppress(RuntimeError):
             thread.start()
             thread.join()
@@ -57,7 +58,7 @@ def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]
 
 
 def _import(names: Sequence[str]) -> None:
-    # Ignore the error here: the import where the name is used raises it again.
+    # Ignore an ImportError: it is raised again where the module is used.
     with contextlib.suppress(ImportError):
         for name in names:
             importlib.import_module(name)

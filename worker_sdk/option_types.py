@@ -22,7 +22,8 @@ _INSTANT: Final = _Kind(frozenset({str}), "datetime", "a datetime with a time zo
 _TEXTS: Final = _Kind(frozenset(), "Sequence", "a list of texts")
 _MAP: Final = _Kind(frozenset(), "Mapping", "a map")
 
-# By name, as in `JobOptions`. `after` is missing: its jobs are checked where they are converted.
+# The accepted types of each option, by its name in `JobOptions`. `after` is missing: its jobs are checked where they
+# are converted.
 KINDS: Final[Mapping[str, _Kind]] = {
     "priority": _WHOLE,
     "max_retry": _WHOLE,
@@ -46,8 +47,8 @@ KINDS: Final[Mapping[str, _Kind]] = {
     "notify": _MAP._replace(expected='a map, such as {"url": "https://…"}'),
     "requires": _MAP._replace(expected='a map of texts, such as {"gpu": "1"}'),
 }
-# By option, the types that are sent unchanged. They are tested first: testing for the others takes most of the time of
-# making a job.
+# The types of each option that are sent unchanged. Check these first: checking for the other types takes most of the
+# time that making a job takes.
 PLAIN: Final = {option: kind.plain for option, kind in KINDS.items()}
 _NO_LISTS: Final = (str, bytes, bytearray, memoryview)
 _MAX_SHOWN: Final = 60
@@ -61,7 +62,7 @@ def check_option(option: str, value: Any) -> None:
     """
     if value is None or type(value) in PLAIN.get(option, ()) or (kind := KINDS.get(option)) is None:
         return
-    # A bool is an int to Python, and a text a sequence.
+    # Exclude a bool, which Python counts as an int, and a text, which it counts as a sequence.
     is_other = isinstance(value, bool) or (kind is _TEXTS and isinstance(value, _NO_LISTS))
     if not is_other and isinstance(value, (*kind.plain, *_types(kind.other))):
         return
@@ -80,7 +81,7 @@ def check_options(options: Mapping[str, Any]) -> None:
 
 
 def _types(name: str) -> tuple[type, ...]:
-    # A module of tasks must not load this package just because of its options.
+    # Import datetime only here, so that modules of tasks do not load it just for their options.
     import datetime
 
     types: dict[str, type] = {
@@ -90,7 +91,7 @@ def _types(name: str) -> tuple[type, ...]:
 
 
 def _shown(value: Any) -> str:
-    # Long texts, and the parts of lists and maps, may be secret.
+    # Show short texts and numbers only: long texts, and the items of lists and maps, may be secret.
     if isinstance(value, str | int | float) and len(shown := repr(value)) <= _MAX_SHOWN:
         return shown
     return f"a {type(value).__name__}"

@@ -3,7 +3,8 @@
 from collections.abc import Collection, Mapping
 from typing import Final
 
-# For each option of another queue, our corresponding options. The error suggests the first one that the call accepts.
+# For each option of another queue, our options that correspond to it. The error suggests the first one that the call
+# accepts.
 OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "max_retries": ("max_retry", "attempts"),
     "retries": ("max_retry", "attempts"),
@@ -97,7 +98,7 @@ OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "seconds": ("minutes",),
     "days": ("hours",),
 }
-# Options whose value has another meaning here.
+# Our options whose value differs in meaning from that of another queue's option, and the difference.
 _DIFFERENCES: Final[Mapping[tuple[str, str], str]] = {
     ("max_attempts", "max_retry"): "it does not count the first attempt",
     ("max_tries", "max_retry"): "it does not count the first attempt",
@@ -115,7 +116,7 @@ _DIFFERENCES: Final[Mapping[tuple[str, str], str]] = {
         if meant[0] == "retry"
     },
 }
-# Options of other queues that are set elsewhere here.
+# Options of other queues that are not set for a job here, and what to do instead.
 _ELSEWHERE: Final[Mapping[str, str]] = {
     "rate_limit": "limit it by a constraint of the master",
     "max_concurrency": "limit it by a constraint of the master",
@@ -130,7 +131,7 @@ _ELSEWHERE: Final[Mapping[str, str]] = {
     "link_error": "use After(…, when='finished'), or on_failure of a Batch",
 }
 
-# For each method of other queues: the corresponding method of a task, of a handle and of a pusher.
+# Methods of other queues and the corresponding methods here: of a task, of a handle and of a pusher.
 TASK_METHODS: Final[Mapping[str, str]] = {
     "delay": "enqueue",
     "adelay": "aenqueue",

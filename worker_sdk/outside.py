@@ -128,7 +128,7 @@ def add_to(registry: Registry, work: OutsideWork, *, isolated: bool = False) -> 
         retry_codes=frozenset(work.retry_codes),
     )
     if isolated:
-        # The process of an isolated attempt looks up the handler in this attribute.
+        # The child process of an isolated attempt looks up the handler in this attribute.
         setattr(own, ATTRIBUTE, {**getattr(own, ATTRIBUTE, {}), work.name: handler})
     registry.put(handler)
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     import inspect
 
-# Represents a missing default or annotation of a parameter.
+# Marks that a parameter has no default or no annotation.
 EMPTY: Final = object()
 
-# Flags of code objects, with the names that `inspect` gives them.
+# Bits in the flags of a code object, under the names that `inspect` gives them.
 _VARARGS: Final = 0x04
 _VARKEYWORDS: Final = 0x08
 _GENERATOR: Final = 0x20
@@ -73,7 +73,8 @@ def has_plain_signature(function: Callable[..., Any]) -> bool:
     neither `*args` nor `**kwargs`."""
     return (
         type(function) is FunctionType
-        # `functools.wraps`, `__signature__` and `inspect.markcoroutinefunction` leave entries there.
+        # These tools store attributes in the function: `functools.wraps`, `__signature__` and
+        # `inspect.markcoroutinefunction`.
         and not function.__dict__
         and not function.__code__.co_flags & (_VARARGS | _VARKEYWORDS)
     )

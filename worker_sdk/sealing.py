@@ -17,10 +17,10 @@ from worker_sdk.wire import decode, encode
 
 What = Literal["argument", "result", "error", "part", "checkpoint"]
 
-# The members of a sealed value. People can read the first one.
+# The two members of a sealed value. The first one tells people which key was used.
 SEALED_WITH: Final = "sealed_with"
 SEALED: Final = "sealed"
-# Each sealed job has this tag, by which masters can list jobs.
+# The prefix of the tag that each sealed job has, so that masters can list sealed jobs by key.
 TAG_PREFIX: Final = "sealed:"
 
 _KEY_BYTES: Final = 32
@@ -28,7 +28,7 @@ _NONCE_BYTES: Final = 12
 _KEY_ID: Final = re.compile(r"[A-Za-z0-9_.-]{1,40}")
 _VERSION: Final = 1
 _OF_JOB, _OF_NAME = 0, 1
-# The MessagePack extension of a sealed checkpoint.
+# The number of the MessagePack extension for a sealed checkpoint.
 _EXTENSION: Final = 84
 _ROOM_FOR_SEAL: Final = 100
 
@@ -114,7 +114,8 @@ class Seal:
     def seal_job(self, job: dict[str, Any]) -> None:
         """Seal the argument of a job, in place, and tag it."""
         unique, argument = job.get("unique") or {}, job["argument"]
-        # This job may get the ID of a job that it replaces.
+        # Seal the argument for the job's name and not for its ID, because the job may get the ID of a job that it
+        # replaces.
         if "debounce" in job or unique.get("on_conflict") == "replace":
             job["argument"] = self.sealed_for_name(argument, job["name"])
         else:

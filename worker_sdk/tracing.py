@@ -35,7 +35,7 @@ def instrument(tracer_provider: "TracerProvider | None" = None, *, exception_tex
         tracing.instrument()
     """
     global _tracer, _has_exception_texts, is_on  # noqa: PLW0603  one switch for the process, as instrumentations have it
-    # Import it now: a signal handler may enqueue in the middle of the first push.
+    # Import this now: a signal handler may enqueue in the middle of the first push, which would otherwise import it.
     import opentelemetry.trace.propagation.tracecontext  # noqa: F401
     from opentelemetry.trace import get_tracer
 

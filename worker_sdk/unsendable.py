@@ -69,7 +69,7 @@ def _culprit(fields: Mapping[str, Any]) -> tuple[str, Any, bool]:
     above: set[int] = set()
     for depth in range(_MAX_DEPTH):
         if id(value) in above:
-            break  # it contains itself
+            break  # the value contains itself
         above.add(id(value))
         for step, part, is_key in _parts(value):
             if is_key:
@@ -80,7 +80,7 @@ def _culprit(fields: Mapping[str, Any]) -> tuple[str, Any, bool]:
                 value = part
                 break
         else:
-            break  # each part can be encoded alone
+            break  # each item alone can be encoded, so the fault is in the whole
     return path, value, False
 
 

@@ -53,7 +53,7 @@ __all__ = [
     "subtask",
 ]
 
-# The names of celery that a module may want to import, each with what to use instead.
+# Names in Celery that this package does not have, each with what to use instead.
 _MISSING: Final = {
     "chunks": "use group, or task.many",
     "xmap": "use group, or task.many",

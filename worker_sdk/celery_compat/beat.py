@@ -8,7 +8,7 @@ from worker_sdk.celery_compat.process import KnownTask
 from worker_sdk.celery_compat.schedules import schedule_of
 from worker_sdk.tasks.scheduled import Declared, definition_name
 
-# Options of an entry that concern brokers only.
+# Options of a schedule's entry that only concern brokers, and are ignored.
 _OPTIONS_WITHOUT_EFFECT = frozenset({"routing_key", "exchange", "serializer", "compression", "retry"})
 
 

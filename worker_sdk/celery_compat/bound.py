@@ -22,7 +22,7 @@ _INSTEAD_OF_SELF: Final = {
     "AsyncResult": "use the result object of the caller",
     "start_strategy": "decorate a function",
 }
-# Headers of jobs with this prefix are those of this package.
+# The prefix of the job headers that this package sets.
 OWN_HEADERS: Final = "celery-"
 
 

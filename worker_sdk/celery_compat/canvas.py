@@ -28,7 +28,7 @@ _NO_LINKS: Final = (
 class Canvas:
     """A step of a flow: a signature, a chain, a group or a chord."""
 
-    # Whether the next step gets a list.
+    # Whether this step has several results, so that the next step gets a list of them.
     ends_with_many = False
 
     def place(self, flow: "_Placing", takes: str | None) -> "TaskJob[Any] | Flow[Any]":

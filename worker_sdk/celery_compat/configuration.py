@@ -26,7 +26,7 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
     "imports": (),
     "include": (),
 }
-# Settings without effect: about brokers, backends and messages, or about a behaviour that jobs always have.
+# Settings that are accepted and ignored: they concern brokers, backends and messages, or ask for what jobs always do.
 _OF_BROKERS: Final = re.compile(
     r"broker_.*|(result|accept|redis|database|cache|mongodb|elasticsearch|cassandra|s3|azureblockblob|couchbase|couchdb"
     r"|arangodb|cosmosdbsql|dynamodb|filesystem|consul|event|security)_(?!expires).*|result_backend.*"
@@ -51,7 +51,7 @@ _INSTEAD: Final = {
     "task_annotations": "the options of each task",
     "result_expires": "the setting of the master for results",
 }
-# The upper-case names of Celery 3 for supported settings.
+# The upper-case names that Celery 3 used for supported settings.
 _OLD: Final = {
     "always_eager": "task_always_eager",
     "eager_propagates_exceptions": "task_eager_propagates",
@@ -122,7 +122,7 @@ class Conf(MutableMapping[str, Any]):
     def _read(self) -> dict[str, Any]:
         while self._sources:
             given = self._sources.pop(0)()
-            # Settings that were set explicitly take precedence.
+            # Settings that the application set directly take precedence over those of the configuration object.
             self._take({name: value for name, value in given.items() if name not in self._values})
         return self._values
 
@@ -130,7 +130,7 @@ class Conf(MutableMapping[str, Any]):
         values, name = self._read(), _name_of(name)
         if name in values:
             return values[name]
-        if name == "beat_schedule":  # applications add entries to it
+        if name == "beat_schedule":  # build the stored map first: applications add entries to it
             return values.setdefault(name, {})
         if name in _DEFAULTS:
             return _DEFAULTS[name]
@@ -173,7 +173,7 @@ def settings_of(source: Any, namespace: str | None) -> dict[str, Any]:
         if not name.startswith("_") and name.upper().startswith(prefix.upper()) and not _is_code(value):
             settings[_name_of(name[len(prefix) :])] = value
     if not namespace:
-        # A module also has other names than settings.
+        # A module contains other names, too; read only those of settings.
         settings = {
             name: value
             for name, value in settings.items()
@@ -197,7 +197,7 @@ def _imported(name: str) -> Any:
 def _value(found: Any, name: str) -> Any:
     try:
         return getattr(found, name)
-    except Exception:  # a property may raise anything, and need not be one of Celery's settings
+    except Exception:  # reading a property may raise anything, and it need not be one of Celery's settings
         return None
 
 

@@ -27,7 +27,7 @@ _MISSING: Final = {
     "Backend": "results are kept by the master",
 }
 
-# The built-in class: callers may catch either.
+# This is Python's built-in class, so callers may catch it under either name.
 TimeoutError = TimeoutError  # noqa: A001, PLW0127
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from worker_sdk.celery_compat.guide import check_options
 
-# Options of a task without effect, because jobs always behave this way.
+# Options of a task that are ignored, because jobs always behave this way.
 AS_EVER: Final = frozenset(
     {
         "acks_late", "acks_on_failure_or_timeout", "reject_on_worker_lost", "track_started", "send_events",
@@ -26,7 +26,7 @@ _APPLY: Final = frozenset(
         "ignore_result", "queue",
     }
 )  # fmt: skip
-# Options about Celery's connection to its broker, and about its messages.
+# Options that are ignored, because they concern Celery's connection to its broker, and its messages.
 OF_BROKERS: Final = frozenset(
     {
         "retry", "retry_policy", "connection", "producer", "publisher", "serializer", "compression", "routing_key",
@@ -79,15 +79,15 @@ def job_fields(options: Mapping[str, Any], **defaults: Any) -> dict[str, Any]:
 
 
 def wire_priority(given: int | None) -> int | None:
-    # RabbitMQ runs the highest number first, and a master the lowest.
+    # RabbitMQ runs jobs with the highest number first, and a master those with the lowest.
     return None if given is None else -given
 
 
 def queue_tags(queue: Any) -> Sequence[str] | None:
-    # A queue may be an object of kombu, which has a name.
+    # A queue may be given as an object of kombu, which has a name, or as a text.
     return None if queue is None else [f"queue:{getattr(queue, 'name', queue)}"]
 
 
 def aware(instant: datetime) -> datetime:
-    # Celery takes an instant without a zone as UTC.
+    # Celery takes a time without a zone as UTC.
     return instant.replace(tzinfo=UTC) if instant.tzinfo is None else instant

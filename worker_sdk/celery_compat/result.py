@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AsyncResult", "EagerResult", "GroupResult", "ResultBase", "ResultSet"]
 
-# The text in which `update_state` writes state and map.
+# The progress message in which `update_state` stores a state and a map.
 _TOLD: Final = re.compile(r"([A-Z][A-Z_]*)(?: (.*))?", re.DOTALL)
 _MISSING: Final = {
     "collect": "ask the results that you have",

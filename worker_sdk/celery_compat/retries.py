@@ -8,7 +8,7 @@ from worker_sdk.celery_compat.exceptions import Reject
 from worker_sdk.errors import Challenged, Defer, Discard, Fail, NotReady, Retry
 from worker_sdk.worker.outcomes import UnfitArgumentError
 
-# Exceptions that are requests to the worker, and pass through unchanged.
+# Exceptions that tell the worker what to do with the job; they pass through unchanged.
 _ORDERS: Final = (Retry, Fail, Discard, Defer, Challenged, NotReady, UnfitArgumentError)
 
 

@@ -16,11 +16,10 @@ from worker_sdk.tasks.task import Task as TypedTask
 from worker_sdk.worker.context import Context
 from worker_sdk.worker.outcomes import UnfitArgumentError
 
-# Headers of jobs, with facts about the call besides its arguments.
-TAKES: Final = (
-    f"{OWN_HEADERS}takes"  # the first argument: `one` result of the previous step, or the list of `all`
-)
-ARGS: Final = f"{OWN_HEADERS}args"  # the number of arguments that were given by position
+# The headers of a job that describe how it was called. `TAKES` is the source of the first argument: `one` result of the
+# previous step, or the list of `all`.
+TAKES: Final = f"{OWN_HEADERS}takes"
+ARGS: Final = f"{OWN_HEADERS}args"  # the number of positional arguments
 SOFT_LIMIT: Final = f"{OWN_HEADERS}soft-time-limit"
 
 
@@ -82,7 +81,7 @@ class Runs:
         functools.update_wrapper(chosen, self._function)
         del chosen.__wrapped__
         first = inspect.Parameter("_ctx", inspect.Parameter.POSITIONAL_ONLY, annotation=Context)
-        # A parameter that the previous step may fill can be omitted, at any position.
+        # Let a call omit any parameter, because the previous step may fill it.
         chosen.__signature__ = inspect.Signature(
             [first, *self._parameters.travelling()],
             return_annotation=self._parameters.returns,

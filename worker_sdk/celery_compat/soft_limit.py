@@ -25,7 +25,7 @@ def call_within(limit_s: float, function: Callable[[], Any]) -> Any:
         try:
             limit.end()
         except SoftTimeLimitExceeded:
-            # The exception was raised at the very end, while the limit was being removed. Remove the limit again.
+            # The limit was exceeded while it was being removed. Remove it again.
             limit.end()
             raise
 
@@ -79,9 +79,9 @@ class _InThread:
         self._timer.cancel()
         with self._lock:
             self._is_over = True
-        # A pending exception is raised here at the latest, not in the next job of this thread: Python checks for it at
-        # each backward jump. Do not withdraw it: Python 3.11 would then check for it forever, and under a tracer, such
-        # as coverage or a debugger, no function would start.
+        # Let a pending exception be raised here, and not in the next job of this thread: Python checks for it at each
+        # backward jump. Do not withdraw it: Python 3.11 would then check for it forever, and under a tracer, such as
+        # coverage or a debugger, no function would start.
         for _ in range(2):
             pass
 
@@ -116,7 +116,7 @@ class _Interruptible:
         if not self._is_due:
             return exc
         self._is_due = False
-        # If another cancellation has come as well, `exc` is that one.
+        # If the task was also canceled from elsewhere, pass that cancellation on.
         if self._task.uncancel() > 0 and isinstance(exc, asyncio.CancelledError):
             return exc
         return SoftTimeLimitExceeded()

@@ -32,7 +32,7 @@ from worker_sdk.worker.names import ATTRIBUTE
 
 # The number of retries that `max_retries=None` stands for, which means forever.
 _FOREVER: Final = 10_000
-# Celery has no default limit; this is the longest that a master allows.
+# The timeout of tasks without a time limit: Celery has no default limit, so this is the longest that a master allows.
 _NO_LIMIT: Final = timedelta(days=7)
 
 
@@ -78,13 +78,13 @@ class CeleryTask:
         )(runs.function())
         functools.update_wrapper(self, function)
         if self._is_bound:
-            # Its callers do not give `self`.
+            # Hide `self` from the signature, because callers do not pass it.
             given = inspect.signature(function)
             self.__signature__ = given.replace(parameters=list(given.parameters.values())[1:])
         if is_isolated:
             from worker_sdk.tasks.handler import handler_of
 
-            # The process of an attempt finds the handler here.
+            # The child process of an isolated attempt looks up the handler in this attribute.
             setattr(self, ATTRIBUTE, {self.name: handler_of(self.task)})
         PROCESS.tasks[self.name] = self
 
@@ -241,7 +241,7 @@ class CeleryTask:
         """Convert options of a call to options of a job. Raise TypeError for unknown ones."""
         conf, declared = self._conf(), self._options
         given = job_fields(options)
-        # Settings of the application apply if neither the call nor the task sets the option.
+        # The application's settings apply if neither the call nor the task sets the option.
         if declared.get("time_limit") is None and conf["task_time_limit"] is not None:
             given.setdefault("timeout", conf["task_time_limit"])
         if "ignore_result" not in declared and conf["task_ignore_result"]:

@@ -26,7 +26,7 @@ def carry_out(run: Callable[[Mapping[str, Any], Ready], None]) -> None:
 
     standard_streams.escape_unencodable()
     tell_ready = int(sys.argv[1])
-    # Processes that a worker's handlers start inherit neither descriptor.
+    # Processes that a worker's handlers start must not inherit this pipe or the one from the parent.
     os.set_inheritable(tell_ready, False)
     parent = _take_standard_input()
     order = json.loads(_read_line(parent))
@@ -62,7 +62,7 @@ def _read_line(parent: int) -> bytes:
     while not line.endswith(b"\n") and len(line) < MAX_ORDER_BYTES:
         piece = os.read(parent, 65_536)
         if not piece:
-            sys.exit(0)  # the process that started this one is gone already
+            sys.exit(0)  # the parent process has already ended
         line += piece
     return line
 

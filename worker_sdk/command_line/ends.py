@@ -24,6 +24,6 @@ class CommandError(Exception):
 
 def tell(reason: object) -> None:
     """Print the reason for the end of a command to standard error."""
-    # The exit code still tells the reason if the text cannot be written.
+    # If the text cannot be written, the exit code still tells the reason.
     with contextlib.suppress(OSError):
         print(f"Error: {escape_controls(reason)}", file=sys.stderr, flush=True)

@@ -4,7 +4,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
-# Without this, `-m` would allow imports from the current directory even if the command itself does not.
+# Python's -P option keeps `-m` from importing from the current directory. Use it unless this process imports from
+# there.
 _SAFE_PATH: Final = () if {"", str(Path.cwd())} & set(sys.path) else ("-P",)
 
 

@@ -41,7 +41,7 @@ def discovered(package: str) -> list[Any]:
 
 def _imported(module_name: str) -> Any:
     """Return the module. Raise CommandError with the reason if it cannot be imported."""
-    # As with `python -m`, the module usually lies in the current directory.
+    # Add the current directory, in which the module usually is, as `python -m` does.
     if "" not in sys.path:
         sys.path.insert(0, "")
     try:
@@ -50,7 +50,7 @@ def _imported(module_name: str) -> Any:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
             _fail_to_import(module_name, error)
         raise CommandError(USAGE, f"no module {error.name} here") from None
-    except Exception as error:  # this is foreign code: show whatever it raises
+    except Exception as error:  # the user's module may raise anything
         _fail_to_import(module_name, error)
 
 

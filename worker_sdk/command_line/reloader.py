@@ -45,7 +45,7 @@ class Reloader:
 
     def _forward_signal(self, number: int, _frame: object) -> None:
         self._is_told = True
-        # A terminal has sent SIGINT to the process as well.
+        # Do not forward SIGINT: a terminal sends it to both processes.
         if self._process is not None and self._process.poll() is None and number != signal.SIGINT:
             self._process.send_signal(number)
 
@@ -58,5 +58,5 @@ def files_of(directory: Path) -> Iterator[tuple[str, int]]:
             if name.endswith(".py"):
                 try:
                     yield (file := os.path.join(path, name)), os.stat(file).st_mtime_ns
-                except FileNotFoundError:  # an editor is just replacing the file
+                except FileNotFoundError:  # an editor is replacing the file
                     continue

@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 FIRST_BACKOFF_S: Final = 0.1
 LAST_BACKOFF_S: Final = 5.0
-# After a process has worked for this long, the backoff starts again with a short pause.
+# If a process ran for longer than this before it ended, the backoff restarts with its shortest pause.
 STEADY_AFTER_S: Final = 30.0
 # How long to wait for the end of a process, by default. An orderly end takes less time: a master ends its requests and
 # duties, and a worker ends its jobs within its default grace.
@@ -106,7 +106,7 @@ class Supervisor:
             began_s = time.monotonic()
             try:
                 code = await self._run_once(number, order, working)
-            except Exception as error:  # the other processes must keep running
+            except Exception as error:  # one process that cannot be started must not stop the others
                 if not working.done():
                     working.set_exception(error)
                     return
@@ -134,7 +134,7 @@ class Supervisor:
                 *module_command(self._child, str(tell_ready)),
                 stdin=subprocess.PIPE,
                 pass_fds=(tell_ready,),
-                # Only this process gets Ctrl-C, and it ends the children in order.
+                # Ctrl-C then reaches only this process, which ends the children in order.
                 start_new_session=True,
             )
         except BaseException:
@@ -143,12 +143,14 @@ class Supervisor:
         finally:
             os.close(tell_ready)
         self._children[number] = child
-        if self._has_stopped():  # stopped while the child was being created
+        if self._has_stopped():  # `stop` was called while the child was being created
             _send(child, signal.SIGTERM)
         watching = asyncio.create_task(_wait_until_ready(ready))
         try:
             assert child.stdin
-            with contextlib.suppress(ConnectionError):  # it has ended; its exit code shows why
+            with contextlib.suppress(
+                ConnectionError
+            ):  # the child has ended already, and its exit code shows why
                 child.stdin.write(json.dumps(order).encode() + b"\n")
                 await child.stdin.drain()
             ending = asyncio.create_task(child.wait())

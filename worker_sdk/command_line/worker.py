@@ -20,7 +20,7 @@ from worker_sdk.worker import first_process
 # How long to wait for the end of a worker, which may be given any grace for its running jobs. A second signal ends it
 # sooner.
 END_WITHIN_S: Final = 24 * 3600.0
-# Options that do not simply set the worker's attribute of the same name.
+# Options of the command that are not copied to the worker's attribute of the same name.
 _APART: Final = frozenset({"packages", "commands", "labels", "log_level"})
 
 
@@ -40,7 +40,7 @@ def run_worker(options: Mapping[str, Any], *, module: str) -> int:
         arguments = [one for one in sys.argv[1:] if one != "--reload"]
         return Reloader(module, arguments, Path.cwd()).run()
     if options["namespace"]:
-        # The target's object, the jobs that it pushes, and the other processes read the variable.
+        # The module with the target, the jobs that it pushes, and the worker's other processes read this variable.
         os.environ["JQMASTER_NAMESPACE"] = options["namespace"]
     given = {
         "master": _masters(options["master"]) if options["master"] else None,
@@ -119,7 +119,8 @@ def _start_errors() -> Iterator[None]:
         is_given = isinstance(error, TlsFileError) or not error.errno
         raise CommandError(USAGE if is_given else REFUSED, error.strerror or str(error)) from error
     except ModuleNotFoundError as error:
-        # Errors of the SDK say which package to install. A missing import in the user's own code keeps its traceback.
+        # The SDK's own errors name the package to install, so show only their text. Show the traceback if an import in
+        # the user's code fails.
         if error.__cause__ is None:
             raise
         raise CommandError(USAGE, str(error)) from error
@@ -132,8 +133,7 @@ async def _run_several(target: str | None, given: Mapping[str, Any], processes: 
 
     set_up_logs(given["log_level"])
     told = asyncio.Event()
-    # Each worker ends in good order within its own grace, and a second signal shortens it. Wait as long as the grace
-    # allows.
+    # A worker ends by itself within its own grace, so do not kill it sooner. A second signal shortens the grace.
     supervisor = Supervisor(
         "worker_sdk.command_line.child",
         [{"target": target, "options": given, "number": number} for number in range(processes)],
@@ -141,7 +141,7 @@ async def _run_several(target: str | None, given: Mapping[str, Any], processes: 
     )
     loop = asyncio.get_running_loop()
     for signal_number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        if signal.getsignal(signal_number) is signal.SIG_IGN:  # `nohup` sets SIGHUP like this
+        if signal.getsignal(signal_number) is signal.SIG_IGN:  # `nohup` makes the process ignore SIGHUP
             continue
         loop.add_signal_handler(
             signal_number, lambda: supervisor.terminate() if told.is_set() else told.set()
@@ -149,7 +149,7 @@ async def _run_several(target: str | None, given: Mapping[str, Any], processes: 
     try:
         await supervisor.start()
         await told.wait()
-    except ChildFailedError as error:  # the process has printed the reason
+    except ChildFailedError as error:  # the child has already printed the reason
         return error.code
     except OSError as error:
         raise CommandError(REFUSED, str(error)) from error

@@ -44,7 +44,7 @@ class Dependency:
         return str(getattr(self.function, "__qualname__", self.function))
 
 
-# The type of the value, so that type checkers compare it with the annotation of the parameter.
+# `Depends` is typed to return the value, so that type checkers compare its type with the parameter's annotation.
 @overload
 def Depends(function: Callable[..., Generator[ValueT, Any, Any]], *, scope: Scope = "job") -> ValueT: ...
 @overload

@@ -94,7 +94,7 @@ def _parameters_of(function: Callable[..., Any]) -> Mapping[str, inspect.Paramet
 
 
 def _contexts_of(function: Callable[..., Any]) -> list[str]:
-    target: Any = getattr(function, "func", function)  # of functools.partial
+    target: Any = getattr(function, "func", function)  # a functools.partial has its function in `func`
     if inspect.isclass(target):
         target = target.__init__
     elif not inspect.isroutine(target):
@@ -102,7 +102,8 @@ def _contexts_of(function: Callable[..., Any]) -> list[str]:
     try:
         hints = typing.get_type_hints(target)
     except (NameError, TypeError):
-        # Built-in classes have no hints. Types that only a type checker imports cannot be resolved.
+        # The annotations cannot be resolved: built-in classes have none, and some types are imported for type checkers
+        # only. Use the unresolved ones.
         hints = dict(getattr(target, "__annotations__", {}))
     names = _parameters_of(function).keys()
     return [name for name, hint in hints.items() if name in names and is_context(hint)]

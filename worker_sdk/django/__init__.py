@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DjangoOutbox", "JqmasterBackend", "JqmasterTask", "task"]
 
-# Django imports this package before its settings and models are loaded.
+# Import these modules only when a name is used: Django imports this package before its settings and models are loaded.
 _MODULES: Final = {
     "DjangoOutbox": "worker_sdk.django.outbox",
     "JqmasterBackend": "worker_sdk.django.backend",

@@ -38,8 +38,8 @@ class _Shared:
 
 
 _shared: Final[dict[str, _Shared]] = {}
-# Each declared task, by alias and the path of its function. Importing a task's module declares it once. It stays
-# declared when the settings change, as in tests.
+# All declared tasks, by alias and the path of their function. A task is declared once, when its module is imported, and
+# stays declared when the settings change, as in tests.
 _declared: Final[defaultdict[str, dict[str, Any]]] = defaultdict(dict)
 
 
@@ -154,7 +154,7 @@ class JqmasterBackend(BaseTaskBackend):
             object.__setattr__(result, "id", str(self.client().enqueue_job(job)))
             send_signal()
         elif mode == "on_commit":
-            sendable(job)  # after the commit it is too late for an error
+            sendable(job)  # check it now: after the commit, it is too late for an error
 
             def push() -> None:
                 self.client().enqueue_job(job)

@@ -16,9 +16,9 @@ from worker_sdk.outbox.steps import drive
 if TYPE_CHECKING:
     from worker_sdk.outbox.base import Outbox
 
-# How long the end of the process waits for the last pushes. A relay pushes the remaining rows later.
+# How long the process waits at its exit for the last pushes. A relay pushes the remaining rows later.
 _LAST_PUSH_WITHIN_S: Final = 5.0
-# A thread that has had nothing to do for this long ends, and closes its connection to the database.
+# After this long without pushes, the thread ends and closes its connection to the database.
 _IDLE_S: Final = 10.0
 
 
@@ -60,7 +60,8 @@ class BackgroundPushes:
             return self._changed.wait_for(lambda: not self._waiting, timeout_s)
 
     def _begin(self) -> None:
-        # After a fork, the child starts without transactions: the thread of the parent pushes them.
+        # This also runs in a forked child, which must not push the parent's transactions: the parent's thread pushes
+        # them.
         self._changed = threading.Condition()
         self._waiting = []
         self._is_running = self._is_awaited = False
@@ -75,7 +76,7 @@ class BackgroundPushes:
                         self._changed.notify_all()
                     close_old_connections()
         except BaseException:
-            # Closing a connection may fail, too. The next push starts a new thread.
+            # The thread ends, for example because closing a connection failed. The next push starts a new one.
             with self._changed:
                 self._is_running = False
             raise
@@ -100,5 +101,5 @@ class BackgroundPushes:
             close_old_connections()
             yield
         finally:
-            # Connections belong to their thread.
+            # Close the connections of this thread, which no other thread can use.
             connections.close_all()

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
-# Placeholder for the context, which the worker gives as the first argument.
+# Stands for the context in a check of arguments. The worker passes the real context as the first argument.
 _CONTEXT: Final = object()
 
 

@@ -8,9 +8,9 @@ from typing import Any, Final
 from worker_sdk import Context, Fail, Interrupted, Retry
 from worker_sdk.worker.command import CommandNotStartedError, Ended, Limits, StoppedError, run
 
-# The names of these jobs are this prefix and the name of the command.
+# A job that runs a management command is named by this prefix and the name of the command.
 COMMAND_PREFIX: Final = "manage/"
-# The end of each output that is kept with the job.
+# The number of characters, from the end of each output, that are kept with the job.
 _MAX_CHARS: Final = 16 * 1024
 
 
@@ -40,7 +40,7 @@ def run_command(argument: Any, ctx: Context) -> dict[str, Any]:
         "JOB_NAME": ctx.name,
         "JOB_ATTEMPT": str(ctx.attempt),
         "JQMASTER_JOB_ID": ctx.job_id,
-        # Its output is a pipe. Its lines must arrive as soon as they are written, as on a terminal.
+        # The command writes to a pipe. Unbuffered, its lines arrive as soon as they are written, as on a terminal.
         "PYTHONUNBUFFERED": "1",
     }
     try:

@@ -15,7 +15,7 @@ from worker_sdk.django.ui_settings import ui_settings
 CONNECT_TIMEOUT_S: Final = 5.0
 # Timeout of reading an answer: longer than the pauses of long polls and event streams.
 READ_TIMEOUT_S: Final = 90.0
-# How long the answer of a master that it knows the site stays valid.
+# After a master has confirmed that it trusts this site, it is not asked again for this long.
 KNOWN_S: Final = 60.0
 
 Fields = Sequence[tuple[str, bytes]]
@@ -36,7 +36,7 @@ class MasterTransport:
         self._limits = httpx.Limits(max_connections=None, max_keepalive_connections=20)
         self._known_until_s: dict[str, float] = {}
         self._sync: httpx.Client | None = None
-        # Connections belong to the event loop that opened them.
+        # One client for each event loop, because a connection can only be used in the loop that opened it.
         self._async: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, httpx.AsyncClient] = (
             weakref.WeakKeyDictionary()
         )

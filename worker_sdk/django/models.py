@@ -21,7 +21,7 @@ class OutboxRow(models.Model):
         indexes = (models.Index(fields=["txn", "seq"], name="jqmaster_outbox_txn_seq"),)
         verbose_name = "job in the outbox"
         verbose_name_plural = "jobs in the outbox"
-        # The web UI checks these permissions. Django attaches every permission to a model.
+        # The web UI checks these permissions. They are here because Django attaches every permission to a model.
         permissions = (
             ("view_jobs", "Can see jobs"),
             ("operate_jobs", "Can change jobs, constraints and workers"),

@@ -11,7 +11,7 @@ from worker_sdk.django.tasks_api import DEFAULT_TASK_QUEUE_NAME, Task, task_back
 from worker_sdk.option_types import check_options
 from worker_sdk.pusher.jobs import unknown_options
 
-# The options, by name, that `@task`, `using` and the settings accept.
+# The job options that `@task`, `using` and the settings accept.
 JOB_OPTIONS: Final = (
     "timeout",
     "max_retry",
@@ -26,14 +26,14 @@ JOB_OPTIONS: Final = (
     "key",
     "requires",
 )
-# Django's options: those that `using` accepts, and all that a declaration accepts.
+# The options that `using` accepts, and those that a declaration accepts.
 _CHANGES: Final = frozenset({"priority", "queue_name", "run_after", "backend", *JOB_OPTIONS})
 _DECLARED: Final = _CHANGES | {"takes_context"}
-# Limits of the master for labels.
+# The masters' limits for labels.
 _MAX_LABELS: Final = 8
 _MAX_LABEL_CHARS: Final = 64
 _MAX_VALUE_CHARS: Final = 200
-# The values of `enqueue` in the settings, and the names of all options there.
+# The values that the setting `enqueue` accepts, and the names of all options in the settings.
 ENQUEUE: Final = ("outbox", "on_commit", "immediately")
 OPTIONS: Final = frozenset(
     {"master", "token", "namespace", "enqueue", "database", "commands", "push_in_background", *JOB_OPTIONS}

@@ -162,7 +162,7 @@ class DjangoOutbox(Outbox):
 
     def push_own(self, transaction: str, began_s: float) -> None:
         """Push a transaction right after its commit. If this fails, the relay pushes it."""
-        # In a TestCase callbacks run before the commit: another thread would not see the rows.
+        # In a TestCase, push in this thread: callbacks run before the commit, so another thread would not see the rows.
         is_here = self.is_in_a_job_or_recorded() or self.is_in_transaction()
         if self._background is not None and not is_here:
             self._background.add(transaction, began_s)
@@ -186,12 +186,12 @@ class DjangoOutbox(Outbox):
     def read(self, work: Callable[[Rows], Any]) -> Any:
         from worker_sdk.django.rows import DjangoRows
 
-        # With `transaction_mode = "IMMEDIATE"`, even a transaction that only reads keeps all writers of SQLite
-        # waiting.
+        # Read outside of a transaction if possible. With `transaction_mode = "IMMEDIATE"`, even a transaction that only
+        # reads blocks all writers of SQLite.
         try:
             return work(DjangoRows(self.using))
         except DatabaseError:
-            # Close a broken connection, as at the end of a transaction. The next read opens a new one.
+            # Close a broken connection, as Django does at the end of a transaction. The next read opens a new one.
             if not self.is_in_transaction():
                 connections[self.using].close_if_unusable_or_obsolete()
             raise
@@ -249,7 +249,7 @@ class DjangoOutbox(Outbox):
         """Return the record of the open transaction of a connection, which pushes after the commit."""
         opened: dict[Any, _OpenInDjango] = connection.__dict__.setdefault("_jqmaster_outbox", {})
         if not connection.run_on_commit:
-            # This is a new transaction, or all rows so far were rolled back.
+            # A new transaction has begun, or all rows so far were rolled back.
             opened.clear()
         one = opened.get((self, destination))
         if one is None or one.is_over:
@@ -279,7 +279,7 @@ class _OpenInDjango:
     began_s: float
     lease_ms: int
     is_direct: bool
-    # In a TestCase, the transaction continues after its callbacks have run.
+    # Whether the transaction has ended. In a TestCase, it continues after its callbacks have run.
     is_over: bool = False
 
     def push(self) -> None:

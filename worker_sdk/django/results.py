@@ -21,7 +21,7 @@ _STATUSES: Final = {
     "canceled": TaskResultStatus.FAILED,
     "skipped": TaskResultStatus.FAILED,
 }
-# Outcomes of attempts that are errors, each with the exception to show if no code raised one.
+# The outcomes of attempts that are errors. Each has the exception to show if no code raised one.
 _ERRORS: Final = {
     "failure": "builtins.Exception",
     "timeout": "builtins.TimeoutError",
@@ -79,7 +79,7 @@ def _task_of(view: Mapping[str, Any], backend: Any) -> Any:
             return None
         if not isinstance(task, Task):
             return None
-    # For a job that does not wait for its time, a master shows when it became ready.
+    # Only a scheduled job has its planned time in `run_at`. For other jobs, it is the time at which they became ready.
     run_at = as_datetime(view.get("run_at")) if view["state"] == "scheduled" else None
     return replace(
         task, queue_name=queue, priority=-view.get("priority", 0), run_after=run_at, backend=backend.alias

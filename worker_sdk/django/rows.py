@@ -10,11 +10,11 @@ from django.db.models.expressions import Expression, RawSQL
 from worker_sdk.django.models import OutboxRow
 from worker_sdk.outbox.rows import DESTINED, FORMAT, OutboxStats, Row, format_of
 
-# The database's clock at the statement, not at the beginning of the transaction.
+# SQL expressions for the current time in ms, at the statement and not at the beginning of the transaction.
 _CLOCKS: Final = {
     "sqlite": "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)",
     "postgresql": "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)",
-    # In UTC, because local time has one hour twice when summer ends.
+    # Use UTC, because local time has one hour twice when summer time ends.
     "mysql": "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000",
 }
 
@@ -58,7 +58,7 @@ class DjangoRows:
                 cursor.execute(f"UPDATE {table} SET error = error WHERE 0")  # noqa: S608 - the name of our table
 
     def insert(self, transaction: str, jobs: Sequence[tuple[str, bytes]], lease_ms: int) -> None:
-        # Do not use the ORM, which takes several times as long to insert many rows.
+        # Use plain SQL: the ORM takes several times as long to insert many rows.
         connection = connections[self._using]
         table = connection.ops.quote_name(OutboxRow._meta.db_table)
         into = f"INSERT INTO {table} (txn, token, format, created_ms, lease_until_ms, job_id, body)"
@@ -74,8 +74,8 @@ class DjangoRows:
                     [*same, ids, bodies],
                 )
             else:
-                # Drivers of MySQL encode bytes themselves. They send many rows at once only if the values are all
-                # placeholders.
+                # Pass bytes as parameters, which MySQL drivers encode themselves. The drivers send many rows at once
+                # only if all values are placeholders.
                 cursor.executemany(
                     f"{into} VALUES (%s, %s, %s, %s, %s, %s, %s)",
                     [(*same, job_id, body) for job_id, body in jobs],
@@ -99,7 +99,7 @@ class DjangoRows:
             found = self._all.filter(seq__in=seqs, lease_until_ms__lte=self._now_ms(), error=None)
             found = found.order_by("seq").values_list("seq", "txn")
         if self._skips_locked:
-            # Other relays skip the rows that this one locks.
+            # Let other relays skip the rows that this relay locks.
             found = found.select_for_update(skip_locked=True)
         rows = list(found[:limit])
         if not rows:

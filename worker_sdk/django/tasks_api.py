@@ -9,7 +9,7 @@ _IS_BACKPORT: Final = django.VERSION < (6, 0)
 _PACKAGE: Final = "django_tasks" if _IS_BACKPORT else "django.tasks"
 
 try:
-    # Typed loosely: only one of the two is installed.
+    # Use Any, because only one of the two packages is installed.
     api: Any = import_module(_PACKAGE)
 except ImportError as exc:
     raise ImportError(
@@ -32,6 +32,6 @@ task_backends: Any = api.task_backends
 task_enqueued: Any = signals.task_enqueued
 task_finished: Any = signals.task_finished
 task_started: Any = signals.task_started
-# Converts a value to its JSON form, and raises TypeError if there is none.
+# Django's function that converts a value to its JSON form, and raises TypeError if there is none.
 normalize_json: Any = _json.normalize_json
 DEFAULT_TASK_QUEUE_NAME: Final = "default"

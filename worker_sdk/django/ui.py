@@ -28,14 +28,15 @@ logger = logging.getLogger(__name__)
 
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"})
 _SAFE: Final = frozenset({"GET", "HEAD"})
-# No cookie and no credential is among these: they belong to Django.
+# The request headers that are passed on to a master. Cookies and credentials are not among them: they belong to Django.
 _REQUEST_FIELDS: Final = (
     "accept", "accept-encoding", "content-type", "idempotency-key", "if-match", "if-none-match", "jq-store",
     "last-event-id", "x-request-id",
 )  # fmt: skip
-# The addresses of challenges. They need no login, because outside systems and people with a link use them.
+# Paths of challenges. They need no login, because outside systems and people with a link call them.
 _CALLBACK: Final = re.compile(r"callbacks/[A-Za-z0-9_-]{1,100}(/progress)?")
-# All other fields are passed on unchanged, because the header of a signature may have any name.
+# Headers of calls to challenges that are not passed on. All others are, because a header that holds a signature may
+# have any name.
 _KEPT_BACK: Final = frozenset(
     {
         "authorization", "connection", "content-length", "cookie", "forwarded", "host", "jq-proxy-secret", "keep-alive",
@@ -116,7 +117,8 @@ async def _passed_on(
             if _is_stream(answer):
                 return _answer(answer, StreamingHttpResponse(_body(answer)))
             return _answer(answer, HttpResponse([part async for part in _body(answer)]))
-        # The WSGI handler made this event loop for this request alone, so a blocking call delays nothing else.
+        # A blocking call delays no other request, because Django's WSGI handler made this event loop for this request
+        # only.
         answer = masters().send_sync(request.method, target, fields, content, probe=probe)
         if _is_stream(answer):
             return _answer(answer, StreamingHttpResponse(_body_sync(answer)))
@@ -129,7 +131,8 @@ async def _passed_on(
         return _problem(HTTPStatus.BAD_GATEWAY, "no_master", "no master answers")
 
 
-# The requests have a header of their own against cross-site calls, and the master's pages do not know Django's token.
+# Django's CSRF check does not apply: the master's pages do not know Django's token, and their requests have their own
+# header against cross-site calls.
 urlpatterns = [re_path(r"^(?P<path>.*)$", csrf_exempt(jobs), name="jqmaster")]
 
 
@@ -141,7 +144,8 @@ def _without_role(request: HttpRequest, path: str, *, is_authenticated: bool) ->
     if is_authenticated:
         return _problem(HTTPStatus.FORBIDDEN, "no_role", "the user has no permission to see jobs")
     if request.method == "GET" and path == "api/session":
-        # Answer the session call of an open page even without a login, so that the page learns where to log in again.
+        # If a page that is open asks for its session, answer without a login, so that the page learns where to log in
+        # again.
         back = request.path.removesuffix(path)
         login_url = redirect_to_login(back).url
         return JsonResponse(_NOBODY | {"login_url": login_url}, headers={"Cache-Control": "no-store"})
@@ -177,8 +181,8 @@ def _cross_site(request: HttpRequest) -> HttpResponse | None:
     origin = request.headers.get("origin")
     if origin is not None:
         sent = urlsplit(origin)
-        # Behind a proxy that ends TLS, a site may not know that browsers reach it by HTTPS. The opposite mistake does
-        # not happen.
+        # Behind a proxy that ends TLS, Django may see HTTP although browsers use HTTPS, so accept that difference.
+        # Refuse the opposite one.
         is_elsewhere = sent.netloc != request.get_host() or (request.is_secure() and sent.scheme != "https")
     else:
         is_elsewhere = False
@@ -219,7 +223,7 @@ def _fields(request: HttpRequest, name: str, role: str) -> list[tuple[str, bytes
     if "accept-encoding" not in request.headers:
         fields.append(
             ("accept-encoding", b"identity")
-        )  # httpx would accept encodings that the browser cannot read
+        )  # if it were missing, httpx would accept encodings that the browser cannot read
     return [
         *fields,
         ("x-forwarded-for", str(request.META.get("REMOTE_ADDR") or "").encode()),
@@ -238,10 +242,10 @@ def _answer(answer: httpx.Response, response: HttpResponseBase) -> HttpResponseB
     for name, value in answer.headers.multi_items():
         if name not in _DROPPED_FIELDS:
             response[name] = value
-    # Otherwise proxies in front of Django would hold events back.
+    # This header keeps proxies in front of Django from delaying events.
     response["x-accel-buffering"] = "no"
     if _is_stream(answer) and "content-encoding" not in response:
-        # Django's GZipMiddleware would hold small events back. It leaves a response alone that has an encoding.
+        # Django's GZipMiddleware would delay small events. It does not touch a response that has an encoding.
         response["content-encoding"] = "identity"
     return response
 
@@ -254,7 +258,7 @@ async def _body(answer: httpx.Response) -> AsyncIterator[bytes]:
     except httpx.TransportError:
         if not _is_stream(answer):
             raise
-        # The master is gone: the page connects again.
+        # The master has closed the connection. The page connects again.
     finally:
         await answer.aclose()
 

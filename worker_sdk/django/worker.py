@@ -98,7 +98,7 @@ def handler_of(task: Any, backend: JqmasterBackend) -> Callable[..., Any]:
             try:
                 value = normalize_json(await task.func(*arguments, **result.kwargs))
             except Discard:
-                # An exception of a receiver does not count as a failure, as with other handlers.
+                # If a receiver of the signal raises, the job has not failed, as with other handlers.
                 _note_success(result, None)
                 await task_finished.asend(type(backend), task_result=result)
                 raise
@@ -150,7 +150,7 @@ def _begin(
         kwargs=dict(argument.get("kwargs", {})),
         backend=backend.alias,
         errors=[],
-        # The worker does not know who ran the attempts before.
+        # The worker does not know which workers ran the earlier attempts.
         worker_ids=[""] * (ctx.attempt - 1) + [_node_name()],
     )
     arguments = [TaskContext(task_result=result), *result.args] if task.takes_context else list(result.args)

@@ -56,7 +56,8 @@ class BlockingClient:
             try:
                 answer = self._exchange(address, method, path, body, end_s)
             except _CLOSED_MEANWHILE:
-                # The master may have closed a kept connection meanwhile. This does not mean that the master has failed.
+                # If the connection was kept from an earlier call, the master may have closed it since. That does not
+                # mean that the master has failed.
                 self.close()
                 if not is_kept:
                     raise
@@ -71,15 +72,15 @@ class BlockingClient:
             self._masters.failed(address)
             raise
         except BaseException:
-            # The call was interrupted, for example by a signal handler. Its answer may still come, and the next call
-            # must not read it.
+            # The call was interrupted, for example by a signal handler. Close the connection, so that the next call
+            # does not read the answer to this one.
             self.close()
             raise
         return self._masters.verified(address, answer)
 
     def close(self) -> None:
         if self._connection is not None:
-            # Do not use contextlib: when Python exits, `__del__` may run after the names of modules are gone.
+            # Do not use contextlib: `__del__` may run while Python exits, when the names of modules no longer exist.
             try:  # noqa: SIM105
                 self._connection.close()
             except OSError:
@@ -87,13 +88,13 @@ class BlockingClient:
             self._connection = None
 
     def __del__(self) -> None:
-        # When a pusher of tasks is replaced, other threads may still use it, so only this closes its connection.
+        # Close the connection only here: when a pusher of tasks is replaced, other threads may still use it.
         if getattr(self, "_connection", None) is not None:
             self.close()
 
     def renew(self) -> None:
-        # This closes only this process's copy, and sends nothing: over TCP, the parent keeps the connection open, and
-        # over TLS, closing a socket of `ssl` sends no close_notify.
+        # Closing the copy in this process does not affect the parent's connection: a TCP connection stays open as long
+        # as the parent has it open, and closing a socket of `ssl` sends no close_notify.
         self.close()
 
     def _exchange(
@@ -130,8 +131,8 @@ class BlockingClient:
         )
 
 
-# A socket's timeout applies to each operation, so an answer of one byte a minute would never end. Here, each operation
-# gets the remaining time of the call.
+# Give each operation on the socket the remaining time of the call. With a fixed timeout for each operation, an answer
+# of one byte a minute would never end.
 
 
 class _BlockingConnection(http.client.HTTPConnection):

@@ -13,13 +13,13 @@ from worker_sdk.masters.store_affinity import HEADER, StoreAffinity
 from worker_sdk.wire import CONTENT_TYPE, DecodeError, decode_jobs
 
 MAX_ANSWER_BYTES: Final = 32 * 1024 * 1024
-# The longest wait that a Retry-After can cause.
+# Longer waits that a Retry-After asks for are cut to this.
 MAX_RETRY_AFTER_S: Final = 60.0
-# For how long a silent master is tried last: each call to it costs a whole timeout.
+# For how long a master that did not answer is tried last, because each call to it costs a whole timeout.
 _AVOIDED_S: Final = 5.0
 # For how long a master that serves another store is tried last.
 _AVOIDED_FOREIGN_S: Final = 60.0
-# The header that names the job if the body of the answer does not.
+# The header that names the job, for answers whose body does not.
 JOB_ID_FIELD: Final = "JQ-Job-Id"
 # The header that lists the job names of a push that no worker has ever served.
 UNSERVED_FIELD: Final = "JQ-Unserved-Names"
@@ -59,10 +59,11 @@ class MasterAnswer:
     def is_transient(self) -> bool:
         """Return whether repeating the call, or calling another master, may get a different answer."""
         if self.code == "archive_damaged":
-            # The answer came from the archive. A repeat would get the same answer.
+            # The result came from the archive, so a repeated call would get the same answer.
             return False
         if self.code == "offer_under_way":
-            # The conflicting offer ends within moments: the job to replace then either runs or waits again.
+            # The call conflicts with an offer, which ends within moments. The job to replace then either runs or waits
+            # again.
             return True
         return self.status in (408, 425, 429) or self.status >= 500 or 300 <= self.status < 400
 
@@ -92,12 +93,12 @@ class Masters:
             raise ValueError("the address of a master is needed")
         self.affinity = affinity or StoreAffinity()
         self._turn = 0
-        # The address to call. Other threads change it, too, after a failure.
+        # The address to call next. Other threads change it, too, when a call fails.
         self.current = self._addresses[0]
         self._avoided_until_s = [0.0] * len(self._addresses)
         self._now_s = now_s
         self._answered: set[str] = set()
-        # A signal handler may interrupt a call and make its own call.
+        # The lock is reentrant, because a signal handler may interrupt a call and make its own call.
         self._lock = threading.RLock()
         forked.renew_in_child(self)
 
@@ -153,7 +154,7 @@ class Masters:
             others = [(turn + step) % len(self._addresses) for step in range(1, len(self._addresses))]
             next_turn = next((n for n in others if self._avoided_until_s[n] <= now_s), None)
             if next_turn is None and not has_answered:
-                # The current address does not answer. Try the address that has been avoided longest: it may answer
+                # All other addresses are avoided, too. Try the one that has been avoided longest, because it may answer
                 # again.
                 next_turn = min(others, key=self._avoided_until_s.__getitem__, default=None)
             self._turn = turn if next_turn is None else next_turn
@@ -189,7 +190,7 @@ def read_answer(
             if 200 <= status < 300:
                 raise MasterUnreachableError(f"an answer that cannot be decoded: {exc}") from None
     elif 200 <= status < 300 and status != 204:
-        # A server that answers 200 with something else is not a master.
+        # A server that answers with status 200, but not with MessagePack, is not a master.
         raise MasterUnreachableError("an answer that is not MessagePack")
     retry_after_s = None if retry_after is None else _seconds(retry_after)
     return MasterAnswer(
@@ -212,7 +213,7 @@ def pause_s(tries: int, retry_after_s: float | None, *, max_s: float = 5.0) -> f
 
 
 def _seconds(retry_after: str) -> float | None:
-    # Retry-After can also be a date. It would depend on this machine's clock, so it counts as absent.
+    # Ignore a Retry-After that is a date, because it would depend on this machine's clock.
     if not retry_after.strip().isdigit():
         return None
     return min(float(retry_after), MAX_RETRY_AFTER_S)

@@ -14,7 +14,8 @@ def problem_of(answer: MasterAnswer, address: str) -> Mapping[str, Any]:
     detail = str(answer.body.get("detail") or answer.body.get("title") or "")
     if answer.status == 401:
         return {**answer.body, "detail": f"{detail}; {TOKEN_ADVICE}" if detail else TOKEN_ADVICE}
-    # Keep the master's own words, unless it has no such route: then the configured address has a path by mistake.
+    # Show the master's own text. But if the address has a path and the master has no such route, say that the path is a
+    # mistake.
     has_path = urlsplit(address).path not in ("", "/")
     if answer.status == 404 and (not answer.code or (has_path and answer.code == "not_found")):
         return {**answer.body, "detail": f"no jqmaster at {address}; give http://host:port"}

@@ -11,8 +11,8 @@ from worker_sdk import forked
 logger = logging.getLogger(__name__)
 
 HEADER: Final = "JQ-Store"
-# A store that was emptied and started again counts as another store. Its masters are trusted once no master of the
-# former store has answered for this long. The default is a lease.
+# How long no master of the former store must have answered before masters of another store are trusted. A store that
+# was emptied and restarted counts as another store. The default is the length of a lease.
 PATIENCE_S: Final = 15.0
 _WARN_EVERY_S: Final = 60.0
 
@@ -33,7 +33,7 @@ class StoreAffinity:
         self.foreign: dict[str, str] = {}
         self._foreign_since_s = 0.0
         self._warned_at_s: dict[str, float] = {}
-        # A signal handler may interrupt a call and make its own call.
+        # The lock is reentrant, because a signal handler may interrupt a call and make its own call.
         self._lock = threading.RLock()
         forked.renew_in_child(self)
 

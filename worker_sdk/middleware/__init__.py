@@ -21,7 +21,8 @@ __all__ = [
     "SqlAlchemyConnections",
 ]
 
-# Every worker imports the base class, which must not import third-party packages.
+# Import these modules only when a name is used: every worker imports the base class, which must not import third-party
+# packages.
 _MODULES: Final = {
     "DjangoConnections": "worker_sdk.middleware.django",
     "ErrorHook": "worker_sdk.middleware.errors",

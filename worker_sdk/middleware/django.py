@@ -28,7 +28,7 @@ class DjangoConnections(Middleware):
             _close_old()
 
     async def around_async_job(self, ctx: "Context") -> AsyncIterator[None]:
-        # Django's async functions use the connections of this thread.
+        # Refresh the connections in the thread in which Django's async functions use them.
         from asgiref.sync import sync_to_async
 
         await sync_to_async(_refresh)()

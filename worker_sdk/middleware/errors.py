@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Exceptions that are decisions about a job, not errors.
+# Exceptions that a handler raises to decide about its job; they are not errors.
 ORDERS: Final = (Defer, Retry, Discard, Fail)
 _QUIET_ENDINGS: Final = frozenset({"deferred", "discarded", "handed_back", "canceled"})
 

@@ -53,6 +53,6 @@ class SqlAlchemyConnections(Middleware):
             for session in self._async_sessions:
                 await session.remove()
             for session in self._sessions:
-                # A registry without a scope function is per thread.
+                # If the registry has no scope function, its sessions belong to threads and not to jobs.
                 if hasattr(session.registry, "scopefunc"):
                     session.remove()

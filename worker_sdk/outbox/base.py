@@ -70,7 +70,7 @@ class Outbox:
         self._own: LazyPushers | None = None
         self._made_for: Any = None
         self._of_worker: weakref.WeakKeyDictionary[Any, LazyPushers] = weakref.WeakKeyDictionary()
-        # By destination: until when new rows are left to the relay, by the monotonic clock.
+        # The monotonic time until which new rows are left to the relay, by destination.
         self._rest_until_s: dict[str | None, float] = {}
 
     def __repr__(self) -> str:

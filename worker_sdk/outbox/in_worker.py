@@ -40,7 +40,7 @@ class OutboxRelay(Middleware):
         if task is None:
             return
         if self._relay is not None:
-            # A thread cannot be cancelled, so it ends after its current round.
+            # A thread cannot be canceled: the relay ends after its current round.
             self._relay.stop()
         else:
             task.cancel()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("worker_sdk.outbox")
 
-# How long the rows of a transaction wait for a full backlog before they are tried again.
+# How long the rows of a transaction wait before the next try, if the master's backlog was full.
 _PUT_OFF_MS: Final = 5_000
 _MAX_PAUSE_S: Final = 30.0
 _LATE_S: Final = 60.0
@@ -38,9 +38,9 @@ class _Rounds:
         self.on_stats = on_stats
         self.token = uuid.uuid4().hex
         self._failed_rounds = 0
-        # By destination: the failures since its masters last accepted jobs, and the instant of the next attempt.
+        # By destination: how often pushes have failed since its masters last accepted jobs, and when to try again.
         self._failing: dict[str | None, tuple[int, float]] = {}
-        # The destinations among `_failing` that the current round tries again.
+        # The destinations in `_failing` that the current round tries again.
         self._tried: list[str | None] = []
         self._told_s = float("-inf")
 
@@ -59,7 +59,7 @@ class _Rounds:
         self._failed_rounds = 0
         done = done or Done()
         for destination in self._tried:
-            # Without rows for a destination, the round shows nothing about its masters.
+            # The destination has not failed in this round. If it had no rows, that says nothing about its masters.
             if destination not in done.failures:
                 del self._failing[destination]
             if destination in done.served:

@@ -10,14 +10,14 @@ from typing import Any, Final, Protocol
 from worker_sdk.unsendable import sendable
 from worker_sdk.wire import decode, iso
 
-# The newest version of rows that this release reads. Version 2 has a destination. Other rows are written as version 1,
-# which older releases read, too.
+# The newest version of rows that this release reads. Version 2 adds the destination. Rows without one are written as
+# version 1, which older releases can read.
 FORMAT: Final = 2
 _WITHOUT_DESTINATION: Final = 1
-# The field of a body that holds the destination, such as `namespace:mail`.
+# The field of a row's body that holds the destination, such as `namespace:mail`.
 _DESTINATION: Final = "to"
-# Transactions have hexadecimal names. If the rows have a destination, the name begins with this letter and a digest of
-# the destination.
+# The first character of a transaction's name if its rows have a destination; a digest of the destination follows. All
+# other names are hexadecimal.
 DESTINED: Final = "n"
 _MARK_CHARS: Final = 8
 _NAME_CHARS: Final = 32
@@ -165,9 +165,10 @@ def body_of(job: Mapping[str, Any], key_ttl_s: float | None, destination: str | 
     if destination is not None:
         kept[_DESTINATION] = destination
     if (delay := kept.pop("delay", None)) is not None:
-        # The delay counts from the enqueue, not from a push that an outage may delay.
+        # Count the delay from the enqueue, because an outage may delay the push.
         kept["run_at"] = iso(datetime.now(UTC) + timedelta(seconds=delay))
     if key_ttl_s is not None and "key" not in kept:
-        # A master forgets an ID when it deletes the job. A repeated push may arrive after that, so give the job a key.
+        # Give the job a key: a master forgets the ID when it deletes the job, and a repeated push may arrive after
+        # that.
         kept["key"], kept["key_ttl"] = kept["id"], key_ttl_s
     return sendable(kept)

@@ -26,7 +26,7 @@ from worker_sdk.outbox.writer import Writer
 from worker_sdk.pusher.jobs import JobLike
 
 if TYPE_CHECKING:
-    # Do not import this at run time: it needs greenlet, which synchronous sessions do not need.
+    # Import these for type checkers only: at run time they need greenlet, which synchronous sessions do not need.
     from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
 TABLE: Final = "jqmaster_outbox"
@@ -57,7 +57,7 @@ def outbox_table(metadata: sa.MetaData, *, name: str = TABLE, schema: str | None
         sa.Column("error", sa.Text, nullable=True),
         sa.Index(f"{name}_txn_seq", "txn", "seq"),
         schema=schema,
-        # Without this, SQLite reuses the number of a deleted row.
+        # Keep SQLite from reusing the number of a deleted row.
         sqlite_autoincrement=True,
     )
 
@@ -94,7 +94,7 @@ class SqlAlchemyOutbox(Outbox):
         self.table = outbox_table(sa.MetaData()) if table is None else table
 
     def _where(self) -> str:
-        # SQLAlchemy leaves out the password.
+        # SQLAlchemy's repr of the URL leaves out the password.
         return f"{self.table.fullname} in {self.engine.url!r}"
 
     # --- the table
@@ -328,7 +328,7 @@ class _Open:
     is_direct: bool
     connection: sa.Connection
     is_committed: bool = False
-    # Relays may take the rows as soon as they see them.
+    # Whether relays may take the rows as soon as these are visible to them.
     is_shared: bool = False
 
 
@@ -338,7 +338,7 @@ class _SessionBinding:
     def __init__(self, outbox: SqlAlchemyOutbox, session: Session) -> None:
         self._outbox = outbox
         self._session = session
-        # The open rows by destination.
+        # The rows that the open transaction has inserted, by destination.
         self._opened: dict[str | None, _Open] = {}
         event.listen(session, "after_commit", self._on_commit)
         event.listen(session, "after_transaction_end", self._on_end)
@@ -351,27 +351,27 @@ class _SessionBinding:
         if one is None:
             name = new_transaction(destination)
             one = self._opened[destination] = _Open(name, time.monotonic(), lease_ms > 0, connection)
-            # If the session uses a connection of the caller, it may end before the transaction, and then no event
-            # reports the commit.
+            # If the caller passed a connection to the session, the session may end before the transaction. No event
+            # would then report the commit.
             one.is_shared = connection is self._session.get_bind()
         table = SqlRows(connection, self._outbox.table)
         table.insert(one.name, rows, lease_ms if one.is_direct and not one.is_shared else 0)
         if not one.is_committed and not _is_transaction_open(connection):
-            # AUTOCOMMIT: the database committed the rows with their statement, and no rollback can remove them.
+            # In AUTOCOMMIT mode, the statement has already committed the rows, and no rollback can remove them.
             one.is_committed = True
             if not one.is_shared:
                 one.is_shared = True
                 table.lease([one.name], one.name, 0)
 
     def _on_commit(self, session: Session) -> None:
-        # Releasing a savepoint triggers this event, too.
+        # Ignore the release of a savepoint, which triggers this event, too.
         if self._opened and session.get_nested_transaction() is None:
             for one in self._opened.values():
-                # If the caller began the transaction on its own connection, the transaction is still open.
+                # If the caller began the transaction on its own connection, the session's commit does not end it.
                 one.is_committed = one.is_committed or not one.connection.in_transaction()
 
     def _on_end(self, session: Session, ended: SessionTransaction) -> None:
-        # Push only now, after the session has returned its connection, so that a pool of one connection is enough.
+        # Push only after the session has returned its connection, so that a pool of one connection is enough.
         if ended.parent is not None or not self._opened:
             return
         opened, self._opened = self._opened, {}
@@ -381,12 +381,12 @@ class _SessionBinding:
 
     def _push(self, one: _Open) -> None:
         if one.is_shared:
-            # The lease of the rows is over, so claim them again.
+            # The lease of the rows has ended. An old start time makes the push claim them again.
             one.began_s = float("-inf")
         if self._outbox.is_async:
             from sqlalchemy.util import await_only
 
-            # The events of an AsyncSession may await, so its commit returns after the push.
+            # Event handlers of an AsyncSession may await, so wait for the push: the commit returns after it.
             await_only(self._outbox.apush_own(one.name, one.began_s))
         else:
             self._outbox.push_own(one.name, one.began_s)

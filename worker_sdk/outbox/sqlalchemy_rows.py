@@ -8,10 +8,11 @@ from sqlalchemy.dialects.postgresql import ARRAY
 
 from worker_sdk.outbox.rows import DESTINED, FORMAT, OutboxStats, Row, format_of
 
-# InnoDB locks each row that a locking read looks at, and reads its newest version, while a subquery reads the version
-# in the snapshot. So a plain read finds the first rows, and a second statement locks them by their keys.
+# Databases in which a locking read locks every row that it examines (InnoDB). Such a read also sees the newest version
+# of a row, while its subquery sees that of the snapshot. So a plain read finds the first rows, and a second statement
+# locks them by their keys.
 _LOCKS_WHAT_IT_SCANS: Final = frozenset({"mysql", "mariadb"})
-# In UTC, because local time has one hour twice when summer ends.
+# Use UTC, because local time has one hour twice when summer time ends.
 _MYSQL_CLOCK: Final = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000"
 _CLOCKS: Final = {
     "sqlite": "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)",
@@ -44,7 +45,7 @@ class SqlRows:
                 sa.insert(t), [{**same, "job_id": job_id, "body": body} for job_id, body in jobs]
             )
             return
-        # Insert with one statement and two arrays: drivers would otherwise send a statement for each row.
+        # Insert all rows with one statement and two arrays. With values, drivers would send one statement for each row.
         given = (
             sa.func.unnest(
                 sa.literal([job_id for job_id, _ in jobs], ARRAY(sa.Text)),
@@ -88,7 +89,7 @@ class SqlRows:
                 .where(t.c.seq.in_(seqs), t.c.lease_until_ms <= self._now_ms, t.c.error.is_(None))
                 .order_by(t.c.seq)
             )
-        # Other relays skip the rows that this one locks.
+        # Let other relays skip the rows that this relay locks.
         found = self._connection.execute(firsts.with_for_update(skip_locked=True)).all()
         if not found:
             return []

@@ -17,7 +17,7 @@ logger = logging.getLogger("worker_sdk.outbox")
 
 T = TypeVar("T")
 
-# Statuses of refusals that the jobs of a call cause, and not the caller or the master.
+# Statuses of refusals whose cause is a job in the call, and not the caller or the master.
 _OF_THE_JOBS: Final = frozenset({400, 409, 413, 422})
 _BACKLOG_FULL: Final = "backlog_full"
 # How often a lease is renewed within its time. Renewals are few: to find the first rows of transactions outside the
@@ -89,11 +89,11 @@ class _Outcome:
 
     accepted: list[Row] = field(default_factory=list)
     refused: dict[Row, str] = field(default_factory=dict)
-    # Transactions that a full backlog refused. Their rows wait, in order.
+    # Transactions that were refused because the backlog was full. Their rows wait, in order.
     full: set[str] = field(default_factory=set)
     failures: dict[str | None, WorkerSdkError] = field(default_factory=dict)
     served: set[str | None] = field(default_factory=set)
-    # Transactions whose leases are given up, so that any relay may continue at once.
+    # Transactions whose leases were given up, so that any relay may continue them at once.
     freed: list[str] = field(default_factory=list)
 
 
@@ -105,7 +105,7 @@ def sweep(
     `resting`: marks of the destinations to skip, as `mark_of` returns them. `last`: marks of the destinations to try
     last.
     """
-    # Begin with a cheap read, because relays usually find nothing.
+    # First make a cheap read, because there is usually nothing to push.
     if not (yield ReadRows(lambda rows: rows.is_any_free(resting))):
         return None
     transactions = yield InTransaction(lambda rows: rows.claim(token, lease_ms, PAGE, resting))
@@ -168,7 +168,7 @@ def _going_on(
     def work(rows: Rows) -> list[Row]:
         settle(rows)
         page = rows.page(left, PAGE, after=after)
-        # The lease is on the first remaining row of a transaction, so it moves with each page.
+        # The lease is stored in the first remaining row of a transaction, so move it with each page.
         firsts = {row.transaction: row.seq for row in reversed(page)}
         if firsts:
             rows.lease_rows(sorted(firsts.values()), token, lease_ms)
@@ -253,7 +253,7 @@ def _push_rows(page: Sequence[Row], destination: str | None, outcome: _Outcome) 
 
 def _note_refusal(row: Row, why: str, exc: RefusedError, outcome: _Outcome) -> None:
     if isinstance(exc, Duplicate):
-        # Another job holds the uniqueness key, so the caller wanted this refusal.
+        # Another job holds the uniqueness key, which is the effect that the caller asked for.
         logger.info("outbox: job %s was not created: %s", row.job_id, why)
         outcome.accepted.append(row)
         return
@@ -323,7 +323,7 @@ def drive(steps: Steps[T], ports: SyncPorts) -> T:
                 answer = ports.read(step.work)
             else:
                 answer = ports.in_transaction(step.work)
-        except Exception as exc:  # the steps decide how to handle it
+        except Exception as exc:  # pass it to the steps, which decide how to handle it
             error = exc
 
 
@@ -345,5 +345,5 @@ async def adrive(steps: Steps[T], ports: AsyncPorts) -> T:
                 answer = await ports.read(step.work)
             else:
                 answer = await ports.in_transaction(step.work)
-        except Exception as exc:  # the steps decide how to handle it
+        except Exception as exc:  # pass it to the steps, which decide how to handle it
             error = exc

@@ -13,7 +13,7 @@ from worker_sdk.transport.namespaces import check_name
 if TYPE_CHECKING:
     from worker_sdk.outbox.base import Outbox
 
-# Adds a row to the open transaction for each pair (job ID, body), with a destination.
+# Inserts rows into the open transaction: pairs (job ID, body), and the destination of all of them.
 Insert = Callable[[Sequence[tuple[str, bytes]], "str | None"], None]
 AsyncInsert = Callable[[Sequence[tuple[str, bytes]], "str | None"], Awaitable[None]]
 
@@ -118,7 +118,7 @@ def _map_of(job: JobLike) -> JobMap:
 
 
 def _with_id(job: Mapping[str, Any]) -> JobMap:
-    # Keep a job of a task unchanged, for middleware that reads it.
+    # Do not copy the job of a task: middleware reads the original.
     return job if isinstance(job, dict) and "id" in job else make_job(**job)
 
 

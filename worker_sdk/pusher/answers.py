@@ -38,7 +38,7 @@ def check_jobs(answer: MasterAnswer, enqueued: Sequence[str], of: str, keyed: fr
         ids = answer.body.get("ids")
         answered = [str(job_id) for job_id in ids] if isinstance(ids, list) else []
     else:
-        return  # the answer names no job: it is a problem, or a result from a master that does not name the job
+        return  # the answer is an error, or a result from a master that does not name the job
     if keyed and len(answered) == len(asked):
         asked = [answered[n] if n in keyed else job_id for n, job_id in enumerate(asked)]
     if answered != asked:

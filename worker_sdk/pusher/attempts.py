@@ -26,7 +26,7 @@ class Attempts:
     _job_ids: Sequence[str]
     _unknown_ids: Sequence[str] = ()
     _tries: int = 0
-    # Whether all failures so far were invalid certificates, so that repeating is useless.
+    # Whether every failure so far was an invalid certificate, so that repeating the call is useless.
     _are_final: bool = True
 
     def succeeded(self, answer: MasterAnswer) -> None:
@@ -51,11 +51,11 @@ class Attempts:
         self._tries += 1
         is_certain = isinstance(failed, MasterAnswer) and had_no_effect(failed.status, failed.code)
         if not is_certain and not _is_final(failed):
-            # The master may have carried out the call even though the answer is missing.
+            # The master may have enqueued the jobs even though its answer is missing.
             self._unknown_ids = self._job_ids
         asked_s = failed.retry_after_s if isinstance(failed, MasterAnswer) else None
         left_s = self._end_s - time.monotonic()
-        # Try the other masters at once: there is no need to wait because one is down.
+        # Try the other masters at once.
         if asked_s is None and self._tries < len(self._masters):
             self._are_final &= _is_final(failed)
             self._outage.may_repeat(failed, left_s)

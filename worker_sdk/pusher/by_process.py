@@ -92,8 +92,8 @@ class LazyPushers:
             load(OF_SYNC_CALLS)
             from worker_sdk.pusher.sync_client import SyncPusher
 
-            # If two threads get here at once, one pusher is dropped, which has no connection yet. A lock would be
-            # worse: another thread could hold it when a handler forks.
+            # If two threads get here at once, one of the two pushers is dropped before it has a connection. Do not use
+            # a lock: another thread could hold it when a handler forks.
             masters = Masters(self._masters, affinity=self._affinity)
             self._sync_pusher = SyncPusher(
                 masters,
@@ -123,7 +123,7 @@ class LazyPushers:
             from worker_sdk.transport.namespaces import moved_to
 
             given = [self._masters] if isinstance(self._masters, str) else self._masters
-            # Another namespace may be in another store.
+            # Do not share the affinity: another namespace may be in another store.
             others = self._others[namespace] = LazyPushers(
                 [moved_to(address, namespace) for address in given],
                 self._token,

@@ -14,7 +14,7 @@ from worker_sdk.wire import encode, packer
 
 MAX_CHUNK_JOBS: Final = 1_000
 MAX_CHUNK_BYTES: Final = 4 * 1024 * 1024
-# Maximum number of jobs in a call that is not divided. The master limits the bytes of its body.
+# Maximum number of jobs in a call that must not be divided. Its size in bytes is limited by the master.
 MAX_WHOLE_JOBS: Final = 10_000
 # The number of fields of a plain job: name, argument and ID.
 _PLAIN_FIELDS: Final = 3
@@ -51,7 +51,7 @@ class Chunker:
         if self._chain is not None:
             job, opened = self._chain.open_of_many(job)
             self._opened.append(opened)
-        # This inlines `sendable`, to save a call for each job of a bulk.
+        # The next lines repeat `sendable`, because a call for each job of a bulk would cost too much.
         try:
             data = self._pack(job)
             check_keys(job if len(job) > _PLAIN_FIELDS else job["argument"])
@@ -88,8 +88,8 @@ class Chunker:
         except BaseException as exc:
             for opened in self._opened:
                 opened.close(exc)
-            # Reading the caller's iterable may itself enqueue. If such a call raises, keep the IDs that its error
-            # reports.
+            # Reading the caller's iterable may raise an error of another enqueue inside it. If that error has its own
+            # IDs, keep them.
             if isinstance(exc, EnqueueRefused | InvalidArgument) and not exc.accepted_ids:
                 exc.accepted_ids = list(accepted_ids)
             raise

@@ -108,7 +108,7 @@ class Pusher(AsyncWithOnly):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._masters}>"
 
-    if not TYPE_CHECKING:  # otherwise type checkers would accept any attribute
+    if not TYPE_CHECKING:  # hidden from type checkers, which would otherwise accept any attribute
 
         def __getattr__(self, name: str) -> Any:
             from worker_sdk.other_queues import PUSHER_METHODS, missing_attribute

@@ -17,7 +17,8 @@ from worker_sdk.wire import iso
 JobMap = dict[str, Any]
 JobLike = Mapping[str, Any] | tuple[str, Any]
 
-# The positions of jobs with a key of any kind: the master may answer with the ID of another job.
+# Positions of the jobs in a call that have a key of any kind. For these, the master may answer with the ID of another
+# job.
 NONE_KEYED: Final[frozenset[int]] = frozenset()
 ALONE_KEYED: Final = frozenset({0})
 
@@ -81,10 +82,10 @@ class JobOptions(TypedDict, total=False):
     requires: Mapping[str, str] | None
 
 
-# The field of `expires` in the wire form. `make_job` accepts it, so that a job can be passed in again.
+# The name of `expires` in the wire form. `make_job` accepts it as well, so that it can be given a finished job.
 EXPIRES_S: Final = "expires_s"
 _OPTIONS: Final = frozenset(JobOptions.__annotations__) | {EXPIRES_S}
-# The options of a job that the master stores to enqueue it later, for a definition or when a batch is over.
+# The options of jobs that the master stores and enqueues later: those of definitions, and callbacks of batches.
 STORED_OPTIONS: Final = (
     "priority", "max_retry", "timeout", "retry", "tags", "keep_result", "rerun_lost", "headers", "requires",
     "expires", EXPIRES_S,
@@ -179,17 +180,17 @@ def give_id(job: JobMap) -> None:
 
 
 def _note_trace(job: JobMap) -> None:
-    # Jobs with the caller's own ID or key get no trace: repeated in another trace, the job would differ under the same
-    # ID or key, and be refused.
+    # Add no trace to a job with the caller's own ID or key. Repeated in another trace, the job would differ under the
+    # same ID or key, and be refused.
     if "key" not in job:
         tracing.note_creation(job)
 
 
-# A master may answer with the ID of another job if a job has one of these options.
+# If a job has one of these options, a master may answer with the ID of another job.
 MAYBE_ANOTHER: Final = frozenset({"key", "unique", "debounce"})
 
 
-# Values of these types need no copy.
+# The types of options whose values need no copy.
 PLAIN_OPTIONS: Final = frozenset({str, int, float, bool})
 
 

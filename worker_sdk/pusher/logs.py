@@ -9,7 +9,7 @@ from worker_sdk.pusher.results import MAX_LONG_POLL_S, path_of
 from worker_sdk.shown import without_content
 
 JobLogLevel = Literal["debug", "info", "warning", "error", "critical"]
-# The levels in their order.
+# The levels of log lines, from the lowest to the highest.
 LEVELS: Final[tuple[JobLogLevel, ...]] = ("debug", "info", "warning", "error", "critical")
 
 
@@ -50,7 +50,7 @@ def logs_path(
 ) -> str:
     query: dict[str, Any] = {"after": after, "level": level, "attempt": attempt, "tail": tail}
     if wait_s > 0:
-        # As for results, the answer must arrive within the timeout of a call.
+        # The answer must arrive within the timeout of a call, as for results.
         query["wait"] = f"{min(wait_s, MAX_LONG_POLL_S, timeout_s * 0.8):.3f}"
     return f"{path_of(job_id)}/logs?{urlencode({k: v for k, v in query.items() if v is not None})}"
 

@@ -8,7 +8,7 @@ from worker_sdk.shown import without_content
 
 T_co = TypeVar("T_co", covariant=True)
 
-# The position before the first partial result.
+# The position before the first partial result of a job.
 BEGINNING: Final = "0-0"
 
 
@@ -34,7 +34,7 @@ class JobPart(Generic[T_co]):
 
 
 def parts_path(job_id: str, after: str, wait_s: float, timeout_s: float) -> str:
-    # As for results, the answer must arrive within the timeout of a call.
+    # The answer must arrive within the timeout of a call, as for results.
     wait_s = max(0.0, min(wait_s, MAX_LONG_POLL_S, timeout_s * 0.8))
     return f"{path_of(job_id)}/parts?after={after}&wait={wait_s:.3f}"
 

@@ -92,7 +92,7 @@ def next_poll_in_s(answer: MasterAnswer, end_s: float) -> float:
 
 
 def result_path(job_id: str, end_s: float, timeout_s: float) -> str:
-    # The answer must arrive within the timeout of a call. Otherwise, a long wait would look like a dead master.
+    # Wait for less than the timeout of a call. Otherwise, a long wait would look like a dead master.
     wait_s = max(0.0, min(end_s - time.monotonic(), MAX_LONG_POLL_S, timeout_s * 0.8))
     return f"{path_of(job_id)}/result?wait={wait_s:.3f}"
 

@@ -104,7 +104,7 @@ class SyncPusher(WithOnly):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._masters}>"
 
-    if not TYPE_CHECKING:  # otherwise type checkers would accept any attribute
+    if not TYPE_CHECKING:  # hidden from type checkers, which would otherwise accept any attribute
 
         def __getattr__(self, name: str) -> Any:
             from worker_sdk.other_queues import PUSHER_METHODS, missing_attribute
@@ -466,7 +466,7 @@ class SyncPusher(WithOnly):
 
     def _try(self, method: str, path: str, body: bytes | None) -> MasterAnswer:
         client = self._idle_client()
-        if client is None:  # other threads use all clients
+        if client is None:  # other threads are using all clients
             client = BlockingClient(self._masters, self._token, durability=self._durability)
         try:
             return client.call(method, path, body, timeout_s=self._timeout_s)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from worker_sdk.pusher.by_process import Pushers
     from worker_sdk.tasks.collection import Tasks
 
-# The fields of a callback that the master accepts. The master generates the callback's ID.
+# The fields of a callback that the master accepts. Its ID is not among them, because the master generates it.
 _CALLBACK_FIELDS: Final = frozenset({"name", "argument", "delay", *STORED_OPTIONS})
 
 
@@ -241,7 +241,7 @@ class Batch:
 
     def _pushers(self) -> "Pushers":
         if outbox_pushers.get() is not None:
-            # The outbox would push the members after the batch was sealed.
+            # The outbox pushes its jobs after the commit, when the batch is already sealed.
             raise TypeError("a batch cannot be made in the transaction of an outbox")
         return pushers_for(self._own)
 
@@ -272,7 +272,7 @@ def _callback(given: JobLike) -> dict[str, Any]:
     if not isinstance(given, TaskJob):
         return fields
     fields["argument"] = given.argument_for_any_id()
-    # Keep the task for the test kit, which runs it.
+    # Keep the task with the job, because the test kit runs it.
     job: TaskJob[Any] = TaskJob(fields)
     job.task, job.arguments, job.options = given.task, given.arguments, given.options
     return job
@@ -285,5 +285,5 @@ def _telling(exc: BaseException) -> Iterator[None]:
     try:
         yield
     except WorkerSdkError as failure:
-        # In this case, the batch is canceled when it expires.
+        # The batch is still open, so the master cancels it when it expires.
         exc.add_note(f"the batch could not be canceled: {failure}")

@@ -56,7 +56,7 @@ class Binder:
 
 def _as_option(name: str) -> str:
     """Return advice if `name` is an option of the job, which was given among the arguments of the call; else ""."""
-    from worker_sdk.other_queues import option_of_jobs  # imported only after a mistake
+    from worker_sdk.other_queues import option_of_jobs  # imported here because only mistakes need it
 
     found = option_of_jobs(name)
     return f"; options of the job go before the call: using({found}=…)" if found else ""
@@ -67,7 +67,7 @@ def taken(positional: Sequence[str], arguments: dict[str, Any]) -> list[Any]:
     order."""
     args = []
     for name in positional:
-        if name not in arguments:  # the remaining ones have defaults
+        if name not in arguments:  # the other parameters have defaults
             break
         args.append(arguments.pop(name))
     return args

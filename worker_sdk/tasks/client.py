@@ -23,7 +23,7 @@ class ProcessPushers:
         """Return the clients. Make new clients after a change of the configuration or of the environment."""
         masters, token = masters_or_default(None), token_or_default(None)
         key = (masters, token, configuration())
-        # If two threads get here at once, one pair of clients is dropped, which has no connection yet.
+        # If two threads get here at once, one of their two `LazyPushers` is dropped before it has a connection.
         if self._pushers is None or self._made_for != key:
             from worker_sdk.pusher.by_process import configured_pushers
 
@@ -37,8 +37,7 @@ class OwnPushers:
 
     def __init__(self, masters: str | Sequence[str], token: str | None) -> None:
         self._access = (masters, token)
-        # The clients and the configuration that they were made for, by whether the caller is inside a job of this
-        # process.
+        # The clients and the configuration for which they were made; the key is whether the caller is inside a job.
         self._made: dict[bool, tuple[LazyPushers, Configuration]] = {}
 
     def now(self) -> "LazyPushers":
@@ -61,11 +60,11 @@ class OwnPushers:
 
 
 process_pushers: Final = ProcessPushers()
-# In tests, the last of these replaces all other clients.
+# Clients for tests: the last one in this list replaces all other clients.
 substitutes: Final[list["Pushers"]] = []
 
 
-# The clients that write to the outbox of the surrounding transaction.
+# The clients that write to the outbox, set inside the block of an outbox transaction.
 outbox_pushers: "Final[ContextVar[Pushers | None]]" = ContextVar("outbox_pushers", default=None)
 
 

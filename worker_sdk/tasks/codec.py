@@ -26,7 +26,7 @@ from worker_sdk.tasks.value_codec import (
     with_type,
 )
 
-# Represents an argument that was not given: the function's default applies.
+# Marks an argument that was not given, so that the function's default applies.
 _ABSENT: Final = object()
 
 
@@ -53,7 +53,7 @@ class Codec:
         self._by_pydantic = {name: one for name, one in self.types.items() if isinstance(one, PydanticType)}
         self._optional = [name for name in self.types if name not in self._required]
         self._is_plain = plain_check_of(signature.annotations, self._required) or _never
-        # Converting to a struct takes a quarter of the time that converting to a TypedDict takes.
+        # Convert arguments to a struct, which takes a quarter of the time that a TypedDict takes.
         self._map = msgspec.defstruct(
             "Arguments",
             [

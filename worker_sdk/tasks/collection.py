@@ -340,7 +340,7 @@ def _handlers(task: Task[..., Any]) -> "dict[str, Handler]":
     return {task.name: handler_of(task)}
 
 
-# The process of an isolated attempt looks up the handler in this attribute.
+# The child process of an isolated attempt looks up the handler in this attribute.
 setattr(Task, ATTRIBUTE, property(_handlers))
 
 
@@ -360,7 +360,7 @@ class Decorator:
     def __init__(self, add: Callable[[Callable[..., Any]], Task[..., Any]]) -> None:
         self._add = add
 
-    # A function that takes a GatherContext takes a list of the arguments of several jobs.
+    # A function with a GatherContext gets a list of arguments, one for each of several jobs.
     @overload
     def __call__(  # type: ignore[overload-overlap]
         self, function: "Callable[[list[ArgumentT], GatherContext], Coroutine[Any, Any, None]]", /
@@ -383,7 +383,8 @@ class Decorator:
         function: "Callable[[list[ArgumentT], GatherContext], Sequence[ResultT | Exception] | None]",
         /,
     ) -> "SyncGatherTask[ArgumentT, ResultT]": ...
-    # A first parameter without a type, or with `object`, may or may not be the context.
+    # A first parameter that is untyped or an `object` may or may not be the context, so accept calls with any
+    # arguments.
     @overload
     def __call__(  # type: ignore[overload-overlap]
         self, function: Callable[Concatenate[_Anything, P], Coroutine[Any, Any, ResultT]], /

@@ -14,10 +14,11 @@ from worker_sdk.worker.context import Context
 from worker_sdk.worker.outcomes import UnfitArgumentError
 
 Value = str | int | float
-# The message of a failure is the end of the standard error, with at most this many lines and characters.
+# How much of the end of the standard error is shown as the message of a failure: at most this many lines and
+# characters.
 _MESSAGE_LINES = 10
 _MESSAGE_CHARS = 900
-# The result has the end of each output, with at most this many characters.
+# How many characters of the end of each output are stored in the result.
 _RESULT_CHARS = 16 * 1024
 
 
@@ -115,7 +116,7 @@ def function_of(name: str, command: Command) -> Callable[..., CommandOutput]:
     heads = "".join(f", {one}" for one in command.names)
     values = ", ".join(f"{one!r}: {one}" for one in command.names)
     made: dict[str, Any] = {"command": command}
-    # `dataclasses` generates functions in the same way. The names were checked.
+    # Executing this source is safe: the names were checked, and `dataclasses` generates functions in the same way.
     exec(f"def run(*, ctx{heads}):\n    return command.run(ctx, {{{values}}})", made)  # noqa: S102
     function: Callable[..., CommandOutput] = made["run"]
     function.__annotations__ = {

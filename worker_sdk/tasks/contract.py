@@ -18,7 +18,7 @@ def contract_of(task: "Task[..., Any]") -> Mapping[str, Any]:
     from the schema, and changes when the schema changes."""
     options = {option: _plain(value) for option, value in task.options.items()}
     if task.seal is not None:
-        # Arguments are sealed, so masters cannot check them.
+        # Describe no arguments: they are sealed, so masters cannot check them.
         return {"version": task.version or "sealed", "options": options}
     signature = task.signature
     types = task.codec.types

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 ResultT = TypeVar("ResultT")
 ResultT_co = TypeVar("ResultT_co", covariant=True)
 
-# The limits of masters.
+# The masters' limits on the jobs of a flow, and on the predecessors of a job.
 MAX_MEMBERS: Final = 10_000
 MAX_PREDECESSORS: Final = 1_000
 MAX_IN_FLOW: Final = 10_000
-# Maximum number of jobs of a cycle that an error names: a cycle may be long.
+# Maximum number of jobs that an error names when jobs wait for each other in a cycle, which may be long.
 _MAX_NAMED: Final = 10
-# The options of a job that exclude waiting for other jobs.
+# A job with one of these options cannot wait for other jobs.
 _KEYED: Final = ("unique", "debounce")
 
 Step = Union[Mapping[str, Any], "Flow[Any]"]
@@ -45,14 +45,14 @@ class Flow(Generic[ResultT_co]):
     several jobs, has no single last job.
     """
 
-    # The type checker cannot know the last job of a flow to which jobs are added later.
+    # `Flow()` is a Flow[Any], because a type checker cannot know which job will be added last.
     def __init__(self: "Flow[Any]") -> None:
-        # The following maps are by job ID, in the order in which the jobs were added.
+        # The keys of these maps are job IDs, in the order in which the jobs were added.
         self._members: dict[str, JobMap] = {}
         self._behind: dict[str, dict[str, None]] = {}
         self._when: dict[str, AfterWhen] = {}
-        # Predecessors that were given as jobs, with their names. A predecessor that is not a member of the flow is a
-        # mistake.
+        # By ID, the names of predecessors that were given as jobs. If one of them is not a member of the flow, that is
+        # a mistake.
         self._named: dict[str, str] = {}
 
     def __repr__(self) -> str:
@@ -244,7 +244,8 @@ class Flow(Generic[ResultT_co]):
     def _cycle_among(self, jobs: Sequence[JobMap], cyclic: Sequence[int]) -> str:
         """Return a text for people that names the jobs of one cycle, in the order in which they would run."""
         inside = {jobs[n]["id"] for n in cyclic}
-        # Each of these jobs waits for another one of them, so following predecessors reaches some job a second time.
+        # Start at any of these jobs and follow predecessors: each waits for another one of them, so some job comes
+        # twice.
         path: list[str] = []
         job_id = next(iter(inside))
         while job_id not in path:
@@ -262,7 +263,7 @@ class Flow(Generic[ResultT_co]):
 
     def _pushers(self) -> "Pushers":
         if outbox_pushers.get() is not None:
-            # An outbox may send its rows in several calls.
+            # An outbox may send its rows in several calls, but a flow must be enqueued in one.
             raise TypeError("a flow cannot be enqueued in the transaction of an outbox")
         own: dict[int, LazyPushers | None] = {}
         for job in self._members.values():

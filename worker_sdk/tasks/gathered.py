@@ -21,7 +21,7 @@ class _CallMembers:
         self._name = task.name
         self._encode = task.codec.encode_result
         self._seal = task.seal
-        # A sealed value belongs to one job, so its context is needed. Otherwise, do not make the contexts of the jobs.
+        # Make the contexts of the jobs only if their values are sealed: a sealed value belongs to one job.
         self._contexts: Sequence[Context] = ctx.jobs if task.seal is not None else ()
         self.ends: list[Any] = [None] * len(arguments)
         self._fit: Sequence[int] = range(len(arguments))

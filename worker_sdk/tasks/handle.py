@@ -94,11 +94,11 @@ class JobHandle(Generic[ResultT_co]):
         self.status = status
         if type(job_id) is not str:
             self.is_duplicate, self.is_replaced = is_duplicate(job_id), is_replaced(job_id)
-            if self.is_duplicate:  # the status of the other job is not known yet
+            if self.is_duplicate:  # this ID belongs to another job, whose status is not known yet
                 self.status = None
         self.job: Mapping[str, Any] | None = None
         self._pushers = pushers
-        # A master returns a result only once, so the handle keeps it.
+        # Store the result here, because a master returns it only once.
         self._is_known = False
         self._value: Any = None
         self._exception: Exception | None = None
@@ -106,7 +106,7 @@ class JobHandle(Generic[ResultT_co]):
     def __repr__(self) -> str:
         return f"<job {self.id} of {self.name}, {self.status or 'not asked about'}>"
 
-    if not TYPE_CHECKING:  # otherwise type checkers would accept any attribute
+    if not TYPE_CHECKING:  # hidden from type checkers, which would otherwise accept any attribute
 
         def __getattr__(self, name: str) -> Any:
             from worker_sdk.other_queues import HANDLE_METHODS, missing_attribute

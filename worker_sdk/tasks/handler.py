@@ -46,12 +46,12 @@ def handler_of(task: "Task[..., Any]") -> Handler:
 
 
 def _contract_of(task: "Task[..., Any]") -> Mapping[str, Any]:
-    # Tests and processes of isolated attempts have handlers, too, and need no schema.
+    # Import this only when a worker needs the contract: tests and processes of isolated attempts need none.
     from worker_sdk.tasks.contract import contract_of
 
     try:
         return contract_of(task)
-    except Exception:  # types of the application may raise anything, and jobs can run without a schema
+    except Exception:  # types of the application may raise anything, and jobs can run without a contract
         logging.getLogger(__name__).warning(
             "no contract of %s is reported to masters", task.name, exc_info=True
         )
@@ -72,8 +72,7 @@ def _async_call(task: "Task[..., Any]") -> Callable[..., Any]:
     context, positional = signature.context, signature.leading
     inputs = _input_parameters_of(task)
 
-    # These steps are repeated in `_sync_call`: putting them into a function would cost almost as much time as the
-    # steps.
+    # `_sync_call` repeats these steps: calling a function for them would cost almost as much time as the steps.
     async def call(argument: Any, ctx: "Context", **dependencies: Any) -> Any:
         try:
             arguments = decode(argument)
@@ -86,7 +85,7 @@ def _async_call(task: "Task[..., Any]") -> Callable[..., Any]:
         if dependencies:
             arguments.update(dependencies)
         args = taken(positional, arguments) if positional else ()
-        # Each job runs in its own asyncio task, so it has its own value of the context variable.
+        # No reset is needed: each job runs in its own asyncio task, which has its own value of the context variable.
         running_job.set(ctx)
         value = await function(*args, **arguments)
         return None if value is None else _encoded(encode, value)

@@ -30,7 +30,8 @@ class InputParameters:
 
 
 def _value_of(one: Input) -> Any:
-    # A predecessor can have failed only if the job runs whatever the outcome of its predecessors.
+    # Use None for a predecessor that failed. It can only occur if the job runs whatever the outcome of its
+    # predecessors.
     return one.result if one.is_success else None
 
 

@@ -102,7 +102,7 @@ class LogStream:
         return bool(page["is_last"] or (not self._wait_s and page["next"] == after))
 
     def _lines(self, page: Mapping[str, Any]) -> Iterator[JobLogLine]:
-        if page["state"] is not None:  # else the job is gone, and its log is in the archive
+        if page["state"] is not None:  # None means that the job was deleted, and its log is in the archive
             self._handle._note_page(page)
         self.dropped = page["dropped"]
         yield from map(line_of, page["entries"])

@@ -20,12 +20,12 @@ from worker_sdk.tasks.value_codec import PydanticType, encode_other, is_model
 Schema = dict[str, Any]
 
 _REFERENCE: Final = "#/$defs/"
-# Masters match patterns in linear time, which is impossible for patterns with these features.
+# Features that a pattern in a schema may not use, because masters match patterns in linear time.
 _NOT_LINEAR: Final = re.compile(r"\(\?(?:[=!>]|<[=!]|P=|\()|(?<!\\)(?:\\\\)*\\[1-9Z]|[*+?}]\+")
 _WITH_ZONE: Final = "([Zz]|[+-][0-9]{2}:?[0-9]{2})$"
 _WITHOUT_ZONE: Final = "(^|[Tt ])[0-9:.]+$"
 _INTEGER_KEY: Final = "^(0|-?[1-9][0-9]*|-0)$"
-# Keywords with schemas as values: by name, in a list, or alone.
+# Keywords of JSON Schema that contain other schemas: in a map by name, in a list, or one schema.
 _BY_NAME: Final = ("properties", "patternProperties", "$defs", "dependentSchemas")
 _LISTED: Final = ("anyOf", "oneOf", "allOf", "prefixItems")
 _ALONE: Final = ("items", "additionalProperties", "propertyNames", "contains", "not", "if", "then", "else")
@@ -45,7 +45,7 @@ def schema_of_parameters(
         to_json = kind.to_json if isinstance(kind := types[name], PydanticType) else _to_json
         _set_default(properties[name], value, to_json)
     schema: Schema = {
-        # A job without an argument means a call without arguments.
+        # A job without an argument calls the function without arguments, so accept null if none is required.
         "type": "object" if required else ["object", "null"],
         "properties": properties,
         "additionalProperties": False,
@@ -63,7 +63,7 @@ class _Schemas:
     def __init__(self, annotations: Iterable[Any]) -> None:
         self.definitions: dict[str, Schema] = {}
         self._names: dict[int, str] = {}
-        # Describe all types in one call, so that a class that occurs twice is described by one object.
+        # Describe all types in one call, so that a class that occurs twice has one description.
         annotations = list(annotations)
         self._described = dict(zip(map(id, annotations), kinds.multi_type_info(annotations), strict=True))
         self._annotations = annotations
@@ -187,7 +187,7 @@ class _Schemas:
             try:
                 schema = kind.schema(_REFERENCE + "{model}" + suffix)
             except pydantic.errors.PydanticUserError:
-                return {}  # it checks values by code, which no schema can express
+                return {}  # validated by code, which no schema can express
             own = {f"{name}{suffix}": _portable(one) for name, one in schema.pop("$defs", {}).items()}
             if all(self.definitions.get(name, one) == one for name, one in own.items()):
                 break
@@ -224,7 +224,7 @@ def _clock(name: str) -> Callable[[Any], Schema]:
     return schema
 
 
-# Each function makes a new map, because the default of a parameter may be added to it.
+# Each entry makes a new schema, because the default of a parameter may be added to it later.
 _SCALARS: Final[dict[type[kinds.Type], Callable[[Any], Schema]]] = {
     kinds.NoneType: lambda _: {"type": "null"},
     kinds.BoolType: lambda _: {"type": "boolean"},
@@ -275,10 +275,10 @@ def _portable(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     found = dict(schema)
-    # The list becomes a set, and duplicates are dropped.
+    # The list is converted to a set, which drops duplicates, so do not forbid them.
     found.pop("uniqueItems", None)
     if found.get("format") in ("binary", "base64url"):
-        # These rules count bytes, but base64 text is longer.
+        # These limits count bytes, but the value is base64 text, which is longer.
         found.pop("minLength", None)
         found.pop("maxLength", None)
     if isinstance(pattern := found.pop("pattern", None), str):
@@ -300,7 +300,9 @@ def _portable(schema: Any) -> Any:
 def _set_default(schema: Schema, value: Any, to_json: Any) -> None:
     try:
         default = to_json(value)
-    except Exception:  # a type of the application may raise anything, and the default is only shown to people
+    except (
+        Exception
+    ):  # types of the application may raise anything, and the default is only for people to read
         return
     if _is_json(default):
         schema["default"] = default

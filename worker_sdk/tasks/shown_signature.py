@@ -47,7 +47,7 @@ class WithParametersOfTask:
             copy = task.shown_methods[self._name] = self._copy_for(task)
         bound = MethodType(copy, calls)
         if calls is task:
-            # The next look-up finds the attribute directly.
+            # Store the method in the task, so that the next access does not call `__get__`.
             task.__dict__[self._name] = bound
         return bound
 

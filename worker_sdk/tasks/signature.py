@@ -16,7 +16,7 @@ from worker_sdk.parameters import (
 
 Function = Callable[..., Any]
 
-# The default of a parameter that the worker fills. With it, type checkers let callers omit the parameter at any
+# The default of parameters that the worker fills. Because of it, type checkers let callers omit such a parameter at any
 # position.
 INJECTED: Any = None
 
@@ -34,7 +34,7 @@ class FromInputs:
         return "INPUTS" if self.takes_all else "INPUT"
 
 
-# As with INJECTED, any parameter may have these defaults. A call may still give a value.
+# The defaults of parameters that predecessors fill. Callers may omit such a parameter at any position, or give a value.
 INPUT: Any = FromInputs(takes_all=False)
 INPUTS: Any = FromInputs(takes_all=True)
 
@@ -163,7 +163,7 @@ def _parameters_of(task: str, function: Function) -> dict[str, Parameter]:
     if filled != sorted(filled) or any(
         has_depends and one.is_positional_only for one, has_depends in zip(by_position, filled, strict=True)
     ):
-        # Type checkers let callers fill these parameters by position, but calls pass no value for them.
+        # A call passes no value for these parameters, but type checkers would let it fill them by position.
         raise TypeError(f"task {task}: put parameters with Depends behind all others, or behind a *")
     return parameters
 
@@ -173,7 +173,7 @@ def _is_annotated(function: Function, name: str) -> bool:
         return True
     import inspect
 
-    # The annotation may belong to a function that this one wraps.
+    # If the function wraps another one, its annotations are those of the wrapped function.
     return inspect.signature(function).parameters[name].annotation is not inspect.Parameter.empty
 
 

@@ -34,7 +34,7 @@ ResultT_co = TypeVar("ResultT_co", covariant=True)
 ArgumentT = TypeVar("ArgumentT")
 
 
-# A job with one of these options may not become ready at once.
+# If a job has one of these options, it may be enqueued without becoming ready at once.
 _WAITS: Final = frozenset({"delay", "run_at", "debounce"})
 
 
@@ -68,7 +68,7 @@ class TaskJob(Job, Generic[ResultT_co]):
     options: Mapping[str, Any]
 
     def __repr__(self) -> str:
-        # The arguments of a job may be secret.
+        # Do not show the arguments, which may be secret.
         return f"<job {self.get('id', 'without an ID')} of {self.get('name')}>"
 
     @property
@@ -96,12 +96,12 @@ class _Maker:
 
         self._task = task
         self._options = options
-        # The options as `TaskJob.options` shows them.
+        # The options that `TaskJob.options` shows.
         self._told = options if namespace is None else {**options, "namespace": namespace}
         self._bind, self._encode = task.codec.bind, task.codec.encode_arguments
         self._wire_options, self._give_id = wire_options, give_id
         self._seal = task.seal
-        # The fields that all jobs have in common. Values that a caller could change are copied for each job.
+        # The wire fields that all jobs of this maker share. `_new_fields` copies values that a caller could change.
         self._fields: Mapping[str, Any] | None = None
         fields = self._new_fields()
         if self._seal is not None and any(
@@ -180,7 +180,7 @@ class Calls(Generic[P, ResultT_co]):
     def __repr__(self) -> str:
         return f"<task {self._task.name} with {', '.join(self._options) or 'no options'}>"
 
-    if not TYPE_CHECKING:  # otherwise type checkers would accept any attribute
+    if not TYPE_CHECKING:  # hidden from type checkers, which would otherwise accept any attribute
 
         def __getattr__(self, name: str) -> Any:
             from worker_sdk.other_queues import TASK_METHODS, missing_attribute
@@ -206,7 +206,7 @@ class Calls(Generic[P, ResultT_co]):
         try:
             return (self._maker or self._new_maker()).make(args, kwargs)
         except InvalidArgument as exc:
-            # Jobs made by `to_job` are often steps of a flow.
+            # Mention INPUT, because jobs made by `to_job` are often steps of a flow.
             problems = [
                 (name, f"{what}; give it the default INPUT, if it takes the result of the previous step")
                 if what == "is missing"
@@ -325,7 +325,7 @@ class Calls(Generic[P, ResultT_co]):
         return (self._maker or self._new_maker()).make((), call)
 
 
-if not TYPE_CHECKING:  # type checkers know the parameters by `P`
+if not TYPE_CHECKING:  # hidden from type checkers, which know the parameters from `P`
 
     def _handle_class() -> Any:
         from worker_sdk.tasks.handle import JobHandle
@@ -377,7 +377,7 @@ class Task(Calls[P, ResultT_co]):
         self.gather = gather
         self.signature = Signature(name, function, gathers=gather is not None)
         self._codec: Codec | None = None
-        # By name: the methods that show the parameters of the function.
+        # Methods that show the parameters of the function, by name.
         self.shown_methods: dict[str, Callable[..., Any]] = {}
         for attribute in ("__module__", "__name__", "__qualname__", "__doc__"):
             setattr(self, attribute, getattr(function, attribute))
@@ -390,7 +390,7 @@ class Task(Calls[P, ResultT_co]):
         return f"<task {self.name}>"
 
     def __reduce__(self) -> str:
-        # A task is pickled by reference, as a function is.
+        # Pickle a task by reference, like a function.
         return str(self.function.__qualname__)
 
     def handle(self, job_id: str) -> "JobHandle[ResultT_co]":
@@ -446,7 +446,8 @@ class Task(Calls[P, ResultT_co]):
 
 
 if TYPE_CHECKING:
-    # The types of decorated functions: callable with the original parameters, and enqueued without the context.
+    # For type checkers, the types of decorated functions: they are called with all parameters, and enqueued without the
+    # context.
 
     class SyncTask(Task[P, ResultT_co]):
         def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> ResultT_co: ...

@@ -15,10 +15,11 @@ import msgspec.inspect
 
 from worker_sdk.tasks.compiled import PLAIN
 
-# Values that MessagePack can carry unchanged.
+# Types that MessagePack can encode without a conversion.
 _CARRIED: Final = (bytes, bytearray, datetime.datetime)
 _PLACE: Final = re.compile(r"^(?P<what>.*?)(?: - at `(?P<key>key` in `)?\$(?P<path>.*)`)?$", re.DOTALL)
-# Messages omit the value itself, because people who may not read arguments can read messages.
+# The start of a message up to the invalid value. The value is left out, because people who may not read arguments can
+# read messages.
 _VALUE: Final = re.compile(r"^(Invalid enum value).*", re.DOTALL)
 
 
@@ -76,7 +77,7 @@ def with_text_keys(value: Any) -> tuple[Any, Any]:
     texts). Raise what `to_builtins` raises."""
     own = to_builtins(value, str_keys=False)
     sent = to_builtins(value, str_keys=True)
-    # Comparing the two is faster than walking through all keys.
+    # Compare the two forms, which is faster than a search for keys that are not texts.
     return sent, None if own == sent else own
 
 
@@ -173,7 +174,7 @@ def decode_other(kind: Any, value: Any) -> Any:
 def decoded_value(value: Any, kind: Any) -> Any:
     if isinstance(kind, PydanticType):
         return kind.decode(value)
-    # In a job that was pushed as JSON, the keys of all maps are texts.
+    # Convert text keys: a job that was pushed as JSON has only texts as keys.
     return msgspec.convert(value, kind, str_keys=True, dec_hook=decode_other)
 
 
@@ -287,6 +288,8 @@ def place_of_fault(exc: Exception, name: str) -> list[tuple[str, str]]:
     found = _PLACE.match(str(exc))
     assert found
     what = _VALUE.sub(r"\1", found["what"])
-    if isinstance(exc.__cause__, PydanticError):  # a model inside a type that msgspec checks
+    if isinstance(
+        exc.__cause__, PydanticError
+    ):  # raised by a pydantic model inside a type that msgspec checks
         return [(reason, f"{name}{found['path'] or ''}{path}") for reason, path in exc.__cause__.faults]
     return [(f"{what} (of a key)" if found["key"] else what, f"{name}{found['path'] or ''}")]

@@ -158,7 +158,7 @@ class WorkerHarness(AsyncWithOnly):
         """
         if isinstance(name, TaskJob):
             headers = headers or name.get("headers")
-            # A sealed argument can be opened only for its own job.
+            # If the task is sealed, use the ID of the given job: its sealed argument can be opened only for that ID.
             job_id = job_id or (name.id if name.task is not None and name.task.seal is not None else None)
         name, argument = _named(name, argument)
         if self._worker.find(name) is None:
@@ -245,7 +245,7 @@ def _ending_of(
     handler, job_id = registry.get(dispatch["name"]), dispatch["job_id"]
     checkpoint, parts = reports.checkpoint, [decode(part) for part in reports.parts]
     if handler is not None and (seal := handler.seal) is not None:
-        # A checkpoint that was sealed with another key stays sealed: the job could not begin.
+        # If the checkpoint was sealed with another key, return it sealed: the job could not begin.
         with contextlib.suppress(SealError):
             checkpoint = seal.opened_checkpoint(checkpoint, job_id)
         parts = [seal.opened(part, "part", job_id) for part in parts]
@@ -309,7 +309,7 @@ async def _started(worker: Worker) -> Assembly:
     return assembly
 
 
-# The final state of a job, by the outcome of its last attempt.
+# The final state of a job for each outcome of its last attempt.
 _STATES: Final = {"success": "succeeded", "failure": "failed"}
 
 
@@ -321,7 +321,7 @@ def _input_of(number: int, position: int, given: Any) -> "JobInput":
     return {
         "job_id": f"00000000-0000-7000-8{position:03d}-{number:012d}",
         "state": _STATES.get(ending.type, ending.type),
-        # Encode and decode the result, as on the way from a master.
+        # Encode and decode the result, as if it came from a master.
         "result": decode(encode(result)),
         "omitted": None if has_result else "not_kept",
     }

@@ -124,7 +124,7 @@ class _Drain:
         self._waiting: list[Run] = []
         self._done: list[Run] = []
         self._clock_s = 0.0
-        # The jobs that are due at the current time.
+        # The jobs to run now, at the current time of the clock.
         self._due: list[Run] = []
 
     def run(self) -> list[Run]:
@@ -140,7 +140,7 @@ class _Drain:
             if deferrals > MAX_DEFERRALS:
                 raise RuntimeError(f"{run.job['name']} was deferred {MAX_DEFERRALS} times")
             for one in together:
-                # A job that waits for another system does not continue here. `WorkerHarness` can run a handler with a
+                # A job that waits for a callback cannot continue here. `WorkerHarness` can run a handler with a
                 # callback.
                 if one.is_over or one.state == "awaiting_callback":
                     self._note_end(one)
@@ -208,7 +208,7 @@ def _substituted(store: "_Store") -> Iterator[None]:
     try:
         yield
     finally:
-        # Blocks of several threads may end in any order, so these substitutes are not always the last ones.
+        # Remove this entry by value: blocks of several threads may end in any order, so it may not be the last one.
         substitutes.remove(given)
 
 
@@ -225,11 +225,11 @@ class _Store:
         self.jobs = jobs
         self.run_with: Runner | None = None
         self.raises = True
-        # The middleware around jobs that other jobs enqueue.
+        # The enqueue middleware for jobs that are enqueued inside jobs.
         self.chain_of_jobs: EnqueueChain | None = None
         self._runs: dict[str, Run] = {}
         self._keys: dict[tuple[str, str], str] = {}
-        # By name and uniqueness key, the job that last took the key.
+        # The job that last took each uniqueness key, by job name and key.
         self._unique: dict[tuple[str, bytes], Run] = {}
         self._batches = KeptBatches()
         self._predecessors = KeptPredecessors(self._runs)
@@ -484,7 +484,7 @@ class _KitClient:
         """Run a job that was accepted, if it is to run at once. Return its ID."""
         store = self._store
         job_id = enqueued_id(run)
-        # This list grows during the loop, because a chain may be longer than the maximum depth of calls.
+        # Running a job may append jobs to this list. A recursive call would exceed the maximum depth for a long chain.
         runs = [run]
         for one in runs:
             if (runner := store.runner_of(one)) is not None:
@@ -573,7 +573,7 @@ class _AsyncKitClient:
         """Run a job that was accepted, if it is to run at once. Return its ID."""
         store = self._store
         job_id = enqueued_id(run)
-        # This list grows during the loop, because a chain may be longer than the maximum depth of calls.
+        # Running a job may append jobs to this list. A recursive call would exceed the maximum depth for a long chain.
         runs = [run]
         for one in runs:
             if (runner := store.runner_of(one)) is not None:

@@ -14,7 +14,7 @@ from worker_sdk.worker.assembly import Assembly
 from worker_sdk.worker.registry import Handler, Registry
 from worker_sdk.worker.worker import Worker
 
-# Tasks that stop workers in their event loops, after the block of the test has ended.
+# Tasks in event loops that stop workers after the block of the test has ended. The set keeps them alive.
 _ends: Final[set["asyncio.Task[None]"]] = set()
 _portal_of_caller: Final[ContextVar["Portal | None"]] = ContextVar("portal_of_caller", default=None)
 
@@ -69,13 +69,13 @@ class LazyWorker:
         if not self._assembly.needs_start:
             return
         if self._portal is not None and self._portal.is_here:
-            # An async function blocks its own loop by calling a method that is meant for def functions.
+            # A coroutine of this portal's loop has called a blocking method, so the loop cannot run the start.
             Portal.run_once(self._assembly.start())
             return
         with self._lock:
             if self._loop is not None and self._portal is None:
-                # The worker belongs to the event loop of the test. It cannot run now, because it waits for this call or
-                # has ended.
+                # The worker runs in the event loop of the test, which waits for this call or has ended, so it cannot
+                # run the start.
                 Portal.run_once(self._assembly.start())
                 return
             if self._portal is None:
@@ -143,10 +143,10 @@ class Portal:
         """Run it and wait for its end. Raise its exception."""
 
         async def ended() -> tuple[Any, BaseException | None]:
-            _portal_of_caller.set(self)  # for this task, and for the threads that it starts
+            _portal_of_caller.set(self)  # so that this task, and threads that it starts, find the portal
             try:
                 return await coroutine, None
-            except BaseException as exc:  # SystemExit would end the loop
+            except BaseException as exc:  # do not let SystemExit end the loop
                 return None, exc
 
         value, exc = asyncio.run_coroutine_threadsafe(ended(), self.loop).result()
@@ -160,7 +160,7 @@ class Portal:
         self._thread.join()
 
     def _main(self) -> None:
-        # asyncio.Runner ends tasks and async generators as asyncio.run does.
+        # asyncio.Runner cleans up tasks and async generators, as asyncio.run does.
         with asyncio.Runner(loop_factory=lambda: self.loop) as runner:
             runner.get_loop().run_forever()
 

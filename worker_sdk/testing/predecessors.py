@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from worker_sdk.protocol import JobInput
 
 FINISHED_AT: Final = "2000-01-01T00:00:00.000Z"
-# Maximum total size in bytes of the predecessors' results that one job gets.
+# Maximum total size, in bytes, of the results of predecessors that a job receives.
 MAX_INPUT_BYTES: Final = 1024 * 1024
 _WITH_RESULT: Final = ("succeeded", "failed")
 
@@ -23,7 +23,7 @@ class KeptPredecessors:
 
     def __init__(self, runs: Mapping[str, Run]) -> None:
         self._runs = runs
-        # By predecessor: the jobs that wait, or waited, for it.
+        # By predecessor, the jobs that wait for it or have waited for it.
         self._dependents: dict[str, list[Run]] = {}
         self._known_as: dict[str, str] = {}
 
@@ -73,7 +73,7 @@ class KeptPredecessors:
     def ended(self, run: Run) -> list[Run]:
         """Release or skip the dependents of a job that has ended. Return them, including indirect ones."""
         changed: list[Run] = []
-        # This list grows during the loop.
+        # The loop appends the dependents that it skips, so that it handles their dependents as well.
         over = [run]
         for one in over:
             for dependent in self._dependents.get(one.job.id, ()):
@@ -93,7 +93,7 @@ class KeptPredecessors:
 
     def revive(self, run: Run) -> list[Run]:
         """Let the jobs that were skipped because of a retried job wait again. Return them."""
-        # This list grows during the loop.
+        # The loop appends the dependents that wait again, so that it handles their dependents as well.
         again = [run]
         for one in again:
             for dependent in self._dependents.get(one.job.id, ()):

@@ -53,10 +53,11 @@ class ReportsByToken:
 
     def __init__(self, kept: Mapping[str, KeptReports]) -> None:
         self._kept = kept
-        # Reports arrive at once, so none is ever on its way to a master.
+        # The jobs with progress that is on its way to a master. Always empty here, because reports are recorded at
+        # once.
         self.told: set[str] = set()
         self.used: dict[str, dict[str, float]] = {}
-        # No master learns when a service answered, so this stays empty.
+        # When services answered calls, by token. Always empty here, because no master learns this.
         self.answered_s: dict[str, float] = {}
 
     def add_progress(self, token: str, fraction: float | None, message: str) -> None:

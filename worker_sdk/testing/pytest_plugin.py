@@ -23,7 +23,7 @@ from worker_sdk.testing.records import Recorded
 
 logger = logging.getLogger(__name__)
 
-# A start that takes longer than the first of these is reported, and a start that takes longer than the second fails.
+# If a start takes longer than `_SLOW_S`, log a warning; if it takes longer than `_MAX_S`, fail.
 _SLOW_S: Final = 30.0
 _MAX_S: Final = 300.0
 
@@ -68,7 +68,7 @@ def live_master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """
     if find_spec("jqmaster") is None:
         pytest.skip("live_master needs the distribution jqmaster, which contains the master")
-    # The directory will hold a socket, so its path must be short.
+    # Keep the path of the directory short, because a socket will be created in it.
     directory = Path(tmp_path_factory.mktemp("jq"))
     url = f"http://127.0.0.1:{_free_port()}"
     log = directory / "master.log"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from worker_sdk.sealing import Seal, What
     from worker_sdk.worker.observations import ObservedRoom
 
-# Maximum number of characters of a job's arguments in a failed assertion.
+# How many characters of a job's arguments the text of a failed assertion shows.
 _MAX_SHOWN = 200
 
 
@@ -131,7 +131,7 @@ class Recorded(list[TaskJob[Any]]):
         assert [job.arguments for job in jobs] == [{"photo_id": 42}]
     """
 
-    # Replaces the master of these jobs, even after the block that recorded them.
+    # The store that replaces the master for these jobs, even after the block that recorded them.
     _store: Any = None
 
     def note_store(self, store: Any) -> None:
@@ -200,7 +200,7 @@ class Recorded(list[TaskJob[Any]]):
         )
 
     def __repr__(self) -> str:
-        # Show the arguments here, because tests compare them.
+        # Show the arguments, which are hidden elsewhere: tests compare them.
         return f"<jobs: {self._told()}>"
 
     def _told(self) -> str:

@@ -68,7 +68,7 @@ class Runner:
         try:
             value = self._call(handler, argument, ctx)
             ends = [value] if handler.gather is None else ends_of(handler.name, value, len(runs))
-        except TooDeepError:  # retries would take forever
+        except TooDeepError:  # do not retry, which would take forever
             raise
         except (Exception, SystemExit) as exc:
             ends = [exc] * len(runs)
@@ -79,7 +79,7 @@ class Runner:
         handler = self.worker.handler_of(run.job)
         await self.worker.astart()
         argument, ctx = self._begin_all([run], handler)
-        # This code runs in the asyncio task of the test, which continues after the job.
+        # Reset the variable after the job: this asyncio task belongs to the test, which continues.
         mark = running_job.set(ctx)
         try:
             if handler.is_coroutine:
@@ -87,7 +87,7 @@ class Runner:
             else:
                 value = await asyncio.to_thread(handler.call, argument, ctx)
             ends = [value] if handler.gather is None else ends_of(handler.name, value, 1)
-        except TooDeepError:  # retries would take forever
+        except TooDeepError:  # do not retry, which would take forever
             raise
         except (Exception, SystemExit) as exc:
             ends = [exc]
@@ -113,7 +113,7 @@ class Runner:
 
     def _begin(self, run: Run) -> tuple[Any, Context]:
         job = run.job
-        # A callback continues the same attempt.
+        # Do not count a callback as an attempt: it continues the attempt.
         run.attempts += not run.callbacks
         if not run.callbacks:
             run.reports.parts.clear()
@@ -138,13 +138,13 @@ class Runner:
             inputs=self._inputs_of(run) if job.get("after") else (),
             log=run.log,
         )
-        # Encode and decode the argument, as on the way from a master.
+        # Encode and decode the argument, as if it came from a master.
         return decode(encode(job.get("argument"))), ctx
 
     def _call(self, handler: Handler, argument: Any, ctx: Context) -> Any:
         if _has_loop():
-            # Run the handler in a thread without an event loop: a handler would take the test's loop for that of its
-            # worker.
+            # Call the handler in a thread without an event loop, so that it does not take the test's loop for its
+            # worker's.
             context, ending = contextvars.copy_context(), _Ending()
             thread = threading.Thread(
                 target=context.run, args=(ending.of, lambda: self._call(handler, argument, ctx))

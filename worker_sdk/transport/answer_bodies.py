@@ -5,7 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-# A body up to this size takes nothing from `BodyRoom`. Connections that use one read no more than this at a time.
+# The size up to which a body takes nothing from `BodyRoom`. A connection with a larger limit reads at most this much at
+# a time.
 SMALL_BODY_BYTES: Final = 16 * 1024
 
 

@@ -6,10 +6,11 @@ import ssl
 from dataclasses import dataclass
 from typing import Final
 
-# Connections that ended without an answer. The peer may be a server that speaks TLS, or that requires a certificate.
+# Exceptions for a connection that ended without an answer, perhaps because the server speaks TLS or requires a
+# certificate.
 _CLOSED: Final = (ConnectionResetError, BrokenPipeError, http.client.RemoteDisconnected, EOFError)
 _CLOSED_BY_TLS: Final = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
-# The remedy if an address that has answered before ends a connection in this way.
+# The remedy to show if the address has answered earlier calls.
 HUNG_UP: Final = "it answered before, so it may have restarted, or it or a proxy accepts no more connections"
 
 

@@ -2,7 +2,8 @@
 
 from typing import Final
 
-# Codes of status 503. After any other code, as after no answer, the request may have had an effect.
+# Codes of answers with status 503 which prove that the request had no effect. After any other code, as without an
+# answer, it may have had one.
 _CODES: Final = frozenset(
     {
         "durability_unavailable", "namespace_closed", "namespace_faulted", "namespace_moving", "namespace_starting",

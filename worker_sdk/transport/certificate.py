@@ -39,7 +39,7 @@ def _not_after_s(der: bytes) -> float:
     tag, begin, end = _head(der, pos)
     text = der[begin:end].decode("ascii")
     if tag == _UTC_TIME:
-        # The year has two digits: 50 and more mean 19xx.
+        # A two-digit year of 50 or more means 19xx.
         text = ("19" if text[:2] >= "50" else "20") + text
     return datetime.strptime(text, "%Y%m%d%H%M%SZ").replace(tzinfo=UTC).timestamp()
 

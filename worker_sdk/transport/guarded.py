@@ -17,12 +17,12 @@ from worker_sdk.transport.asgi_types import App
 
 # Maximum length of the target in a request line. Login providers send codes of up to some thousand bytes in it.
 MAX_TARGET_BYTES: Final = 8192
-# Time for the client to read a refusal. If the socket is closed with unread input, the kernel sends a reset, and the
-# client loses the answer.
+# How long the client may take to read a refusal before its connection closes. If a socket closes with unread input, the
+# kernel sends a reset, and the client loses the answer.
 LINGER_S: Final = 1.0
 _BODY_BYTES_PER_S: Final = 64 * 1024
 _TLS_HANDSHAKE: Final = 0x16
-# The first bytes of a request are kept, up to this many, until its request line has been judged.
+# Maximum number of first bytes of a request that are stored until its request line has been checked.
 _MAX_LINE_BYTES: Final = MAX_TARGET_BYTES + 64
 
 
@@ -76,19 +76,19 @@ class GuardedProtocol(HttpToolsProtocol):
         super().__init__(config, state, {})
         self._arrival_limits = limits
         self._deadline_s = math.inf
-        # The request that is arriving:
+        # The state of the request that is arriving:
         self._is_arriving = False
-        self._began_s = 0.0  # 0: within the chunk that is being parsed
+        self._began_s = 0.0  # 0: it began in the chunk that is being parsed
         self._received = 0
         self._unused = (
             0  # bytes received since the parser last called back for a field or a piece of the body
         )
-        self._has_ended = False  # a request ended within the chunk that is being parsed
-        # The end of the connection:
+        self._has_ended = False  # whether a request ended in the chunk that is being parsed
+        # The state of a connection that is about to close:
         self._close_after = False
-        self._is_deaf = False  # further input is ignored
+        self._is_deaf = False  # whether further input is ignored
         self._refusal: tuple[HTTPStatus, str] | None = None
-        # Input that begins with a request line, and the offset in it at which the last request line found ends.
+        # Stored input that begins with a request line, and the offset at which the last request line found in it ends.
         self._line = b""
         self._line_end = 0
 
@@ -173,8 +173,8 @@ class GuardedProtocol(HttpToolsProtocol):
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            # Answer the request itself, and ignore the input after it, because the server has not agreed to change the
-            # protocol.
+            # Answer the request, but ignore all input after it: the server has not agreed to switch to the protocol
+            # that the client asks for.
             self._is_deaf = True
             return
         except httptools.HttpParserInvalidMethodError:
@@ -198,8 +198,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self._received += size
         limits = self._arrival_limits.current
         self._deadline_s = self._began_s + limits.receipt_s + self._received / _BODY_BYTES_PER_S
-        # The parser does not report an unfinished field of the head or of trailers, so only this count shows its size.
-        # After the head, the fields are trailers.
+        # The parser does not report unfinished header fields or trailers, so this count is the only sign of their size.
         if self._unused > limits.head_bytes:
             self.refuse_arriving(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "head_too_large")
         elif len(self.headers) > limits.header_count:
@@ -222,10 +221,9 @@ class GuardedProtocol(HttpToolsProtocol):
         self.begin_cycle(self._check_head())
         self._unused = 0
         if not self.cycle.keep_alive:
-            # uvicorn must not close by itself before the body has arrived: see LINGER_S.
+            # Keep uvicorn from closing the connection before the body has arrived: see LINGER_S.
             self._close_after = self.cycle.keep_alive = True
-        # The scope keeps the old list, because trailers must not add fields to a request that is already being
-        # processed.
+        # Collect trailers in a new list. The scope has the old one, and its request is already being processed.
         self.headers = []
 
     def on_body(self, body: bytes) -> None:
@@ -243,8 +241,8 @@ class GuardedProtocol(HttpToolsProtocol):
     def _check_request_line(self, version: str) -> None:
         """Refuse a request line with another protocol or more than one blank, and line ends before it."""
         line = b"%b %b HTTP/%b\r\n" % (self.parser.get_method(), self.url, version.encode())
-        # The first request line is at the beginning. Pipelined request lines come after bodies, and only the parser
-        # knows where these end.
+        # The first request line is at the beginning of the input. Later ones follow bodies, so search from the end of
+        # the previous line.
         found = self._line.find(line, self._line_end)
         if found < 0 or (self._line_end == 0 and found > 0):
             self.stop_parsing(HTTPStatus.BAD_REQUEST, "bad_request_line")

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 logger = logging.getLogger(__name__)
 
-# A cause is logged again after this time.
+# How long to wait before the same cause is logged again.
 QUIET_S: Final = 60.0
 _MAX_CAUSES: Final = 100
 

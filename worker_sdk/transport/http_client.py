@@ -20,10 +20,11 @@ from worker_sdk import forked
 from worker_sdk.transport.answer_bodies import SMALL_BODY_BYTES, BodyLimit, BodyRoom, ReceivedBody
 from worker_sdk.transport.call_faults import fault_text
 
-# A kept connection that has been idle for longer is not used again: a proxy in between may have forgotten it.
+# How long a kept connection may have been idle when it is used again. After a longer time, a proxy may have forgotten
+# it.
 MAX_IDLE_S: Final = 15.0
 _MAX_HEAD_BYTES: Final = 64 * 1024
-# A larger body is written in pieces, because encrypting it at once would block the event loop.
+# A body is written in pieces of this size, because encrypting a large body at once would block the event loop.
 _PIECE_BYTES: Final = 256 * 1024
 _NEVER_WITH_BODY: Final = frozenset({204, 304})
 
@@ -181,7 +182,7 @@ class HttpClient:
     async def close(self) -> None:
         """End the calls in progress with ClosedError, and close all connections."""
         self.abort()
-        await asyncio.sleep(0)  # otherwise, the transports would stay open if the loop ends now
+        await asyncio.sleep(0)  # if the loop ended now, the transports would stay open
 
     def abort(self) -> None:
         """Do what `close` does, without waiting for the transports. Call it in the client's event loop."""
@@ -337,7 +338,7 @@ class _Connection(asyncio.BaseProtocol):
         self._received = 0
         self._fields: dict[bytes, str] = {}
         self._timer: asyncio.TimerHandle | None = None
-        # The remaining time of the call, while its body waits for other bodies to end.
+        # The time that was left for the call when its body began to wait for the bodies of other calls.
         self._left_s = 0.0
         self._ends_with_connection = False
         self._body: list[bytes] = []
@@ -480,7 +481,7 @@ class _Connection(asyncio.BaseProtocol):
         self._fields, self._body = {}, []
         self._head_fields.clear()
         self._ends_with_connection = False
-        self.may_be_used = False  # until this answer is complete, too
+        self.may_be_used = False  # until this answer, too, is complete
 
     def on_headers_complete(self) -> None:
         has_length = False
@@ -512,7 +513,7 @@ class _Connection(asyncio.BaseProtocol):
             if before < most:
                 self._body.append(piece[: most - before])
             if body.received > max(most, SMALL_BODY_BYTES) and body.limit.is_cut:
-                # The rest is not needed, and may be endless.
+                # Ignore the rest of the body, which may be endless.
                 self._answer()
                 self._transport.abort()
             elif body.received > SMALL_BODY_BYTES and body.room is not None and not body.is_waiting:
@@ -520,8 +521,8 @@ class _Connection(asyncio.BaseProtocol):
                 if body.room.take(wanted, self):
                     body.reserved += wanted
                 else:
-                    # The endpoint has answered in time. Waiting for the bodies of other calls must not count as its
-                    # delay.
+                    # Stop the timeout while this body waits for those of other calls: the endpoint has answered in
+                    # time.
                     body.is_waiting = True
                     self._transport.pause_reading()
                     self._stop_time()
@@ -539,7 +540,7 @@ class _Connection(asyncio.BaseProtocol):
         if self._waiter is not None and not self._waiter.done():
             status = self._parser.get_status_code()
             body = b"".join(self._body)
-            # Release the body and the answer, which a kept connection would otherwise hold until its next answer.
+            # Drop the references to the body and the answer, which a kept connection would hold until its next answer.
             self._body = []
             self._waiter.set_result(HttpAnswer(status, body, self._fields))
 

@@ -59,8 +59,8 @@ class WorkerServer:
         self._state = ServerState()
         self._server: asyncio.Server | None = None
         self._sweeper: asyncio.TimerHandle | None = None
-        # Name the protocol TCP, because asyncio otherwise leaves Nagle's algorithm on (`base_events._set_nodelay`). An
-        # answer in two writes would then wait 40 ms for the peer's delayed ACK.
+        # Name the protocol TCP: without the name, asyncio leaves Nagle's algorithm on (`base_events._set_nodelay`), and
+        # an answer in two writes waits 40 ms for the peer's delayed ACK.
         self._socket = socket.socket(
             socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP
         )
@@ -74,8 +74,8 @@ class WorkerServer:
         forked.renew_in_child(self)
 
     def renew(self) -> None:
-        # Otherwise, a process that a handler forked would keep the port and the masters' connections open after the
-        # worker has died, and masters would wait for answers instead of being refused.
+        # Close the copies in a process that a handler forked. It would keep the port and the masters' connections open
+        # after the worker has died, and masters would wait for answers instead of being refused.
         forked.replace_with_devnull(self._socket.fileno())
         for connection in self._state.connections:
             if not connection.transport.is_closing() and (
@@ -123,7 +123,8 @@ class WorkerServer:
             for task in late:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
-        # Give the last answers time to arrive, but do not let a client that does not read its answer delay the stop.
+        # Wait for clients to receive the last answers, but at most for LINGER_S, because a client may never read its
+        # answer.
         end_s = asyncio.get_running_loop().time() + LINGER_S
         while self._state.connections and asyncio.get_running_loop().time() < end_s:  # noqa: ASYNC110  uvicorn's set
             await asyncio.sleep(0.01)
@@ -155,7 +156,9 @@ class WorkerProtocol(GuardedProtocol):
     def __init__(self, config: Config, state: ServerState, limits: TransportLimits) -> None:
         super().__init__(config, state, _FixedLimits(limits))
         self._limits = limits
-        self._since_s = 0.0  # when the wait for a request, or its arrival, began
+        self._since_s = (
+            0.0  # when this connection began to wait for a request, or the request began to arrive
+        )
         self._answer: _Answer
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -185,7 +188,7 @@ class WorkerProtocol(GuardedProtocol):
 
     def on_message_begin(self) -> None:
         if self.is_answering:
-            raise ParsingEndsError  # no legitimate client sends a request before the answer has come
+            raise ParsingEndsError  # no legitimate client sends a request before it has the previous answer
         super().on_message_begin()
         self._since_s = self.loop.time()
 
@@ -196,7 +199,7 @@ class WorkerProtocol(GuardedProtocol):
         self.cycle.transport = cast(asyncio.Transport, self._answer)
 
     def on_message_complete(self) -> None:
-        if len(self.headers) > self._limits.header_count:  # trailers
+        if len(self.headers) > self._limits.header_count:  # the trailers have added fields
             self.stop_parsing(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "too_many_headers")
         super().on_message_complete()
         self._deadline_s = self.loop.time() + self._limits.answer_s
@@ -209,7 +212,7 @@ class WorkerProtocol(GuardedProtocol):
         if self.transport.is_closing():
             return
         if self._is_deaf or self.cycle.more_body:
-            # The answer came before the end of the body (401, 413), and the rest is not needed.
+            # The request was answered before its body had arrived (401, 413). Ignore the rest of the body.
             self.linger()
         else:
             self._await_request(self._limits.keep_alive_s)
@@ -240,7 +243,8 @@ class WorkerProtocol(GuardedProtocol):
             self._is_arriving = cycle.keep_alive = False
             return
         if cycle is not None and not cycle.response_complete:
-            # The body of this request is broken or late, so tell the application that the client is gone.
+            # The body of this request is broken or late. For the application, this is the same as a client that has
+            # gone.
             cycle.disconnected = True
             cycle.message_event.set()
         self.refuse(status, code)
@@ -263,7 +267,7 @@ class _Answer:
         if self._cycle.response_started:
             self._held.append(data)
         else:
-            self._transport.write(data)  # 100 Continue
+            self._transport.write(data)  # send a 100 Continue at once
 
     def flush(self) -> None:
         if self._held:

@@ -59,8 +59,8 @@ class _LoopClient:
         self.keeper: AsyncGenerator[None, None] | None = None
 
     async def open_until_loop_ends(self) -> None:
-        # asyncio.run and servers close a loop's async generators before they close the loop. This is the only sign that
-        # a loop ends, and the last moment to close connections properly.
+        # Close the client when its loop closes. asyncio.run and servers close a loop's async generators just before
+        # they close the loop, which is the only sign that it ends.
         self.keeper = _close_at_end(self.http)
         await anext(self.keeper)
 

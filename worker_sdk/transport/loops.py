@@ -22,11 +22,12 @@ class PerLoop(dict[asyncio.AbstractEventLoop, T]):
         super().__init__()
         self._make = make
         self._abandon = abandon
-        # Keep the states of the parent, because the destructors of its transports would call the parent's loop.
+        # In a forked child, the states of the parent's loops. Keep them: the destructors of their transports would call
+        # those loops.
         self._of_parent: dict[asyncio.AbstractEventLoop, T] = {}
         forked.renew_in_child(self)
 
-    # Compare by identity, because `forked` keeps a set of the objects that it renews.
+    # Compare objects by identity, because `forked` stores them in a set.
     __eq__ = object.__eq__
 
     def __hash__(self) -> int:  # type: ignore[override]

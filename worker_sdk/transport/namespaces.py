@@ -4,7 +4,7 @@ import re
 from typing import Final
 from urllib.parse import urlsplit
 
-# The namespace of addresses without one.
+# The namespace of a master's address that names no namespace.
 DEFAULT: Final = "default"
 _PREFIX: Final = "/ns/"
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]{1,38}")

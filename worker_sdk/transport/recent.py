@@ -39,7 +39,7 @@ class RecentMap(Generic[Value]):
         if now_s < self._turn_s:
             return
         if self._turn_s != float("-inf"):
-            # If no call came for a long time, every slice is old.
+            # Start a new slice for each slice of time that has passed. After a long time, all slices are replaced.
             for _ in range(min(int((now_s - self._turn_s) / self._slice_s) + 1, self._SLICES + 1)):
                 self._slices.append({})
         self._turn_s = now_s + self._slice_s

@@ -22,15 +22,15 @@ logger = logging.getLogger(__name__)
 WINDOW_S: Final = 300.0
 _WARN_EVERY_S: Final = 60.0
 
-# A nonce must not contain the line feeds of a signed text; otherwise, `/challenge` would sign forged requests for
-# anyone.
+# The form of a challenge's nonce. It must exclude the line feeds that separate the fields of a signed text; otherwise,
+# `/challenge` would sign forged requests for anyone.
 _CHALLENGE: Final = re.compile(r"[A-Za-z0-9_-]{16,128}")
 _NONCE: Final = re.compile(rb"[\x21-\x7e]{8,128}")
 _TIMESTAMP: Final = re.compile(rb"[0-9]{1,15}")
 _SIGNATURE: Final = re.compile(rb"v1=([0-9a-f]{64})")
 
-# OpenSSL looks up the algorithm for each new object, but not for a copy. If calls come one at a time, so that the
-# processor's caches are cold, the look-up takes a third of the time of a signature.
+# A hash object to copy. OpenSSL looks up the algorithm for each new object, but not for a copy; when calls are rare and
+# the processor's caches are cold, the look-up takes a third of the time of a signature.
 _SHA256: Final = hashlib.sha256()
 
 
@@ -55,8 +55,8 @@ def signed_text(*, method: str, path: str, worker_id: str, timestamp: str, nonce
 
 def signed_headers(*, secret: str, method: str, path: str, worker_id: str, body: bytes) -> dict[str, str]:
     """Return the `X-JQ-…` headers of one call. `path`: the path as sent, with the prefix of the worker's URL."""
-    # Use the wall clock, not the store's clock: a worker that has not heard of the store's clock must be able to check
-    # it.
+    # Use the wall clock, not the store's clock: a worker that does not know the store's clock must be able to check the
+    # timestamp.
     timestamp = str(time.time_ns() // 1_000_000)
     nonce = secrets.token_urlsafe(16)
     text = signed_text(
@@ -144,7 +144,7 @@ class SignatureCheck:
             method=method, path=path, worker_id=worker_id, timestamp=timestamp, nonce=nonce, body=body
         )
         given = headers[b"x-jq-signature"][3:]
-        # Try every key, even if the first matches, so that the time taken reveals nothing.
+        # Try every key even after one has matched, so that the time taken reveals nothing.
         matches = [hmac.compare_digest(_mac(key, text).encode(), given) for key in self._keys]
-        # Remember the nonce only after the signature was checked: callers that cannot sign must not fill the cache.
+        # Remember the nonce only if the signature is valid: callers that cannot sign must not fill the cache.
         return any(matches) and self._nonces.is_fresh(nonce, int(timestamp), int(self._wall_clock_s() * 1000))

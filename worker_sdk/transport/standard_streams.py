@@ -5,7 +5,8 @@ import re
 import sys
 from typing import Final
 
-# C0, C1 and characters that reorder text. They are escaped, so that the name of a job cannot control the terminal.
+# Control characters (C0 and C1) and characters that reorder text. They are escaped, so that a job's name cannot control
+# the terminal.
 ACTIVE: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -33,5 +34,5 @@ def read_utf8() -> None:
 def _as_utf8(argument: str) -> str:
     if argument.isascii():
         return argument
-    # Bytes that the locale cannot decode arrive as lone surrogates.
+    # Python represents bytes that the locale cannot decode as lone surrogates.
     return argument.encode(sys.getfilesystemencoding(), "surrogateescape").decode("utf-8", "backslashreplace")

@@ -16,7 +16,7 @@ from worker_sdk.transport.handshakes import HandshakeLog
 logger = logging.getLogger(__name__)
 
 LOOK_EVERY_S: Final = 2.0
-# How long before the end of a certificate the first warning is logged, and how often it is repeated.
+# How long before a certificate expires the first warning is logged, and how often the warning is repeated.
 WARN_BEFORE_S: Final = 14 * 86_400.0
 _WARN_EVERY_S: Final = 86_400.0
 
@@ -72,8 +72,8 @@ class LiveContext:
             stamp = self._stamp()
             if stamp == self._seen:
                 return
-            # Certificate and key are two files, and perhaps only one of them is new yet. So try them in a separate
-            # context first, and try again at the next check.
+            # Test both files in a separate context: perhaps only one of certificate and key has been replaced yet. If
+            # so, the next check tries again.
             self._load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
             self._load(self.context)
         except OSError as exc:

@@ -13,7 +13,7 @@ from worker_sdk.transport.suggestions import closest
 logger = logging.getLogger(__name__)
 
 PREFIX: Final = "JQMASTER_"
-# Commands, workers and pushers read these variables. In addition, each setting of the masters is a name.
+# Names of variables that commands, workers and pushers read. The masters' settings are known names as well.
 CLIENT_NAMES: Final = frozenset(
     {
         "BACKUP_PASSPHRASE", "CLIENT_CAFILE", "CLIENT_CERTFILE", "CLIENT_KEYFILE", "CONFIG", "HEALTH_FILE", "JOB_ID",
@@ -22,21 +22,21 @@ CLIENT_NAMES: Final = frozenset(
         "WORKER_LOG_LEVEL", "WORKER_NAMESPACES", "WORKER_PULL", "WORKER_URL",
     }
 )  # fmt: skip
-# docker-compose.yml and the tests and tools of the repository read these.
+# Names of variables that docker-compose.yml and this repository's tests and tools read.
 _NAMES_OF_TOOLS: Final = frozenset(
     {
         "ADMIN_TOKEN", "BATCHES", "CONFORMANCE", "FUZZ_EXAMPLES", "GENERATORS", "HYPOTHESIS", "ITERATION_ROWS",
         "SCREENSHOTS", "STORE_PASSWORD", "WORKER_TOKEN",
     }
 )  # fmt: skip
-# Options of further stores are settings. Kubernetes sets the other variables for a service whose name begins with
-# jqmaster.
+# Patterns of further known names: settings of additional stores, and variables that Kubernetes sets for a service whose
+# name begins with jqmaster.
 _PATTERNS: Final = re.compile(
     r"TEST_\w+|\w+_KILLS|STORES__\w+?__(REDIS_(URL|CAFILE|CERTFILE|KEYFILE)|SENTINEL_(USERNAME|PASSWORD))|"
     r"(\w+_)?SERVICE_(HOST|PORT)(_\w+)?|(\w+_)?PORT(_\d+_\w+)?",
     re.ASCII,
 )
-# Names that people use because other programs have them.
+# Names that other programs use, each with ours.
 _OTHER_WORDS: Final = {
     "CAFILE": "CLIENT_CAFILE",
     "CERTFILE": "CLIENT_CERTFILE",

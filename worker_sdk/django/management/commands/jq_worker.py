@@ -17,7 +17,7 @@ from django.utils.module_loading import autodiscover_modules
 from worker_sdk.environment import shares_of
 from worker_sdk.transport.standard_streams import escape_unencodable
 
-# Holds the ID of the process that watches the files. It is set in the child, which runs the jobs.
+# The environment variable that tells the child, which runs the jobs, the ID of the process that watches the files.
 _CHILD: Final = "JQMASTER_RELOADED"
 _LOOK_EVERY_S: Final = 0.5
 
@@ -145,21 +145,22 @@ def _supervise() -> None:
     process."""
     _end_with(os.getppid())
     try:
-        # Only watch the files of the imported modules. The child runs the tasks.
+        # Import the modules only to watch their files. The child runs the tasks.
         autoreload.check_errors(autodiscover_modules)("tasks")
-    except Exception:  # the site's modules may raise anything; the child shows it
+    except Exception:  # ignore what the site's modules raise: the child shows it
         sys.stderr.write("a module of tasks cannot be imported\n")
     child = subprocess.Popen(  # noqa: S603 - this command again
         [sys.executable, *autoreload.get_child_arguments()[1:]], env={**os.environ, _CHILD: str(os.getpid())}
     )
 
     def end() -> None:
-        # End the child in good order, so that running jobs get their time to finish.
+        # Stop the child with SIGTERM, so that its running jobs get time to finish.
         if child.poll() is None:
             child.send_signal(signal.SIGTERM)
             child.wait()
 
     atexit.register(end)
     if (code := child.wait()) > 0:
-        # The start failed, for example because a module cannot be imported: the next change may fix it.
+        # The child could not start, for example because a module cannot be imported. The next change of a file may fix
+        # that.
         sys.stderr.write(f"the worker ended with exit code {code}; waiting for a change\n")
