@@ -148,9 +148,7 @@ class Supervisor:
         watching = asyncio.create_task(_wait_until_ready(ready))
         try:
             assert child.stdin
-            with contextlib.suppress(
-                ConnectionError
-            ):  # the child has ended already, and its exit code shows why
+            with contextlib.suppress(ConnectionError):  # the child has ended: its exit code shows why
                 child.stdin.write(json.dumps(order).encode() + b"\n")
                 await child.stdin.drain()
             ending = asyncio.create_task(child.wait())

@@ -300,9 +300,7 @@ def _portable(schema: Any) -> Any:
 def _set_default(schema: Schema, value: Any, to_json: Any) -> None:
     try:
         default = to_json(value)
-    except (
-        Exception
-    ):  # types of the application may raise anything, and the default is only for people to read
+    except Exception:  # types of the application may raise anything; only people read the default
         return
     if _is_json(default):
         schema["default"] = default

@@ -288,8 +288,6 @@ def place_of_fault(exc: Exception, name: str) -> list[tuple[str, str]]:
     found = _PLACE.match(str(exc))
     assert found
     what = _VALUE.sub(r"\1", found["what"])
-    if isinstance(
-        exc.__cause__, PydanticError
-    ):  # raised by a pydantic model inside a type that msgspec checks
+    if isinstance(exc.__cause__, PydanticError):  # from a model inside a type that msgspec checks
         return [(reason, f"{name}{found['path'] or ''}{path}") for reason, path in exc.__cause__.faults]
     return [(f"{what} (of a key)" if found["key"] else what, f"{name}{found['path'] or ''}")]

@@ -156,9 +156,8 @@ class WorkerProtocol(GuardedProtocol):
     def __init__(self, config: Config, state: ServerState, limits: TransportLimits) -> None:
         super().__init__(config, state, _FixedLimits(limits))
         self._limits = limits
-        self._since_s = (
-            0.0  # when this connection began to wait for a request, or the request began to arrive
-        )
+        # When this connection began to wait for a request, or when the request began to arrive.
+        self._since_s = 0.0
         self._answer: _Answer
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
