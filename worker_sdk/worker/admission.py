@@ -20,7 +20,7 @@ Verdict = Literal["accepted", "busy", "unknown_name", "draining", "stale_epoch",
 
 logger = logging.getLogger(__name__)
 
-# How far apart the clocks of a master and of the store may be before fences become unreliable.
+# How much the clocks of a master and of the store may differ before fences become unreliable.
 _SKEW_S: Final = 10.0
 _MALFORMED: Final = "a job of the push does not follow the protocol"
 
@@ -77,8 +77,9 @@ class Admission:
         if member is not None:
             self._seen.keep_for(2 * member.lease_s + _SKEW_S)
             self._interval_ms = member.heartbeat_interval_s * 1000
-            # A process that was suspended for longer cannot know whether the store's clock was set forward. If it was,
-            # an offer whose lease is over looks current.
+            # Use the store's time only if an answer of the last lease contained it. A process that was suspended for
+            # longer cannot know whether the store's clock was set forward, which would make an offer with an ended
+            # lease look current.
             latest_ms = self._clock.latest_ms(now, within_s=member.lease_s)
             margin_ms = margin_s(member.lease_s) * 1000
         is_stale = epoch < self._identity.epoch
@@ -86,8 +87,8 @@ class Admission:
             self._identity.note_epoch(epoch)
         accepted: list[str] = []
         rejected: list[Rejected] = []
-        # Only these offers can take a slot meanwhile. While the store's time is unknown, all offers are refused as too
-        # late anyway.
+        # Only the offers of this call can take a slot until it returns. While the store's time is unknown, all of them
+        # are refused as too late.
         self._room = self._executor.free if latest_ms is not None else 0
         known = self._seen.known([offer["token"] for offer in offers], now)
         judged: dict[str, Verdict] = {}
@@ -103,7 +104,7 @@ class Admission:
                 else:
                     rejected.append({"job_id": offer["job_id"], "reason": verdict, "retry_after": None})
         finally:
-            # Remember refusals, too: a copy of an offer must not be accepted after the master has seen the refusal.
+            # Remember refusals, too: after a master has seen the refusal, a copy of the offer must not be accepted.
             self._seen.put(judged, now)
         if logger.isEnabledFor(logging.DEBUG):
             _log(offers, {**known, **judged})
@@ -126,20 +127,20 @@ class Admission:
             return "too_late"
         executor = self._executor
         if offer["job_id"] in executor.occupying:
-            # Both runs of the job must never overlap, so the newer claim waits for the end of the earlier run, in that
-            # run's slot.
+            # Two runs of a job must never overlap, so the new run waits until the earlier run ends, and then takes its
+            # slot.
             if not executor.may_follow(offer["job_id"], offer["fence"]):
                 return "duplicate"
             if not executor.follow(JobRun(offer, handler, now + left_ms / 1000), now):
-                # The offer arrived before the notice that the earlier claim is over.
+                # Send a heartbeat to learn that the earlier claim is over: the offer arrived before that notice.
                 self._beat_now()
             return "accepted"
         if self._room <= 0:
             return "busy"
         self._room -= 1
         if left_ms < self._interval_ms:
-            # The next heartbeat would be too late, because the masters have shortened lease and interval since the last
-            # one.
+            # Renew the lease now: it ends before the next heartbeat, because the masters have shortened leases and
+            # intervals since the last one.
             self._beat_now()
         executor.start(JobRun(offer, handler, now + left_ms / 1000), now)
         return "accepted"

@@ -40,12 +40,13 @@ class AnsweredJobs:
             or not jobs
             or self._identity.worker_id != worker_id
         ):
-            # The membership is over, so leave the jobs until their leases end.
+            # The worker has registered again, so do not start the jobs. Another run of them begins after their leases
+            # end.
             return
         try:
             rejected = self.admission.offer(epoch, jobs)["rejected"]
         except MalformedError as exc:
-            # Treat the answer as lost: the master then pushes these jobs, and learns what is wrong.
+            # Ignore the answer. The master then pushes these jobs, and learns from the refusal what is wrong.
             logger.error("jobs that came with an answer are ignored: %s", exc)
             return
         self._newest_fence = max(self._newest_fence, *[job["fence"] for job in jobs])
@@ -56,7 +57,7 @@ class AnsweredJobs:
         for one in rejected:
             # Do not hand back a duplicate, because it might return at once. The duplicate waits until its lease ends.
             if one["reason"] != "duplicate":
-                # Namespaces that share slots are offered more jobs than there are slots.
+                # Do not warn of `busy` if namespaces share the slots: they are offered more jobs than there are slots.
                 is_usual = one["reason"] == "busy" and self.admission.share is not None
                 level = logging.DEBUG if is_usual else logging.WARNING
                 logger.log(level, "job %s is handed back: %s", one["job_id"], one["reason"])

@@ -25,7 +25,8 @@ Reply = tuple[int, Any]
 _CONTENT_TYPE: Final = CONTENT_TYPE.encode()
 MAX_BODY_BYTES: Final = 32 * 1024 * 1024
 _MAX_CHALLENGE_BYTES: Final = 1024
-# How long a signed call waits for a registration in progress. A master waits longer for the answer.
+# How long a signed call waits until a registration in progress has ended. Masters wait longer for the answer to the
+# call.
 _REGISTRATION_WAIT_S: Final = 2.0
 
 _ORDERS: Final = ("/drain", "/resume", "/detach")
@@ -90,8 +91,8 @@ class WorkerEndpoint:
     def _route(self, scope: Scope) -> str:
         path: str = scope["path"]
         root: str = scope.get("root_path", "")
-        # In a mounted application, the path may or may not contain the mount point (root_path); behind a proxy, it may
-        # contain the prefix of the URL.
+        # Remove the prefix. In a mounted application, the path may contain the mount point (root_path); behind a proxy,
+        # it may contain the prefix of the URL.
         for prefix in (root, self._prefix):
             if prefix and path.startswith(prefix + "/"):
                 return path[len(prefix) :]
@@ -208,7 +209,7 @@ class AsgiApp:
         elif scope["type"] == "lifespan":
             await self._live(receive, send)
         else:
-            # A websocket is refused before it is opened.
+            # Refuse a websocket before it is opened.
             await send({"type": "websocket.close", "code": 1000})
 
     async def _live(self, receive: Receive, send: Send) -> None:
@@ -238,7 +239,7 @@ def _cancel_target(route: str) -> str | None:
 def _fields(headers: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
     fields: dict[bytes, bytes] = {}
     for name, value in headers:
-        # Join the values of a repeated field. No check accepts the result, so a repeated field is refused.
+        # Join the values of a repeated field. All checks refuse the joined value.
         fields[name] = fields[name] + b", " + value if name in fields else value
     return fields
 

@@ -46,7 +46,7 @@ class Assembly:
         if self._is_in_process and handler.kind is HandlerKind.ISOLATED:
             handler = replace(handler, kind=HandlerKind.ASYNC if handler.is_coroutine else HandlerKind.SYNC)
         composed = self._composed(handler)
-        # The process of an isolated handler makes its own values.
+        # The worker makes no values for an isolated handler, whose own process makes them.
         if handler.kind is not HandlerKind.ISOLATED:
             self._values.add(handler.dependencies.values())
         self.registry.put(composed)
@@ -86,8 +86,8 @@ class Assembly:
     def _composed(self, handler: Handler) -> Handler:
         layers = [_layer(one, handler) for one in self.middleware if _surrounds(one, handler)]
         if handler.kind is HandlerKind.ISOLATED:
-            # The process of the handler makes the values. Call this anyway to find unusable dependencies before the
-            # start.
+            # Call `_with_dependencies` only to find unusable dependencies before the worker starts: the process of the
+            # handler makes the values.
             self._with_dependencies(handler)
             return replace(handler, takes_context=True, around=_around_process(layers)) if layers else handler
         if not handler.dependencies and not layers:

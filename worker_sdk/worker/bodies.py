@@ -62,5 +62,5 @@ class _Arriving:
     def shed(self) -> None:
         self.data, self.is_shed = bytearray(), True
         if not self.deadline.expired():
-            # Wake up a reader that waits for the next piece.
+            # Wake the reader of this body, which may wait for the next piece.
             self.deadline.reschedule(asyncio.get_running_loop().time())

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from worker_sdk.worker.membership import WorkerMembership
 
 _LOOK_S: Final = 0.05
-# If no master registers the worker within this time, the worker gives up.
+# The worker gives up if no master has registered it within this time.
 JOIN_WITHIN_S: Final = 30.0
 
 

@@ -22,8 +22,7 @@ class CancelSignal:
                 break
     """
 
-    # These are class attributes until a signal needs its own, because every job gets a signal, and most signals are
-    # never used.
+    # These attributes belong to the class until a signal needs its own: every job has a signal, but few are used.
     _is_set = False
     _event: "threading.Event | None" = None
     _waiters: "list[asyncio.Future[None]] | None" = None
@@ -59,8 +58,8 @@ class CancelSignal:
 
             event = self.__dict__.setdefault("_event", threading.Event())
             forked.renew_in_child(self)
-        # Check the flag after making the event, because `set` looks for the event after setting the flag: so at least
-        # one of the two notices the other. A lock would not work: another thread may hold it when a handler forks.
+        # Check the flag after creating the event, because `set` looks for the event after setting the flag. So at least
+        # one of the two calls notices the other. Do not use a lock: another thread may hold it when a handler forks.
         return self._is_set or event.wait(timeout_s)
 
     def renew(self) -> None:

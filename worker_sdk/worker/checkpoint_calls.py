@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, overload
 
 from worker_sdk.worker.enqueue_calls import EnqueueCalls, is_in_loop
 
-if TYPE_CHECKING:  # slow to import, and modules of handlers do not need it
+if TYPE_CHECKING:  # these are slow to import, and modules of handlers do not need them
     from concurrent.futures import Future
 
     from worker_sdk.sealing import Seal
@@ -100,7 +100,7 @@ class CheckpointCalls(EnqueueCalls):
     def _save(self, data: bytes) -> "Future[None]":
         sent = data if self._seal is None else self._seal.sealed_checkpoint(data, self.job_id)
         saved = self._reports.save(self._token, sent)
-        # Later calls of this attempt see a checkpoint only after a master has saved it.
+        # Return a checkpoint to later calls of this attempt only after a master has saved it.
         saved.add_done_callback(lambda done: None if done.exception() else self._saved(data))
         return saved
 

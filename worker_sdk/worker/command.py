@@ -17,9 +17,9 @@ from worker_sdk.worker.job_log import STDERR_LEVEL, STDOUT_LEVEL, OutputLines, r
 from worker_sdk.worker.lease import now_s
 from worker_sdk.worker.outcomes import OutOfTimeError
 
-# How many bytes of the end of each output are kept.
+# The number of bytes, from the end of each output, that are kept in memory.
 KEPT_BYTES: Final = 64 * 1024
-# How long a command may continue after SIGTERM, in seconds and as a share of its timeout.
+# How long a command may continue after SIGTERM: this many seconds, but at most this share of its timeout.
 KILL_AFTER_S: Final = 5.0
 KILL_SHARE: Final = 0.1
 _LOOK_S: Final = 0.1
@@ -103,7 +103,7 @@ def run(
         }
         with guard:
             assert guard.stdin is not None
-            # In any case, the guard kills the command when this pipe is closed.
+            # When this pipe is closed, even by the death of the worker, the guard kills the command.
             with guard.stdin:
                 _order(guard, json.dumps(spec).encode() + b"\n")
                 return _supervise(ctx, guard, outcome, total_s)
@@ -111,7 +111,7 @@ def run(
 
 def _supervise(ctx: Context, guard: "subprocess.Popen[bytes]", outcome: Any, total_s: float) -> Ended:
     patience_s = min(KILL_AFTER_S, total_s * KILL_SHARE)
-    # Leave time to kill the command and to report its end before masters would start the next attempt.
+    # Stop the command early enough to kill it and to report its end before a master starts the next attempt.
     end_s = ctx.deadline_s - 1.5 * patience_s
     kill_s: float | None = None
     is_late = is_killed = False
@@ -125,7 +125,7 @@ def _supervise(ctx: Context, guard: "subprocess.Popen[bytes]", outcome: Any, tot
     with selectors.DefaultSelector() as selector:
         for one in (guard.stdout, guard.stderr, outcome):
             selector.register(one, selectors.EVENT_READ)
-        # The outcome is known when no process has the outputs open any more, except processes that escaped the group.
+        # Wait until no process has the pipe of the outcome open, except processes that have left the group.
         while outcome in {key.fileobj for key in selector.get_map().values()}:
             now = now_s()
             if kill_s is None and (now >= end_s or ctx.cancelled):
@@ -187,8 +187,8 @@ class _Output:
 
 def _order(guard: "subprocess.Popen[bytes]", order: bytes) -> None:
     assert guard.stdin is not None
-    # The guard may have ended by itself.
+    # The guard may have ended already.
     with contextlib.suppress(BrokenPipeError):
-        # An unbuffered pipe may accept only a part.
+        # An unbuffered pipe may accept only a part of the text.
         while order:
             order = order[guard.stdin.write(order) or 0 :]

@@ -70,7 +70,7 @@ def _limit(limits: "dict[str, int]") -> None:
     for name, value in limits.items():
         which = getattr(resource, name, None)
         if which is not None:
-            # For CPU time, this leaves one second between SIGXCPU and SIGKILL.
+            # A CPU limit sends SIGXCPU first. The hard limit sends SIGKILL one second later.
             resource.setrlimit(which, (value, value + 1))
 
 
@@ -80,7 +80,7 @@ def supervise(leader: int) -> None:
     os.set_blocking(wake, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-    # Do not use `poll`: it would reap the leader, and another group could then get the same number.
+    # Do not use `poll`, which would reap the leader, so that a new group could get the same number.
     while os.waitid(os.P_PID, leader, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
         ready, _, _ = select.select([0, woken], [], [])
         if woken in ready:
@@ -96,14 +96,14 @@ def kill_family(leader: int) -> None:
     """Kill the group of the child, and the processes that have left it."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signal.SIGKILL)
-        # On a busy machine, the leader dies later. Only then do the processes that it forked become children of this
-        # one.
+        # Wait for the leader, which dies later on a busy machine: only then do the processes that it forked become
+        # children of this process.
         os.waitid(os.P_PID, leader, os.WEXITED | os.WNOWAIT)
     while children := [pid for pid in _children() if pid != leader]:
         for pid in children:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
-            # When it is reaped, its own children become children of this process.
+            # Reap this child, so that its own children become children of this process.
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, 0)
 
@@ -115,7 +115,8 @@ def _children() -> "list[int]":
         for entry in os.listdir("/proc"):
             if entry.isdigit():
                 with contextlib.suppress(OSError, ValueError), open(f"/proc/{entry}/stat", "rb") as stat:
-                    # The name of the program is in parentheses, and may contain any characters.
+                    # The program's name is in parentheses and may contain any character, so read from the last
+                    # parenthesis.
                     if int(stat.read().rpartition(b")")[2].split()[1]) == os.getpid():
                         found.append(int(entry))
     return found

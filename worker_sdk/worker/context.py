@@ -10,7 +10,7 @@ from worker_sdk.worker.enqueue_calls import is_in_loop
 from worker_sdk.worker.lease import now_s
 from worker_sdk.worker.no_value import NO_VALUE
 
-if TYPE_CHECKING:  # slow to import, and modules of handlers do not need it
+if TYPE_CHECKING:  # these are slow to import, and modules of handlers do not need them
     import logging
     from datetime import datetime
 
@@ -30,7 +30,8 @@ if TYPE_CHECKING:  # slow to import, and modules of handlers do not need it
 
 T = TypeVar("T")
 
-# The context of the job that runs here, if the job is of a task, or if its handler has middleware or dependencies.
+# The context of the job that the current code runs in. It is set only for jobs of tasks, and for handlers with
+# middleware or dependencies.
 running_job: Final[ContextVar["Context | None"]] = ContextVar("running_job", default=None)
 
 
@@ -117,13 +118,13 @@ class Context(CheckpointCalls):
         self._steps: JobSteps | None = None
         self._seal: Seal | None = None
         self.batch = batch
-        # A position that `iterate` has reached since the last checkpoint.
+        # The position that `iterate` has reached since the last checkpoint; None if there is none.
         self.unsaved: int | None = None
         self.callbacks: list[Callback] = _callbacks_of(callbacks) if callbacks else []
         self.challenge: Challenge | None = None
         self.answer_within_s = 86_400.0
         self._challenges = challenges
-        # The inputs as they were received, until a handler reads them.
+        # The inputs as they were received. They are converted when a handler first reads them.
         self._inputs: Inputs | Iterable[JobInput] = inputs
         self._log = log
         self._logger: logging.LoggerAdapter[logging.Logger] | None = None
@@ -263,7 +264,7 @@ class Context(CheckpointCalls):
         from worker_sdk.worker.progress import MAX_MESSAGE_CHARS
 
         told = None if fraction is None else float(fraction)
-        # Replace characters that cannot be sent, which would keep the worker's heartbeats from being sent.
+        # Replace characters that cannot be encoded: they would stop the worker's heartbeats.
         text = str(message)[:MAX_MESSAGE_CHARS].encode(errors="replace").decode()
         self._reports.add_progress(self._token, told, text)
 

@@ -8,9 +8,11 @@ from typing import Final
 
 logger = logging.getLogger(__name__)
 
-# The worker may need this many at once: for its own calls, and for starting one more handler.
+# The number of file descriptors that must be free before the worker accepts a job: for its own calls, and to start one
+# more handler.
 NEEDED: Final = 8
-# Kept open, and closed when no descriptor is free, so that heartbeats and results can still reach a master.
+# The number of descriptors that are kept open as a reserve. When none is free, they are closed, so that heartbeats and
+# results can still reach a master.
 RESERVE: Final = 4
 _NONE_FREE: Final = frozenset({errno.EMFILE, errno.ENFILE})
 _MAX_CAUSES: Final = 20
@@ -24,7 +26,7 @@ class Descriptors:
 
     def __init__(self, on_change: Callable[[], object] = lambda: None) -> None:
         self._on_change = on_change
-        # Duplicating this descriptor shows how many are free. It is opened at the first check.
+        # To count the free descriptors, this one is duplicated. It is opened at the first check.
         self._base: int | None = None
         self._reserve: list[int] = []
         self.is_short = False
@@ -101,6 +103,6 @@ def is_for_want_of_descriptors(exc: BaseException) -> bool:
 def _limit() -> str:
     try:
         import resource
-    except ImportError:  # not a Unix
+    except ImportError:  # the module `resource` only exists on Unix
         return ""
     return f" (it may have {resource.getrlimit(resource.RLIMIT_NOFILE)[0]})"

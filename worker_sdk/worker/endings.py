@@ -20,9 +20,10 @@ from worker_sdk.worker.run import JobRun, Stop
 
 logger = logging.getLogger(__name__)
 
-# How long the report of a failed attempt waits for a master that accepts the lines of its log.
+# How long the report of a failed attempt is delayed until a master has accepted lines of its log.
 LOG_PATIENCE_S: Final = 1.0
-# If no file descriptor was free for an attempt, it is handed back, up to this attempt number.
+# If an attempt finds no free file descriptor, it is handed back without counting as a failure, up to this attempt
+# number.
 HAND_BACKS: Final = 3
 
 
@@ -63,7 +64,7 @@ class Endings:
         self._release = release
         self._stop_grace_s = stop_grace_s
         self._on_no_descriptor = on_no_descriptor
-        # This process is a fork of the worker, and continues none of its jobs.
+        # Whether this process is a fork of the worker, which must not continue any of its jobs.
         self.is_copy = False
 
     def end(self, run: JobRun, value: Any, exc: BaseException | None) -> None:
@@ -93,7 +94,7 @@ class Endings:
                 )
             return
         if run.stopping is Stop.HANDED_BACK and exc is None and run.handler.kind is not HandlerKind.ISOLATED:
-            # The handler finished while it was being stopped.
+            # The handler has finished although it was told to stop.
             self.settle(run, outcomes.success(value))
         elif run.stopping is not None:
             self.settle_stopped(run)
@@ -114,7 +115,7 @@ class Endings:
                 logger.log(level, "%s failed, for %d jobs together", first.name, len(failing), exc_info=exc)
                 running_log.reset(mark)
             for run in failing:
-                # A sealed error belongs to one job only.
+                # A sealed error belongs to one job, so seal it again for each further job.
                 is_own = run is not first and run.handler.seal is not None
                 run.failure = self._of_exception(run, exc) if is_own else dict(fields)
         for run in runs:
@@ -154,7 +155,7 @@ class Endings:
             return False
         run.is_last_saved = True
         saved = self._reports.save(run.token, checkpoint)
-        # If no master can be reached, the next attempt starts from the previous checkpoint.
+        # Continue even if no master saves the checkpoint: the next attempt then starts from the previous one.
         self._go_on_after(saved, self._stop_grace_s, lambda: self.end(run, value, exc))
         return True
 
@@ -166,7 +167,7 @@ class Endings:
         if is_for_want_of_descriptors(exc):
             self._on_no_descriptor()
             if run.attempt <= HAND_BACKS:
-                # This process fails, and not the job. If the job itself opens too many files, it fails in the end.
+                # Blame this process and not the job. If the job itself opens too many files, its later attempts fail.
                 logger.warning(
                     "%s (job %s, attempt %d) is handed back: %s", run.name, run.job_id, run.attempt, exc
                 )
@@ -196,7 +197,7 @@ class Endings:
         progress after the end. In this case, `end` is called later."""
         if run.stopping is not None or run.is_settled or run.token not in self._reports.told:
             return False
-        # Progress is only informational: waiting for it must not cost the job its timeout or its lease.
+        # Progress only informs people: waiting for it must not exceed the job's timeout or lease.
         patience_s = min(self._stop_grace_s, (run.due_s - now_s()) / 2)
         if patience_s <= 0 or (told := self._reports.flush(run.token)) is None:
             return False
@@ -230,7 +231,7 @@ class Endings:
             fields = outcomes.of_exception(run.handler, exc, run.attempt)
             return fields if run.handler.seal is None else run.handler.seal.sealed_failure(fields, run.job_id)
         except Exception:
-            # A retry policy is the user's code, too: if it raises, the end must still be reported.
+            # The retry policy is code of the user. If it raises, report the end of the job anyway.
             logger.exception("the retry policy of %s failed", run.name)
             return outcomes.failure(f"{type(exc).__name__}, and its retry policy failed", should_retry=True)
 
@@ -241,7 +242,8 @@ class Endings:
             return
         if exc is not None:
             fields = outcomes.failure(str(exc), should_retry=True)
-        # After an exception, the process states the level at which to log it. All other failures are logged as errors.
+        # For an exception, the process has chosen the level at which to log it. All other failures are logged as
+        # errors.
         level = fields.pop("log_level", logging.ERROR)
         has_failed = fields["type"] in ("failure", "discarded")
         if has_failed and level:
@@ -310,7 +312,7 @@ def fields_of_stop(run: JobRun) -> outcomes.Fields | None:
 def log_failure(
     run: JobRun, level: int, exc: BaseException | None = None, *, text: str = "", ending: str = "failure"
 ) -> None:
-    # Masters keep the log of the job, and must not see texts of a sealed job.
+    # Write this to the log of the job, which masters keep. But they must not see the texts of a sealed job.
     mark = running_log.set(run.log if run.handler.seal is None else None)
     try:
         _write_failure(run, level, exc, text, ending)
@@ -333,7 +335,7 @@ def _write_failure(run: JobRun, level: int, exc: BaseException | None, text: str
 
 
 def _log_end(run: JobRun, ending: str) -> None:
-    # This line is not part of the job's own log, although code of the handler's task may call this.
+    # Keep this line out of the log of the job: this code may run in the asyncio task of its handler.
     mark = running_log.set(None)
     logger.debug("job %s (%s): attempt %d has ended: %s", run.job_id, run.name, run.attempt, ending)
     running_log.reset(mark)

@@ -3,7 +3,7 @@
 from collections.abc import Generator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
-if TYPE_CHECKING:  # slow to import, and modules of handlers do not need it
+if TYPE_CHECKING:  # these are slow to import, and modules of handlers do not need them
     from worker_sdk.pusher.by_process import Pushers
     from worker_sdk.pusher.client import Pusher
     from worker_sdk.pusher.jobs import JobLike, JobOptions
@@ -62,8 +62,8 @@ class EnqueueCalls:
             options["id"] = self._next_once_id(options)
         if is_in_loop():
             return cast("JobId", self._pushers.pusher().enqueue(name, argument, **options))
-        # Do not call through the worker's event loop: an isolated handler has none, and a busy loop would delay the
-        # call.
+        # Call from this thread. The worker's event loop would not do: an isolated handler has none, and a busy loop
+        # would delay the call.
         return cast("JobId", self._pushers.sync_pusher().enqueue(name, argument, **options))
 
     def enqueue_sync(

@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# How long a stopped handler may clean up before its end is reported anyway. A master waits longer.
+# How long a stopped handler may clean up before its end is reported while it still runs. Masters wait longer.
 STOP_GRACE_S: Final = 2.0
 MAX_OWED: Final = 1_000  # the number of tokens that one heartbeat may name
-# A newer claim waits for the end of the earlier run at most this long, and at most for this share of its own timeout.
-# Then it is handed back, because another worker could run it at once.
+# How long a newer claim of a job waits until the earlier run ends: this many seconds, but at most this share of its own
+# timeout. After that it is handed back, because another worker may run it at once.
 FOLLOW_S: Final = 10.0
 FOLLOW_SHARE: Final = 0.5
 
 _NEVER: Final = float("inf")
-# Handlers that can only be asked to stop: those in a thread, and calls that also run other jobs.
+# Kinds of handlers that can only be asked to stop: those in a thread, and calls that run several jobs together.
 _UNSTOPPABLE: Final = (HandlerKind.SYNC, HandlerKind.GATHERED)
 
 
@@ -72,8 +72,8 @@ class Executor:
         self._starts = starts
         self._reports = reports
         self._stop_grace_s = stop_grace_s
-        # Held while offers are judged and accepted. A heartbeat must wait for it, because an offer that it does not
-        # name counts as not accepted.
+        # Held while offers are judged and accepted. Heartbeats must wait for this lock: masters treat an offer that a
+        # heartbeat does not name as not accepted.
         self.taking_up = threading.Lock()
         self.occupying: dict[str, JobRun] = {}
         self.owed: dict[str, JobRun] = {}
@@ -106,7 +106,7 @@ class Executor:
 
     def renew(self) -> None:
         self._endings.is_copy = True
-        # Do not let the child return to the event loop, in which it would continue all other handlers.
+        # End the child when it reaches the event loop, in which it would otherwise continue all other handlers.
         with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon(forked.end_copy)
 
@@ -150,7 +150,7 @@ class Executor:
         """Start a run. `now`: the time at which the job was accepted, by the clock `now_s`."""
         self.occupying[run.job_id] = run
         self.owed[run.token] = run
-        # The timeout includes the wait for a confirmation, because the master's clock for the attempt has already
+        # Count the timeout from now, including the wait for a confirmation: the master's clock for the attempt has
         # started.
         run.deadline_s = now + run.timeout_s
         self._begin(run)
@@ -200,7 +200,7 @@ class Executor:
         if not may_start:
             self.stop(run, Stop.LOST)
         elif (now := now_s()) >= run.due_s:
-            # The confirmation was given in time, but arrived after the end of the lease or the timeout.
+            # A master has confirmed the start, but the answer arrived after the end of the lease or of the timeout.
             self._stop_overdue(run, now)
         else:
             self._calls.launch(run)
@@ -208,7 +208,7 @@ class Executor:
     def _release(self, *runs: JobRun) -> None:
         for run in runs:
             follower = self._followers.pop(run.job_id, None) if self._followers else None
-            if follower is not run:  # a follower never had the slot
+            if follower is not run:  # a follower that is released has never had the slot
                 self.occupying.pop(run.job_id, None)
                 if follower is not None:
                     follower.begin_by_s = _NEVER
@@ -258,8 +258,8 @@ class Executor:
         elif (process := run.process) is not None:
             process.kill()
         elif why is Stop.TIMEOUT and run.handler.kind in _UNSTOPPABLE:
-            # This run cannot be ended by force, so the end of the job must not wait for it. The slot stays occupied
-            # until the run ends.
+            # The handler cannot be stopped by force, so report the end of the job now. The slot stays occupied until
+            # the handler returns.
             self._report_without_end(run)
         if run.handler.kind is HandlerKind.GATHERED:
             self._calls.gathered.note_stop(run)
@@ -267,10 +267,11 @@ class Executor:
     def _patience_end_s(self, run: JobRun, why: Stop) -> float:
         """Return the time at which the end is reported even if the handler still runs."""
         if why in (Stop.HANDED_BACK, Stop.LOST):
-            # An earlier report would let another worker start the job while this run continues.
+            # Report nothing before the handler ends: another worker could start the job while this run continues.
             return _NEVER
         end_s = now_s() + self._stop_grace_s
-        # After a cancellation, the caller can wait for a thread until the job's timeout.
+        # After a cancellation, a handler that cannot be stopped may continue until the job's timeout before its end is
+        # reported.
         return max(end_s, run.deadline_s) if run.handler.kind in _UNSTOPPABLE else end_s
 
     def stop_all(self, why: Stop) -> None:
@@ -329,7 +330,7 @@ class Executor:
             if run.due_s > now:
                 continue
             self._stop_overdue(run, now)
-        # The lease may have been renewed and end later, so compute the next time again.
+        # Set the timer again: leases may have been renewed since it was set.
         next_due_s = min((run.due_s for run in self._taken_up()), default=_NEVER)
         if next_due_s < self._watch_due_s:
             self._watch_at(next_due_s)
@@ -343,7 +344,7 @@ class Executor:
             self.occupying[run.job_id].is_given_up = True
             self.stop(run, Stop.HANDED_BACK)
         else:
-            # A job that never began cannot time out.
+            # A job that has not begun cannot time out, so hand it back.
             self.stop(run, Stop.TIMEOUT if run.has_begun else Stop.HANDED_BACK)
 
     # --- ending

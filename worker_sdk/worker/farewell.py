@@ -20,9 +20,9 @@ from typing import Any, Final, NoReturn
 from worker_sdk.environment import tls_files_of_calls
 from worker_sdk.worker.report_queue import HEAD, batches_of
 
-# How long to repeat the reports while no master answers.
+# How long reports are repeated while no master answers.
 TELL_WITHIN_S: Final = 10.0
-# Read it now, because a deploy may replace the file before the process ends.
+# Read the program when the worker starts, because a deploy may replace the file before the process ends.
 _PROGRAM: Final = Path(__file__).with_name("farewell_process.py").read_text()
 _START: Final = "import json; f = open({fd}); order = json.loads(f.readline()); exec(f.read()); main(order)"
 
@@ -62,7 +62,7 @@ class Farewell:
         children = [pid for thread in self.threads for pid in _children_of(thread)]
         fd = self._written(parent=None, children=children, exit_code=exit_code)
         os.set_inheritable(fd, True)
-        # The interpreter of a virtual environment may be gone by now, but the kernel keeps the running program.
+        # A deploy may have removed the interpreter of the virtual environment. The kernel keeps the running program.
         for program in (sys.executable, "/proc/self/exe"):
             try:
                 os.execv(program, _arguments(fd))  # noqa: S606 - our own program

@@ -20,7 +20,7 @@ from typing import Any
 
 CALL_S = 5.0
 LOOK_S = 0.05
-# How long children may take to notice the end of the process and end themselves, as the guard of a command does.
+# How long child processes may take to end after this process has ended, as the guard of a command does.
 NOTICE_S = 1.0
 STORE = "JQ-Store"
 
@@ -31,7 +31,7 @@ def main(order: "dict[str, Any]") -> None:
     while order["parent"] is not None and os.getppid() == order["parent"]:
         time.sleep(LOOK_S)
     end_children(order["children"])
-    # Call in parallel: masters of one namespace that do not answer must not delay the others.
+    # Use a thread for each worker: masters of one namespace that do not answer must not delay those of others.
     calls = [threading.Thread(target=FarewellCalls({**order, **worker}).say) for worker in order["workers"]]
     for call in calls:
         call.start()
@@ -82,7 +82,7 @@ class FarewellCalls:
             body = self._head + len(batch).to_bytes(2, "big") + b"".join(batch)
             status = self._call("POST", self._path + "/results", body)
             if status in (400, 413, 422) and len(batch) > 1:
-                # Send each report alone, so that an invalid one does not block the others.
+                # Repeat each report alone, so that an invalid one does not block the others.
                 self._batches += [[one] for one in batch]
         self._call("DELETE", self._path, None)
 
@@ -96,7 +96,7 @@ class FarewellCalls:
                 status, data = self._ask(address, method, path, body, min(left_s, CALL_S))
                 if status < 300 or status in (400, 405, 413, 422):
                     return status
-                # Masters of release 0.3 do not know the announcement.
+                # Masters of release 0.3 answer 404 to the announcement, which they do not know.
                 if status == 404 and (b"unknown_worker" in data or path.endswith("/leaving")):
                     return status
             if tries % len(self._masters) == 0:

@@ -31,13 +31,13 @@ def give_way() -> None:
             "zombies: start it under an init (docker run --init)"
         )
         return
-    # Block signals until the other program handles them. Otherwise, they would be lost.
+    # Block signals until `init_process` handles them: before that, they would be lost.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {*FORWARDED, signal.SIGCHLD})
     sys.stdout.flush()
     sys.stderr.flush()
     child = os.fork()
     if child == 0:
-        # Use another process group. Otherwise, Ctrl-C in a terminal would arrive twice.
+        # Put the child into another process group, because Ctrl-C in a terminal would otherwise reach it twice.
         os.setpgid(0, 0)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return

@@ -44,7 +44,7 @@ class CallContext(GatherContext):
     def jobs(self) -> list[Context]:
         """The contexts of the jobs."""
         if self._given is None:
-            # If two threads of the function call this at once, `context_of` gives both the same contexts.
+            # If two threads call this at once, both get the same contexts from `context_of`.
             self._given = [self._context_of(run) for run in self._runs]
         return self._given
 
@@ -82,11 +82,11 @@ class GatheredCalls:
         self._context_of = context_of
         self._has_room = has_room
         self._keeps_logs = keeps_logs
-        # By name, the runs that wait for others, and the timers that end the wait.
+        # The runs that wait for others with the same name, and the timers that end the wait, by name.
         self._waiting: dict[str, list[JobRun]] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._is_to_look = False
-        # By token, the call of each run, while it runs.
+        # The call that each run is part of, by the token of the run.
         self._calls: dict[str, GatheredCall] = {}
 
     def add(self, run: JobRun) -> None:
@@ -94,8 +94,8 @@ class GatheredCalls:
         gather = run.handler.gather
         assert gather is not None
         if run.attempt > 1:
-            # An earlier attempt may have failed because of another job in its call, or made that call fail. So run this
-            # job alone.
+            # Run the job of a retried attempt alone: in the earlier call, another job may have made it fail, or it may
+            # have made the call fail.
             self._call([run])
             return
         waiting = self._waiting.get(run.name)
@@ -106,7 +106,7 @@ class GatheredCalls:
         if len(waiting) >= gather.max:
             self._flush(run.name)
         elif not self._is_to_look:
-            # The jobs of a push arrive one after another, so check once, after the last one.
+            # Check once after all jobs of a push have been added, because they arrive one after another.
             self._is_to_look = True
             self._loop.call_soon(self._look)
 
@@ -139,7 +139,7 @@ class GatheredCalls:
     def _call(self, runs: list[JobRun]) -> None:
         handler = runs[0].handler
         if handler.is_coroutine:
-            # If a run is stopped before the task begins, it is settled at once.
+            # Runs that are stopped before this task begins are settled when they are stopped.
             self._loop.create_task(self._run_async(runs), name=handler.name)
         elif (call := self._begin(runs)) is not None:
             self._threads.submit(
@@ -152,7 +152,7 @@ class GatheredCalls:
         now = now_s()
         for run in runs:
             if run.stopping is not None:
-                continue  # the end of this run was reported when it was stopped
+                continue  # its end was reported when it was stopped
             if now >= run.lease_end_s:
                 run.stopping = Stop.LOST
                 self._endings.end(run, None, None)
@@ -179,7 +179,7 @@ class GatheredCalls:
             self._ended(call, None, exc)
             raise
         except BaseException as exc:
-            # As in HandlerCalls, the worker continues whatever a handler raises.
+            # Continue the worker whatever the handler raises, as in HandlerCalls.
             self._ended(call, None, exc)
         else:
             self._ended(call, value, None)

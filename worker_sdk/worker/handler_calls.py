@@ -88,7 +88,7 @@ class HandlerCalls:
             run.ctx = self._new_context(run)
         match handler.kind:
             case HandlerKind.ASYNC if self._loop.get_task_factory() is None:
-                # This does the same as create_task, at three quarters of its cost.
+                # Create the task without create_task, which does the same at a third more cost.
                 run.task = asyncio.Task(self._run_async(run), loop=self._loop, name=handler.name)
             case HandlerKind.ASYNC:
                 run.task = self._loop.create_task(self._run_async(run), name=handler.name)
@@ -126,7 +126,8 @@ class HandlerCalls:
     def _context_of(self, run: JobRun) -> Context:
         """Return the context of a gathered run, from any thread."""
         ctx: Context = run.__dict__.get("ctx") or run.__dict__.setdefault("ctx", self._new_context(run))
-        # A stop sets `stopping` before it reads the context, so at least one of the two notices the other.
+        # If the run is being stopped, tell the handler. A stop sets `stopping` before it reads the context, so at least
+        # one of the two threads notices the other.
         if run.stopping is not None:
             ctx.cancelled.set()
         return ctx
@@ -136,7 +137,7 @@ class HandlerCalls:
             self._endings.end(run, None, None)
             return
         run.has_begun = True
-        # This asyncio task belongs to this job alone.
+        # Do not reset this variable: this asyncio task runs no other job.
         running_log.set(run if self._log_of is not None else None)
         try:
             if tracing.is_on:
@@ -150,8 +151,8 @@ class HandlerCalls:
             self._endings.end(run, None, exc)
             raise
         except BaseException as exc:
-            # If a handler raises anything, the job has failed, and the worker continues. Without this, sys.exit and
-            # KeyboardInterrupt would end the loop.
+            # Whatever a handler raises, its job has failed and the worker continues. sys.exit and KeyboardInterrupt
+            # would otherwise end the loop.
             self._endings.end(run, None, exc)
         else:
             self._endings.end(run, value, None)

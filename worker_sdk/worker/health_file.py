@@ -12,6 +12,6 @@ def touch() -> None:
     """Set the file's time to now, if `JQMASTER_HEALTH_FILE` names one. The worker calls this after each answered
     heartbeat."""
     if path := os.environ.get(VARIABLE):
-        # Best effort: heartbeats continue even if the disk is full.
+        # Best effort: continue with heartbeats even if the disk is full.
         with contextlib.suppress(OSError):
             Path(path).touch(mode=0o600)

@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# How long claims are sent in several calls after a master refused to accept them in one call.
+# After a master refused many claims in one call, they are sent in several calls for this long.
 _IN_PIECES_S: Final = 60.0
-# Fields of a claim in a heartbeat that contain reports on its job.
+# Paths of the fields of a claim that contain reports on its job.
 _REPORTS: Final = (["progress"], ["checkpoint"])
-# How long reports are sent without sequence numbers after an older master refused them.
+# After an older master refused the sequence numbers of reports, reports are sent without them for this long.
 _NO_NUMBERS_S: Final = 60.0
-# How long no reports are sent after masters refused them. Newer masters may replace these meanwhile.
+# After a master refused reports, none are sent for this long. Newer masters may take over in the meantime.
 _NO_REPORTS_S: Final = 30.0
 _OLD_MASTERS: Final = "the masters refuse progress and checkpoints: they are of an older release"
 _NOT_OURS: Final = "the job is not this worker's any more"
@@ -100,7 +100,7 @@ class Heartbeat:
         self._reports = reports
         reports.on_report = self._request_beat
         self._no_reports_until_s = 0.0
-        # Counts the heartbeats with reports, so that masters do not replace later reports by those of a delayed
+        # The sequence number of the last heartbeat with reports. With it, masters ignore reports of a delayed
         # heartbeat.
         self._seq = 0
         self._no_numbers_until_s = 0.0
@@ -109,14 +109,15 @@ class Heartbeat:
         self._must_beat = False
         self._is_stopping = False
         self._was_answered = True
-        # Set after a master refused a larger call: the maximum number of claims in one call, and until when it applies.
+        # After a master refused a larger call: the maximum number of claims in one call, and the time until which it
+        # applies.
         self._most_claims, self._in_pieces_until_s = 0, 0.0
-        # The process is ending. Masters are informed once, for each worker ID.
+        # Whether the process is ending. Masters are informed once for each worker ID.
         self.is_leaving = False
         self._told_leaving = ""
-        self._asked: int | None = None  # number of questions so far while the worker is detached
+        self._asked: int | None = None  # questions so far; None: not detached
         self._questions, self._question_pause_s = QUESTIONS, QUESTION_PAUSE_S
-        # The fields that masters ignored in the last heartbeat. Each is logged once.
+        # The fields that masters ignored in the last heartbeat. A field is logged when it is first ignored.
         self._told_ignored: list[str] = []
         self._complained_s = float("-inf")
         self._thread = threading.Thread(target=self._main, name="jq-heartbeat", daemon=True)
@@ -152,8 +153,7 @@ class Heartbeat:
                 if self.is_leaving and member is not None and wait_s is not None:
                     self._announce_leave(member)
             except Exception:
-                # This thread keeps the leases alive, so it ignores every fault of an answer: the next answer may be
-                # valid.
+                # Never end this thread, which keeps the leases alive: the next answer may be valid.
                 logger.exception("the heartbeat failed")
                 wait_s = None
             if wait_s is None:
@@ -171,15 +171,15 @@ class Heartbeat:
         late_s = 0.0
         ends_s = now_s() + wait_s
         while not (self._is_stopping or self._must_beat):
-            # While masters do not answer, or refuse, reports must not make heartbeats more frequent.
+            # Let reports cause earlier heartbeats only while masters accept heartbeats.
             due_s = ends_s if tries else min(ends_s, self._reports.due_s())
             left_s = due_s - now_s()
             if left_s <= 0:
                 break
             self._wake.wait(left_s)
             late_s = max(late_s, now_s() - due_s)
-            # Do not clear it earlier: `stop` and `beat_now` set their flags before they wake this thread, so either the
-            # flag or the wake-up is noticed.
+            # Clear the event after the wait: `stop` and `beat_now` set their flags before they set the event, so the
+            # loop notices either the flag or the event.
             self._wake.clear()
         self._must_beat = False
         return late_s
@@ -189,15 +189,15 @@ class Heartbeat:
         if member is None:
             return backoff_s(tries)
         if not self._was_answered and tries < len(self._client.masters):
-            # Try another master at once: it may answer, and the leases are running out.
+            # Try the next master at once: it may answer, and the leases are running out.
             return 0.0
-        # Try at least as often as usual, and several times per lease, so that the first answer after an outage comes
-        # before the lease ends.
+        # Do not pause for longer than the usual interval, and try several times per lease: the first answer after an
+        # outage should come before the lease ends.
         return backoff_s(tries, max_s=min(1.0, member.heartbeat_interval_s, member.lease_s / 8))
 
     def _join(self, tries: int) -> float | None:
-        # Without a registration there are no claims, so no checkpoint can be saved. Refuse all waiting ones: a handler
-        # that waits for one would keep the worker from registering again.
+        # No checkpoint can be saved without a registration, so refuse all that wait. A handler that waits for one would
+        # keep the worker from registering again.
         self._reports.refuse_all("this worker is not registered")
         self._asked = None
         return self._registration.attempt(tries)
@@ -206,9 +206,10 @@ class Heartbeat:
 
     def _beat(self, member: Registered, tries: int) -> float | None:
         """Send a heartbeat. Return the seconds until the next one; None if no master answered."""
-        # Read the time before the claims: an offer that is missing from the claims had not been accepted at that time.
+        # Read the time before the claims. If an offer is missing from the claims, it had not been accepted at that
+        # time.
         as_of_ms = self._clock.earliest_ms(now_s())
-        # Take the reports before reading the claims: a report whose claim is missing then belongs to a claim that is
+        # Take the reports before the claims. If the claim of a report is missing, it is then certain that the claim is
         # over.
         reports = self._reports.take()
         runs = self._ledger.owed_runs()
@@ -232,7 +233,7 @@ class Heartbeat:
         except MasterUnreachableError as exc:
             logger.debug("the end is not announced yet: %s", exc)
             return
-        # Older masters, which do not know this call, refuse it permanently.
+        # Older masters do not know this call and refuse it permanently, so do not repeat it.
         if not answer.is_transient:
             self._told_leaving = member.worker_id
 
@@ -282,7 +283,7 @@ class Heartbeat:
                 parsed.add(ParsedAnswer.read(cast("HeartbeatAnswer", other.body)))
             member = self._identity.update(member, said)
         except NONSENSE as exc:
-            # Treat this as no answer: another master may give a valid one.
+            # Act as if no answer had come: another master may give a valid one.
             self._was_answered = False
             self._client.masters.failed(self._client.masters.current)
             return self._not_answered(member, tries, f"answered with an invalid answer ({exc!r})"), False
@@ -316,12 +317,12 @@ class Heartbeat:
             return 0.0, False
         fields = refused_fields(answer)
         if reports and any(loc[2:3] == ["seq"] for loc in fields) and now_s() >= self._no_numbers_until_s:
-            # Masters of release 0.3.0 accept reports, but refuse their sequence numbers. Send the reports again without
-            # them.
+            # Masters of release 0.3.0 accept reports, but not their sequence numbers. Send the reports again without
+            # numbers.
             self._no_numbers_until_s = now_s() + _NO_NUMBERS_S
             return 0.0, False
         if reports and (is_too_much or any(loc[2:3] in _REPORTS for loc in fields)):
-            # Either the master's release does not know these fields, or no master accepts these reports.
+            # The reports are invalid, or this master's release does not know their fields. Send none for a while.
             logger.warning("progress and checkpoints are refused: %s", answer)
             self._no_reports_until_s = now_s() + _NO_REPORTS_S
             refuse(reports, str(answer) if is_too_much else _OLD_MASTERS)
@@ -334,7 +335,7 @@ class Heartbeat:
         """Send one heartbeat, in several calls if the claims must be split. Return the deciding answer (the first one
         that is not a success, or else the last one) and the other answers. `ignored` of the deciding answer contains
         the ignored fields of all calls."""
-        # Several tries, with other masters, must fit into one lease.
+        # Use a short timeout, so that calls to several masters fit into one lease.
         timeout_s = max(0.25, min(5.0, member.lease_s / 4))
         if self._asked is not None:
             self._asked += 1
@@ -348,7 +349,8 @@ class Heartbeat:
             body: HeartbeatRequest = {
                 "running": piece,
                 "free": self._free(),
-                # Before the last call, the master has not seen all claims, so a missing claim proves nothing.
+                # Before the last call, a master has not seen all claims. With 0 as the time, it draws no conclusion
+                # from a missing claim.
                 "as_of_ms": as_of_ms if is_last else 0,
             }
             if self._offered is not None and is_last:
@@ -390,7 +392,7 @@ class Heartbeat:
         told = []
         for field in fields if isinstance(fields, list) else ():
             loc, msg = (field.get("loc"), field.get("msg")) if isinstance(field, dict) else (None, None)
-            # A master that does not know `seq` handles the reports as before.
+            # A master that does not know `seq` can handle the reports without it.
             if not isinstance(loc, list) or loc[2:] == ["seq"]:
                 continue
             told.append(f"{'.'.join(map(str, loc))}: {msg}")
@@ -404,10 +406,10 @@ class Heartbeat:
     def _apply_answer(
         self, member: Registered, parsed: ParsedAnswer, runs: list[JobRun], sent_s: float
     ) -> float:
-        # Count from the time of sending, because the store renewed the lease no earlier.
+        # Count the lease from the time when the heartbeat was sent: the store renewed it at that time or later.
         lease_s = (parsed.lease_until_ms - parsed.store_time_ms) / 1000
         lease_end_s = sent_s + lease_s - margin_s(lease_s)
-        # A permanently detached worker gets no renewal: its leases end when they would have ended anyway.
+        # Masters do not renew the leases of a permanently detached worker, which end at their old times.
         for run in runs if lease_s > 0 else ():
             if run.token not in parsed.lost:
                 run.lease_end_s = lease_end_s
@@ -436,7 +438,7 @@ class Heartbeat:
     def _not_answered(self, member: Registered, tries: int, what: str) -> float | None:
         """Return the result of `_beat` for a heartbeat without a useful answer, and log it from time to time. Without
         an answer, a worker continues until its leases end, but a worker that knows that it is detached stops."""
-        # Log the second failure in a row, and then one a minute.
+        # Log the second failure in a row, and then one failure a minute.
         if tries == 1 or (tries > 1 and now_s() - self._complained_s >= REPEAT_S):
             self._complained_s = now_s()
             logger.warning("heartbeats are %s", what)

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 # questions. Masters send both values, except older releases.
 QUESTIONS: Final = 3
 QUESTION_PAUSE_S: Final = 0.3
-# The exceptions that reading an invalid answer raises.
+# The exceptions that occur when an invalid answer is read.
 NONSENSE: Final = (KeyError, TypeError, ValueError, OverflowError)
-# Codes with which masters refuse a body as too large. Only its contracts can make a registration too large.
+# Codes with which masters refuse a body as too large. A registration can only be too large because of its contracts.
 TOO_MUCH: Final = ("body_too_large", "too_many_nodes", "too_deep")
 
 
@@ -41,7 +41,7 @@ class ParsedAnswer:
         return cls(
             int(body["store_time_ms"]),
             int(body["lease_until_ms"]),
-            # Older masters do not send this field.
+            # Older masters do not send a fence.
             int(body.get("fence") or 0),
             int(body["epoch"]),
             {str(claim["token"]) for claim in body["lost"]},

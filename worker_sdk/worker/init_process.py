@@ -19,7 +19,7 @@ def main(child: int) -> int:
     awaited = {*FORWARDED, signal.SIGCHLD}
     signal.pthread_sigmask(signal.SIG_BLOCK, awaited)
     while True:
-        # Check before each wait, because several signals of one kind arrive as one.
+        # Check for ended children before each wait: several signals of one kind arrive as one.
         if (code := _reap(child)) is not None:
             return code
         number = signal.sigwait(awaited)

@@ -19,7 +19,7 @@ from worker_sdk.worker.registry import FunctionOrigin
 MAX_FRAME_BYTES: Final = 64 * 1024 * 1024
 # How long the guard may take to kill all processes that the handler has started.
 _GUARD_S: Final = 30.0
-# The key of a frame that contains a report, not an outcome.
+# The key in a frame that contains a report. A frame without it contains the outcome.
 REPORT: Final = "report"
 
 
@@ -45,7 +45,8 @@ class IsolatedProcess:
         """Start the process. `log`: receives the output of the process, which also goes to the output of this
         process."""
         ours, theirs = socket.socketpair()
-        # Use -c, not -m: the package may be importable here only because sys.path was changed.
+        # Use -c and not -m: this process may find the package only because its sys.path was changed, so pass on
+        # sys.path.
         program = (
             f"import sys; sys.path[:] = {sys.path!r}; from worker_sdk.worker.isolated_guard import main; "
             f"main({theirs.fileno()}); from worker_sdk.worker.isolated_child import main; main({theirs.fileno()})"
@@ -97,7 +98,7 @@ class IsolatedProcess:
                 self._socket.settimeout(None)
                 send_frame(self._socket, self._job)
                 self._job = b""
-            # Do not use select(): it accepts no descriptor above 1023, and a web application may have more.
+            # Use a timeout and not select(), which accepts no descriptor above 1023; a web application may have more.
             self._socket.settimeout(max(timeout_s, 0.001))
             piece = self._socket.recv(1 << 20)
         except TimeoutError:
@@ -106,7 +107,8 @@ class IsolatedProcess:
             piece = b""
         self._received += piece
         if not piece:
-            # A process may send its outcome and then close at once, but here the outcome is incomplete.
+            # The process has closed the connection before its outcome was complete. (A complete outcome would have been
+            # found when its last piece arrived.)
             raise ProcessDiedError(_exit_text(self._reap()))
         while (frame := self._next_frame()) is not None:
             if REPORT not in frame:
@@ -153,7 +155,7 @@ class IsolatedProcess:
             self._let_go()
 
     def _let_go(self) -> None:
-        # The guard kills the process when this pipe is closed.
+        # The guard kills the process of the handler when this pipe is closed.
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):
             self._process.stdin.close()
@@ -171,7 +173,7 @@ class IsolatedProcess:
             try:
                 return self._process.wait(_GUARD_S)
             except subprocess.TimeoutExpired:
-                # The guard itself was stopped. The process of the handler is killed when the guard ends.
+                # Someone has suspended the guard, so kill it. The process of the handler is killed when its guard ends.
                 self._process.kill()
                 return self._process.wait()
 

@@ -37,7 +37,7 @@ def main(fd: int) -> None:
     escape_unencodable()
     connection = socket.socket(fileno=fd)
     job = decode(_receive(connection))
-    # The socket closes whenever the worker ends. The lease of this job is then not renewed any more.
+    # Listen in a thread: when the socket closes, the worker has ended and renews the lease of this job no longer.
     reports = ParentReports(connection)
     threading.Thread(target=reports.listen, daemon=True).start()
     pid = os.getpid()
@@ -51,7 +51,7 @@ def main(fd: int) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     reports.send(data)
-    # Remaining threads of the handler must not delay the end.
+    # Exit at once, without waiting for threads that the handler has started.
     os._exit(0)
 
 
@@ -79,13 +79,13 @@ def _run(job: dict[str, Any], reports: "ParentReports") -> outcomes.Fields:
         return outcomes.success(_result(handler, job["argument"], ctx))
     except BaseException as exc:
         if (checkpoint := ctx.take_unsaved()) is not None:
-            # The next attempt continues from this checkpoint.
+            # Save the checkpoint, from which the next attempt continues.
             with contextlib.suppress(CheckpointNotSaved):
                 reports.save("", checkpoint).result()
         fields = outcomes.of_exception(handler, exc, ctx.attempt)
         if handler.seal is not None:
             fields = handler.seal.sealed_failure(fields, ctx.job_id)
-        # The worker logs the failure, because no logging is set up here.
+        # Let the worker log the failure at this level: this process has no logging set up.
         return {**fields, "log_level": outcomes.log_level(handler, exc, fields)}
 
 
@@ -108,7 +108,7 @@ class ParentLog:
         self._reports = reports
 
     def write(self, at_s: float, level: str, text: str) -> None:
-        # Some texts, such as undecodable file names, contain characters that cannot be sent.
+        # Replace characters that cannot be encoded, which occur in undecodable file names.
         text = job_log.cut(text).encode(errors="replace").decode()
         self._reports.send(encode({REPORT: {"line": [at_s, level, text]}}))
 
@@ -128,7 +128,7 @@ def _result(handler: Handler, argument: Any, ctx: Context) -> Any:
         is_async=handler.is_coroutine,
         takes_context=handler.takes_context,
     )
-    # This process lives for one attempt, so make the values of the worker here.
+    # Make the worker's values here, because this process runs only one attempt.
     with asyncio.Runner() as runner:
         runner.run(values.open())
         try:
@@ -173,7 +173,7 @@ class ParentReports:
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
         self._sending = threading.Lock()
-        # By number, the future of a call, and the class of the error if it is refused.
+        # By the number of a call: its future, and the class of the error to raise if the call is refused.
         self._waiting: dict[int, tuple[Future[Any], type[Exception]]] = {}
         self._numbers = itertools.count()
 

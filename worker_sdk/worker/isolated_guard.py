@@ -27,8 +27,8 @@ def main(fd: int) -> None:
         _begin(guard)
         return
     os.close(fd)
-    # A supervisor may send these signals to all processes. This process ends with the handler, and the handler's
-    # process with the worker.
+    # Ignore these signals, which a supervisor may send to all processes. The guard ends after the handler's process,
+    # which ends with the worker.
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     command_guard.let_go_of_outputs()
@@ -40,11 +40,12 @@ def main(fd: int) -> None:
 
 def _begin(guard: int) -> None:
     os.setsid()
-    # The worker's pipe belongs to the guard alone.
+    # Replace standard input: only the guard may hold the worker's pipe.
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
-    # Without its guard, nothing could end the processes that the handler starts.
+    # Let the kernel kill this process if the guard dies, because nothing else could end the processes that the handler
+    # starts.
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != guard:

@@ -66,7 +66,7 @@ class Iteration(Generic[T]):
                 due_s = now_s() + self._every_s
         self._tell(done)
         if self._saves:
-            # This also reports the final progress: a job that is over sends no more progress.
+            # Saving the last position also reports the final progress. After the job has ended, no progress is sent.
             self._ctx.save_and_wait(done)
 
     async def __aiter__(self) -> AsyncIterator[T]:

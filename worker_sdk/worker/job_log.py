@@ -13,9 +13,9 @@ from weakref import WeakSet
 
 from worker_sdk import forked
 
-# The longest line that masters keep by default.
+# The maximum length of a line that masters accept by default.
 MAX_LINE_CHARS: Final = 16_000
-# An output without line feeds is split into lines of this length.
+# Output without line feeds is split into lines of this length.
 MAX_LINE_BYTES: Final = 64 * 1024
 
 
@@ -39,7 +39,7 @@ class RunLog(LogLines, Protocol):
         ...
 
 
-# The log of the job that runs here. None outside of jobs, and if the worker sends no logs.
+# The log of the job that the current code runs in. None outside of jobs, or if the worker sends no logs.
 running_log: Final[ContextVar[LogLines | None]] = ContextVar("running_log", default=None)
 
 
@@ -85,11 +85,11 @@ class JobLogHandler(logging.Handler):
     """Adds records that are written while a job runs to the log of that job."""
 
     def createLock(self) -> None:  # noqa: N802 - the name of the standard library
-        # No lock is needed, because receivers have their own.
+        # Do not create a lock, because the receivers of lines have their own.
         self.lock = None
 
     def handle(self, record: logging.LogRecord) -> bool:
-        # This skips filters and the lock, because all records of the process pass here.
+        # Do not call the base class, whose filters and lock cost time: all records of the process come here.
         log = running_log.get()
         if log is not None and "is_of_job" not in record.__dict__:
             try:
@@ -114,7 +114,7 @@ class JobLogger(logging.Logger):
         try:
             text = text_of(record, has_name=False)
         except Exception as exc:
-            # As with other loggers, a failed attempt to log must not fail the job.
+            # Write the unformatted text if formatting fails: as with other loggers, the error must not fail the job.
             text = _unformatted(record.msg, record.args, exc)
         self.lines.write(record.created, level_of(record.levelno), text)
         record.is_of_job = True
@@ -140,7 +140,7 @@ class JobLoggerAdapter(logging.LoggerAdapter[logging.Logger]):
         """Log a line, as `logging.Logger.log` does."""
         logger = self.logger
         if kwargs or type(logger) is not JobLogger or logger.needs_record(level):
-            # The record must name the caller's place in the code, not this method.
+            # Skip one more stack frame, so that the record names the caller's line and not this one.
             kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1
             super().log(level, msg, *args, **kwargs)
             return

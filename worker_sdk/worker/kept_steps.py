@@ -7,10 +7,10 @@ from msgpack import ExtType
 
 from worker_sdk.wire import decode, encode
 
-# The MessagePack extension of a checkpoint that holds steps. A checkpoint without steps is only the saved value, as
-# workers without support for steps write it. Masters know this number, too, and show the names and times of the steps.
+# The MessagePack extension for a checkpoint with steps. Masters know this number and show the names and times of the
+# steps. A checkpoint without steps is the saved value alone, as workers without support for steps write it.
 EXTENSION: Final = 83
-# The first bytes of MessagePack's extensions.
+# The possible first bytes of a MessagePack extension.
 _MARKERS: Final = frozenset(b"\xc7\xc8\xc9\xd4\xd5\xd6\xd7\xd8")
 
 
@@ -48,7 +48,7 @@ def split(checkpoint: bytes | None) -> SplitCheckpoint:
     payload = _payload_of(checkpoint)
     if payload is None:
         return SplitCheckpoint(checkpoint, {})
-    # Later versions may append further parts.
+    # Ignore further items, which later versions may append.
     own, steps, *_ = decode(payload)
     return SplitCheckpoint(own, {one[0]: DoneStep(*one[:4]) for one in steps})
 

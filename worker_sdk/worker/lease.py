@@ -11,7 +11,7 @@ from typing import Final
 DRIFT: Final = 0.0005
 MAX_MARGIN_S: Final = 2.0
 
-# A monotonic clock that also counts while the machine sleeps, as leases do.
+# Read a monotonic clock that also runs while the machine sleeps, as leases do.
 now_s: Callable[[], float] = (
     functools.partial(time.clock_gettime, time.CLOCK_BOOTTIME)
     if hasattr(time, "CLOCK_BOOTTIME")
@@ -29,25 +29,25 @@ class StoreClock:
 
     def __init__(self) -> None:
         self.stale_fence = 0
-        # A reference instant in s, and the least and the greatest possible difference between the store's clock and
-        # ours at this instant, in ms. The tuple is replaced as a whole, because other threads read it.
+        # A reference time in s, and the smallest and largest possible difference between the store's clock and this
+        # clock at that time, in ms. The tuple is always replaced as a whole, because other threads read it.
         self._bounds: tuple[float, float, float] | None = None
 
     def observe(self, store_time_ms: int, sent_s: float, received_s: float, *, fence: int = 0) -> None:
         """Record that the store's time was `store_time_ms` at an instant between `sent_s` and `received_s`. `fence`:
         the newest fence of any claim at that time (0: unknown)."""
         low = store_time_ms - received_s * 1000
-        high = store_time_ms + 1 - sent_s * 1000  # the fraction of a millisecond was cut off
+        high = store_time_ms + 1 - sent_s * 1000  # + 1 for the cut-off fraction of a millisecond
         is_set_back = False
         if self._bounds is not None:
             old_low, old_high = self._bounds_at(received_s, self._bounds)
             is_set_back = high < old_low
-            # Disjoint bounds mean that the store's clock was set, or that another store answers. Start again with the
-            # new bounds.
+            # If the bounds do not overlap, the store's clock was set or another store answers. Then keep only the new
+            # bounds.
             if max(low, old_low) <= min(high, old_high):
                 low, high = max(low, old_low), min(high, old_high)
-        # Set this before the bounds: a thread that reads the new time must also see the fence. If fences went back,
-        # too, as after a restore from a backup, new offers may have lower fences than before.
+        # Set the fence before the bounds: a thread that reads the new time must also see the new fence. Use the smaller
+        # fence: after a restore from a backup, new offers may have lower fences than before.
         self.stale_fence = fence if is_set_back else min(self.stale_fence, fence)
         self._bounds = (received_s, low, high)
 

@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 _LOOK_S: Final = 0.2
 _CALL_S: Final = 5.0
-# After the last handler has ended, how long to repeat reports that no master accepts.
+# How long reports are repeated after the last handler has ended, while no master accepts them.
 _TELL_WITHIN_S: Final = 10.0
 
 
@@ -54,7 +54,7 @@ class LeftRuns:
             try:
                 self._follower = self._farewell.follow_process()
             except OSError as exc:
-                # In this case, the jobs are lost if this process ends first: their leases end later.
+                # The ends of the jobs are lost if this process ends first. Masters then wait until the leases end.
                 logger.warning("no process can wait for the end of this one: %s", exc)
         threading.Thread(target=self._main, name="jq-left-runs", daemon=True).start()
 

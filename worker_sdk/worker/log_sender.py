@@ -18,16 +18,17 @@ from worker_sdk.worker.job_log import MAX_LINE_CHARS, cut
 
 logger = logging.getLogger(__name__)
 
-# How long lines are collected, so that a handler that writes line by line causes few calls.
+# How long lines are collected before they are sent, so that a handler that writes line by line causes few calls.
 GATHER_S: Final = 0.2
 MAX_LINES_PER_CALL: Final = 5_000
 MAX_BYTES_PER_CALL: Final = 1024 * 1024
-# If masters cannot be reached, or a job writes too much, the oldest lines beyond these limits are dropped.
+# The maximum number and size of the lines in memory. Beyond it, the oldest are dropped: masters cannot be reached, or a
+# job writes too much.
 MAX_HELD_LINES: Final = 50_000
 MAX_HELD_BYTES: Final = 8 * 1024 * 1024
-# Memory that a line costs in addition to its text.
+# The estimated memory of a line in addition to its text.
 LINE_BYTES: Final = 200
-# The pause before the next call after a master that has no logs or refuses the lines.
+# How long to pause after a master that stores no logs or refused the lines.
 REFUSED_PAUSE_S: Final = 60.0
 
 
@@ -37,8 +38,8 @@ class ClaimLog:
     # The number of the last line that was sent or dropped.
     seq = 0
     has_lines = False
-    # True once masters have seen lines of this claim, or will see none. If they have seen some, they accept its last
-    # lines even after it has ended.
+    # Whether masters have received lines of this claim, or certainly will not receive any. If they have some, they
+    # accept its last lines even after its end.
     is_told = False
     is_over = False
 
@@ -59,8 +60,7 @@ class ClaimLog:
         return self._sender.send_now(self)
 
 
-# The log, the time of the line in seconds since 1970, the level and the text. The position of the line gives its
-# number.
+# A line: its log, its time in seconds since 1970, its level and its text. Its number follows from its position.
 _Line = tuple[ClaimLog, float, str, str]
 
 
@@ -84,17 +84,17 @@ class LogSender:
         self._idle.set()
         self._is_hurried = asyncio.Event()
         self._is_stopping = False
-        # No master accepts lines now.
+        # Whether the last master stored no logs, so that no line can be sent now.
         self._is_failing = False
-        # The claims whose end waits until masters have their first lines.
+        # Claims whose end waits until masters have received their first lines; the future is done then.
         self._awaited: dict[ClaimLog, Future[None]] = {}
         self._task: asyncio.Task[None] | None = None
         self._packer = msgpack.Packer(autoreset=False, unicode_errors="replace")
         forked.renew_in_child(self)
 
     def renew(self) -> None:
-        # Another thread may have held the lock when a handler forked. No line of the forked process reaches the
-        # masters.
+        # Make a new lock: another thread may have held the old one when a handler forked. Lines of the forked process
+        # never reach the masters.
         self._lock = threading.Lock()
 
     @property
@@ -142,7 +142,7 @@ class LogSender:
             return
         if len(text) > MAX_LINE_CHARS:
             text = cut(text)
-        # Every line passes here, in the middle of a handler, so the event loop does everything else.
+        # Do little here: this is called for every line while a handler runs. The event loop does the rest.
         with self._lock:
             log.has_lines = True
             self._held.append((log, at_s, level, text))
@@ -160,7 +160,7 @@ class LogSender:
     def _make_room(self) -> None:
         while len(self._held) > MAX_HELD_LINES or self._held_bytes > MAX_HELD_BYTES:
             log, _, _, text = self._held.popleft()
-            # A gap in the numbers tells masters that lines were dropped.
+            # Count the dropped line, so that masters see the gap in the numbers.
             log.seq += 1
             self._held_bytes -= len(text) + LINE_BYTES
             self._dropped += 1
@@ -180,12 +180,12 @@ class LogSender:
                 if len(self._held) < MAX_LINES_PER_CALL:
                     await self._gathered()
             with self._lock:
-                # A line that is written after this wakes the loop again.
+                # From now on, a new line wakes the loop again.
                 self._is_woken = bool(self._held)
             if self._held:
                 self._wake.set()
             else:
-                # Lines for which an end waits, but which are not here, were dropped.
+                # No lines are left. If an end still waits for some, they were dropped, so let it continue.
                 self._answer_all()
                 self._idle.set()
 
@@ -235,10 +235,10 @@ class LogSender:
             entry: dict[str, Any] = {"seq": seq, "at": int(at_s * 1000), "level": level, "text": text}
             if log is not last:
                 sent.setdefault(log.job_id, set()).add(log)
-                # The following entries are of the same claim.
+                # Write the claim only in its first entry. The following entries without one belong to it, too.
                 last = log
                 entry["job_id"], entry["token"] = log.job_id, log.token
-            # Pack the maps one by one: thousands of them at a time would keep the garbage collector busy.
+            # Encode each map at once: thousands of maps in memory would keep the garbage collector busy.
             packer.pack(entry)
         if not count:
             return b""
@@ -281,13 +281,13 @@ class LogSender:
             logger.warning("a master ignored log lines of jobs: %s", refused)
         for job_id in answer.ids("stale"):
             logs = self._sent.get(job_id, set())
-            # If a job has several claims, it is unknown which one is meant.
+            # If several claims of the job have sent lines, it is unknown which of them is over.
             if len(logs) == 1:
                 logs.pop().is_over = True
 
     async def _refused(self, answer: MasterAnswer) -> None:
         if answer.status == 404 and answer.code == "unknown_worker":
-            # The worker registers again, and its claims are over.
+            # The worker registers again, and its old claims are over, so their lines need not be sent.
             return
         logger.warning("a master refused log lines of jobs: %s", answer)
         if answer.status in (404, 405):

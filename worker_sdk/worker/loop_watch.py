@@ -47,7 +47,7 @@ class LoopWatch:
         self._cpu_s = cpu_s
         self._looked_s = now_s()
         self._cpu_seen_s = cpu_s()
-        # When the event loop was asked for a sign of life that it has not given yet. None: it was not asked.
+        # When the event loop was last asked to call `_answer`; None: it has answered, or was not asked.
         self._asked_s: float | None = None
         self._is_told = False
 
@@ -57,7 +57,7 @@ class LoopWatch:
         now, cpu_s = self._now_s(), self._cpu_s()
         gap_s, used_s = now - self._looked_s, cpu_s - self._cpu_seen_s
         self._looked_s, self._cpu_seen_s = now, cpu_s
-        # If the whole machine was suspended, the process has used no CPU time.
+        # Warn only if the process used CPU time: it did not if the whole machine was suspended.
         if late_s >= self._blocked_s and used_s >= gap_s / 2:
             logger.warning(
                 "no other thread of this process could run for %.0f s: native code held Python's global lock, so no "
@@ -66,11 +66,11 @@ class LoopWatch:
                 self._named_runs(),
             )
         if not self._loop.is_running():
-            # The worker has stopped, and remaining handlers continue in their threads.
+            # The worker has stopped its loop, and remaining handlers continue in their threads.
             self._asked_s = None
         elif self._asked_s is None:
             self._asked_s = now
-            with contextlib.suppress(RuntimeError):  # it was closed meanwhile
+            with contextlib.suppress(RuntimeError):  # the loop was closed in the meantime
                 self._loop.call_soon_threadsafe(self._answer)
         elif now - self._asked_s >= self._blocked_s and not self._is_told:
             self._is_told = True

@@ -105,8 +105,8 @@ class WorkerMembership:
         affinity = StoreAffinity()
         self._worker_lock = WorkerLock()
         self._client = MasterClient(Masters(masters, affinity=affinity), config.token)
-        # The heartbeat shares this object, so that a poll that waits at a master learns when that master does not
-        # answer heartbeats.
+        # Heartbeats use this object, too. So a poll that waits at a master learns when that master stops answering
+        # heartbeats.
         self._heard_masters = Masters(masters, affinity=affinity)
         self._pull_client = MasterClient(self._heard_masters, config.token) if config.pull else None
         self._puller: Puller | None = None
@@ -140,7 +140,7 @@ class WorkerMembership:
             self._registry, self.executor, self.identity, self._clock, beat_now=self.beat_now
         )
         self._heartbeat: Heartbeat | None = None
-        # The refusal because of which this worker may have to end.
+        # The refusal that may end this worker.
         self.rejection: MasterAnswer | None = None
 
     def endpoint(self, url: str, bodies: Bodies) -> WorkerEndpoint:
@@ -318,7 +318,7 @@ class WorkerMembership:
                     await self._client.call("POST", f"/api/workers/{worker_id}/leaving")
                 await self._client.call("DELETE", f"/api/workers/{worker_id}")
         except (MasterUnreachableError, TimeoutError) as exc:
-            # best effort: masters also remove a worker that sends no more heartbeats.
+            # best effort: without the farewell, masters remove the worker when it sends no more heartbeats.
             logger.debug("no answer to the farewell: %s", exc)
 
     def _has_told_leaving(self, worker_id: str) -> bool:
@@ -375,7 +375,7 @@ class WorkerMembership:
         try:
             self._loop.call_soon_threadsafe(work)
         except RuntimeError:
-            # The event loop has ended, and all jobs with it.
+            # The event loop has ended, and with it all jobs.
             logger.debug("a command came after the end")
 
     def _unknown_to_masters(self, worker_id: str) -> None:

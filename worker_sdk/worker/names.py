@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.:/-]{1,200}")
-# A child process finds the handler through this attribute of its function. Decorators with functools.wraps copy it.
+# The attribute of a function in which a child process finds its handlers. Decorators with functools.wraps copy it.
 ATTRIBUTE: Final = "__worker_sdk_handlers__"
 
 

@@ -13,7 +13,7 @@ class NamespaceEndpoint(WorkerEndpoint):
 
     def _route(self, scope: Scope) -> str:
         path = super()._route(scope)
-        # The mount point or the prefix of a proxy may already have been removed from the path.
+        # Remove the rest of the prefix: the path may no longer contain the mount point or the prefix of a proxy.
         own = self._prefix[self._prefix.rindex(PREFIX) :]
         return path[len(own) :] if path.startswith(own + "/") else path
 

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# How long a process that is about to end waits until masters have confirmed all results.
+# How long a process waits before its end until masters have confirmed all results, and how long until they have all log
+# lines.
 _FLUSH_S: Final = 5.0
 _LOGS_S: Final = 2.0
 
@@ -47,7 +48,7 @@ class Node:
         self._assembly = assembly
         self._registry = assembly.registry
         self._loop = asyncio.get_running_loop()
-        # The refusal because of which this worker ends, and a function to call in this case.
+        # The refusal that ends this worker, and the function to call then.
         self.rejection: MasterAnswer | None = None
         self.on_rejected: Callable[[], object] = lambda: None
         self.members = (
@@ -67,7 +68,7 @@ class Node:
         self._siblings: Siblings | None = None
         self._stopping = asyncio.Lock()
         self._is_hurried = asyncio.Event()
-        # Whether unsent reports remain after the stop. None: the worker has not been stopped.
+        # Whether unsent reports remain after the worker was stopped; None: it was not stopped.
         self._is_left: bool | None = None
         self._left: list[WorkerMembership] = []
         self.endpoint: ServedEndpoint | None = None
@@ -120,7 +121,7 @@ class Node:
                     handler.gather.max,
                     config.max_jobs,
                 )
-        # Do this first, because a job may arrive as soon as the worker is registered.
+        # Start the assembly first, because jobs may arrive as soon as the worker is registered.
         await self._assembly.start()
         if config.job_logs:
             for one in self.members:
@@ -134,10 +135,10 @@ class Node:
             one.start_reporting()
         if self._server is not None:
             await self._server.start()
-        # Do this last: masters verify the address of a registration, so it must be served by then.
+        # Start the memberships last: masters verify the worker's address when it registers.
         loop_watch = LoopWatch(self._loop, self._running)
         for n, one in enumerate(self.members):
-            # One heartbeat is enough to watch the event loop.
+            # Let only the first membership's heartbeat watch the event loop.
             watch = loop_watch.look if n == 0 else lambda late_s: None
             one.start(urls[one.namespace], self._may_join, watch)
 
@@ -290,7 +291,7 @@ class Node:
 
 def _bound(app: App, config: NodeConfig) -> "WorkerServer":
     try:
-        # A worker that pulls needs no server.
+        # Import the server only here, because a worker that pulls does not need it.
         from worker_sdk.transport.http_server import WorkerServer
     except ModuleNotFoundError as exc:
         raise ModuleNotFoundError(

@@ -62,7 +62,7 @@ class ObservedRoom:
 def checked_units(units: Mapping[str, float]) -> dict[str, float]:
     """Return the numbers of units as a map. Raise ValueError for a number out of range."""
     for unit, number in units.items():
-        # NaN fails this comparison, too.
+        # The comparison is false for NaN, which is refused as well.
         if not 0 <= number <= MAX_UNITS:
             raise ValueError(f"{unit} must be between 0 and {MAX_UNITS}")
     return dict(units)
@@ -76,7 +76,7 @@ def checked_observation(constraint: str, value: Any, remaining: float, resets_s:
     if not 0 <= resets_s <= MAX_RESET_S:
         raise ValueError(f"resets_s must be between 0 and {MAX_RESET_S:g} seconds")
     observation = ObservedRoom(constraint, remaining, resets_s, value)
-    # Check this now: later, no exception would reach the caller.
+    # Encode it once to find errors now: later, no exception would reach the caller.
     sendable(observation.fields())
     return observation
 
@@ -90,9 +90,9 @@ class ObservationSender:
         self._identity = identity
         self._clock = clock
         self._loop = asyncio.get_running_loop()
-        # By constraint and value: the last observation, and when it was made.
+        # By gate (constraint and value): the observation to send, and the time when it was made.
         self._waiting: dict[_GateKey, tuple[ObservedRoom, float]] = {}
-        # The same for gates whose observation was just sent (None: there is no new one since).
+        # By gate: the observation that waits until `_GAP_S` after the last one is over; None if there is no new one.
         self._resting: dict[_GateKey, tuple[ObservedRoom, float] | None] = {}
         self._sending: asyncio.Task[None] | None = None
         self._told: set[tuple[str, str]] = set()
@@ -140,7 +140,7 @@ class ObservationSender:
             worker_id = self._identity.worker_id
             if worker_id is not None:
                 path = f"/api/workers/{worker_id}/observations"
-                # A time that the store's clock had certainly reached at the observation.
+                # Send the earliest time that the store's clock may have shown at the observation.
                 fields = observation.fields() | {"as_of_ms": self._clock.earliest_ms(at_s)}
                 try:
                     answer = await self._client.call("POST", path, sendable(fields))
@@ -152,7 +152,7 @@ class ObservationSender:
                             self._tell_once(observation.constraint, str(answer.body.get("reason")))
                         return
                     if answer.code != "unknown_worker" and not answer.is_transient:
-                        # The constraint may be unknown, or the master may be older than this SDK.
+                        # The master does not know the constraint, or is older than this SDK.
                         logger.warning("%s is not narrowed: %s", observation.constraint, answer)
                         return
             await asyncio.sleep(_PAUSE_S)

@@ -27,7 +27,7 @@ from worker_sdk.worker.registry import Handler
 Fields = dict[str, Any]
 
 MAX_MESSAGE: Final = 1_000
-# The files of the code that calls handlers: the worker's own, and the event loop of a separate process.
+# Files whose code calls handlers: those of the SDK, and those of the event loop in a separate process.
 _CALLING_FILES: Final = (
     f"{Path(__file__).parents[1]}{os.sep}",
     f"{Path(asyncio.__file__).parent}{os.sep}",
@@ -111,7 +111,7 @@ def failure(
 
 def unsendable(exc: Exception, fields: Fields) -> Fields:
     """Return a report to send instead of `fields`, whose encoding raised `exc`."""
-    # best effort: this value has raised before, and may raise again.
+    # best effort: encoding this value has raised an exception before, and reading it may raise another.
     with contextlib.suppress(Exception):
         if isinstance(exc, TypeError | ValueError | OverflowError):
             exc = explained(exc, fields)
@@ -159,7 +159,7 @@ def _of_order(handler: Handler, exc: BaseException) -> Fields | None:
     if isinstance(exc, Discard):
         return discarded(_text(exc))
     if isinstance(exc, Fail | Retry):
-        # `raise Fail("…") from exc` keeps the traceback of the cause.
+        # Include the cause, so that `raise Fail("…") from exc` keeps its traceback.
         error = None if exc.__cause__ is None else _describe(exc.__cause__)
         if isinstance(exc, Fail):
             return failure(_text(exc), should_retry=False, error=error)
@@ -178,7 +178,7 @@ def of_exception(handler: Handler, exc: BaseException, attempt: int) -> Fields:
     if isinstance(exc, UnfitArgumentError):
         return invalid_argument(exc)
     if isinstance(exc, SealError):
-        # Further attempts on any worker would probably fail, too, until an operator adds the key.
+        # Do not retry: the attempt would probably fail on any worker until an operator adds the key.
         return undecodable(_text(exc))
     if isinstance(exc, UnsendableResultError):
         return failure(_text(exc), should_retry=False, error=_describe(exc.__cause__ or exc))
@@ -236,7 +236,7 @@ def _text(exc: BaseException) -> str:
 
 
 def _describe(exc: BaseException) -> Fields:
-    # Include only lines of source: values of local variables may be secrets.
+    # Show the lines of source code only: the values of local variables may be secrets.
     try:
         lines = "".join(traceback.format_exception(exc))
     except Exception:  # formatting calls the exception's own __str__

@@ -11,7 +11,8 @@ from worker_sdk import forked
 from worker_sdk.worker.job_log import STDERR_LEVEL, STDOUT_LEVEL, LogLines, OutputLines
 
 _PIECE_BYTES: Final = 64 * 1024
-# How long to keep reading after the end of the process, because an escaped child may have its outputs open.
+# How long to read the outputs after the process has ended. An escaped child may keep them open, so their end may never
+# come.
 _LOOK_S: Final = 0.2
 
 
@@ -32,7 +33,7 @@ class OutputReader:
         forked.renew_in_child(self)
 
     def renew(self) -> None:
-        # A process that another handler forked must neither read this output nor keep the pipes open.
+        # A process forked by another handler must neither read these outputs nor keep the pipes open.
         for key in list(self._selector.get_map().values()):
             forked.replace_with_devnull(key.fd)
 
@@ -83,6 +84,6 @@ class OutputReader:
         if not piece:
             return False
         lines.feed(piece)
-        with contextlib.suppress(OSError):  # best effort: this process may have no output
+        with contextlib.suppress(OSError):  # best effort: this process may have no outputs
             os.write(own_fd, piece)
         return True

@@ -16,7 +16,7 @@ from worker_sdk.worker.lease import now_s
 
 logger = logging.getLogger(__name__)
 
-# Waiting partial results are sent in one call, up to these limits.
+# The maximum number and total size of the partial results in one call.
 MAX_PARTS_PER_CALL: Final = 200
 MAX_BYTES_PER_CALL: Final = 1024 * 1024
 
@@ -36,7 +36,7 @@ class PartSender:
         self._pid = os.getpid()
         self._waiting: dict[str, deque[_WaitingPart]] = {}
         self._sending: set[asyncio.Task[None]] = set()
-        # One counter serves all claims, so within each claim the numbers grow.
+        # Number the partial results of all claims together, so that the numbers grow within each claim.
         self._numbers = itertools.count(1)
 
     def emit(self, job_id: str, token: str, value: bytes, deadline_s: float) -> "Future[None]":

@@ -6,7 +6,8 @@ from typing import Any
 from worker_sdk.suggesting import suggesting
 
 ExceptionType = type[BaseException]
-# Seconds, or a function that returns them for the number of the failed attempt (from 1).
+# The wait before the next attempt: seconds, or a function that returns them for the number of the failed attempt (from
+# 1).
 Wait = float | Callable[[int], float] | None
 
 

@@ -18,14 +18,14 @@ MAX_CHECKPOINT_BYTES: Final = 16 * 1024
 MAX_MESSAGE_CHARS: Final = 200
 # Minimum time after a heartbeat before progress alone causes the next one, because progress is only informational.
 PROGRESS_EVERY_S: Final = 1.0
-# The last progress of a job that ends is sent at once, but not more often than this.
+# The minimum time between two heartbeats if the second one reports the last progress of a job.
 LAST_EVERY_S: Final = 0.05
 # Size at which a heartbeat takes no more reports. The remaining reports go with the next heartbeat, which follows at
 # once.
 MAX_BYTES_PER_BEAT: Final = 1024 * 1024
 
-# Some services count a call when it arrives, such as models, which answer much later. Others answer at once. So a call
-# counts as of its answer, or as of this long after the start of the handler, whichever is sooner.
+# A call of a job to a service counts from its answer, but at the latest from this long after the start of the handler:
+# some services, such as models, count a call when it arrives and answer much later.
 COUNTED_WITHIN_S: Final = 2.0
 
 _NEVER: Final = float("inf")
@@ -122,7 +122,7 @@ class PendingReport:
         return fields
 
     def end(self, error: CheckpointNotSaved | None) -> None:
-        # Set this before the savers end: a saver that is added meanwhile sees the flag, and ends itself.
+        # Set the flag before the savers end: a saver that another thread adds now sees the flag, and ends itself.
         self.is_ended = True
         while self.savers:
             saver = self.savers.pop(0)
@@ -144,10 +144,10 @@ class PendingReports:
 
     def __init__(self) -> None:
         self.on_report: Callable[[], object] = lambda: None
-        # Partial results do not wait for heartbeats.
+        # Sends partial results, which do not wait for heartbeats.
         self.parts: Emitter | None = None
         self.observer: Observer | None = None
-        # The store's clock. Without it, masters cannot learn when services counted calls.
+        # The store's clock. Without it, masters are not told when services counted calls.
         self.clock: StoreClock | None = None
         self._lock = threading.Lock()
         self._reports: dict[str, PendingReport] = {}
@@ -160,7 +160,7 @@ class PendingReports:
         forked.renew_in_child(self)
 
     def renew(self) -> None:
-        # A forked process sends nothing to the masters: it has no claims, and no thread that sends.
+        # A forked process sends nothing to masters, because it has no claims and no thread that sends.
         self._lock = threading.Lock()
         self._is_copy = True
 
@@ -174,7 +174,7 @@ class PendingReports:
 
     def save(self, token: str, checkpoint: bytes) -> "Future[None]":
         saver: Future[None] = Future()
-        # Make the future impossible to cancel, because several callers may wait for one checkpoint.
+        # Keep the caller from canceling the future: several callers may wait for one checkpoint.
         saver.set_running_or_notify_cancel()
         if self._is_copy:
             saver.set_exception(CheckpointNotSaved("a process that a handler forked cannot save checkpoints"))
@@ -221,7 +221,7 @@ class PendingReports:
                 return None
             report.is_last = True
             report.savers.append(flushed)
-        if report.is_ended:  # its heartbeat was answered meanwhile
+        if report.is_ended:  # the heartbeat with it was answered in the meantime
             report.end(None)
         self.on_report()
         return flushed

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 WAIT_S: Final = 20.0
-# How much longer than the requested wait an answer may take.
+# How long an answer may take in addition to the requested wait.
 _SLACK_S: Final = 5.0
-# How often to check whether the master that holds the poll still answers heartbeats.
+# How often to check whether the master of the open poll still answers heartbeats.
 _LOOK_S: Final = 0.5
 _WITHDRAW_S: Final = 2.0
 _OVERTAKEN_S: Final = 0.05
-# How long the share of a namespace is reserved while it asks a master for jobs. A master that has jobs answers at once.
+# How long a namespace's share of the slots is reserved after it polls for jobs. A master that has jobs answers at once.
 ASKED_S: Final = 0.1
 _MAX_REFUSED: Final = 1_000
 
@@ -109,10 +109,10 @@ class Puller:
             except MasterUnreachableError as exc:
                 self._tries += 1
                 logger.log(self._level(), "asking for jobs again: no answer from a master (%s)", exc)
-                # Another master may have the answer, so wait only after all masters were tried.
+                # Try all masters before waiting: another one may have the answer.
                 wait_s = 0.0 if self._tries < len(self._masters) else pause_s(self._tries, None)
             except Exception:
-                # This loop must not end, because it is the only source of jobs.
+                # Never end this loop, which is the only source of jobs.
                 logger.exception("asking for jobs failed")
                 self._tries += 1
                 wait_s = pause_s(self._tries, None)
@@ -150,7 +150,7 @@ class Puller:
         """Poll for jobs, and start them. Return the seconds until the next call. Raise MasterUnreachableError or
         _GivenUpError if the poll is not answered."""
         if self._member_id != worker_id:
-            # The calls and jobs of the previous worker ID ended with it.
+            # The polls and jobs of the previous worker ID ended with it.
             self._member_id, self._refused = worker_id, []
         if self._asked_as != worker_id:
             self._asked_as, self._poll_id = worker_id, secrets.token_hex(8)
@@ -164,16 +164,16 @@ class Puller:
         }
         answer = await self._call(worker_id, encode(body))
         if self._is_stopping:
-            return 1.0  # the poll is being withdrawn, and its jobs are handed back
+            return 1.0  # the poll is being withdrawn, so its jobs are handed back
         if answer.is_ok:
             epoch, jobs = answer.body.get("epoch"), answer.body.get("jobs")
             if type(epoch) is not int or not isinstance(jobs, list):
-                # Treat this as a missing answer, because a repeated call returns the same jobs.
+                # Act as if no answer had come: a repeated call returns the same jobs.
                 raise MasterUnreachableError("an answer of unexpected form")
             self._asked_as, self._tries, self._may_have_jobs = "", 0, bool(jobs)
             self._refused = self._refused[len(sending) :]
             if answer.body.get("drain") is True:
-                # The next heartbeat reports this drain, too, or its end.
+                # Note the drain now. Later heartbeats report the drain or its end.
                 self._identity.is_drain_ordered = True
             return self._take(worker_id, epoch, jobs)
         self._tries += 1
@@ -210,15 +210,16 @@ class Puller:
 
     def _take(self, worker_id: str, epoch: int, jobs: list[Any]) -> float:
         if not jobs or self._identity.worker_id != worker_id:
-            # The membership is over, so leave the jobs until their leases end.
+            # The worker has registered again, so do not start the jobs. Another run of them begins after their leases
+            # end.
             return 0.0
         try:
             rejected = _reasons(self._admission.offer(epoch, jobs))
         except MalformedError:
             jobs, rejected = self._offer_each(epoch, jobs)
         tokens = {job["job_id"]: job["token"] for job in jobs}
-        # `duplicate`: an earlier run of the job continues here. Do not hand the job back, because it might come again
-        # at once. Without an answer, it is offered again only when its lease ends.
+        # Do not hand back a `duplicate`, a job of which an earlier run continues here: the master might offer it again
+        # at once. Without an answer, the master offers it when its lease has ended.
         refused = [(job_id, reason) for job_id, reason in rejected if reason != "duplicate"]
         if not refused:
             return 0.0
@@ -226,7 +227,7 @@ class Puller:
         level = logging.DEBUG if is_usual else logging.WARNING
         logger.log(level, "%d jobs are handed back: %s", len(refused), refused[0][1])
         self._refused += [(job_id, tokens[job_id]) for job_id, _ in refused]
-        # Pause, because the master may offer the jobs again at once.
+        # Pause, because the master may offer the refused jobs again at once.
         return pause_s(2, 0.1)
 
     def _offer_each(self, epoch: int, jobs: list[Any]) -> tuple[list[Any], list[tuple[str, str]]]:
@@ -253,7 +254,7 @@ class Puller:
         body: ClaimRequest = {
             "max": 1,
             "wait": 0,
-            # Never send the ID of an answered poll, because its jobs are running.
+            # Do not send the ID of a poll that was answered: its jobs are running.
             "poll_id": self._poll_id if self._asked_as else secrets.token_hex(8),
             "refused": [{"job_id": job_id, "token": token} for job_id, token in refused],
             "withdraw": True,
@@ -267,7 +268,7 @@ class Puller:
                 logger.debug("the call for jobs could not be withdrawn: %s", exc)
                 continue
             if answer.code == "no_such_poll" and self._asked_as:
-                # The poll itself may still arrive later.
+                # The poll is still on its way to the master, so try again after it has arrived.
                 await asyncio.sleep(_OVERTAKEN_S)
             elif not answer.is_transient:
                 break

@@ -7,10 +7,10 @@ from urllib.parse import urlsplit
 from worker_sdk.masters.masters import MasterAnswer
 from worker_sdk.masters.refusals import TOKEN_ADVICE
 
-# A worker ends if no master has ever registered it, and its token is refused for this long. A new token reaches all
-# masters sooner.
+# If no master has ever registered the worker, and all refuse its token for this long, the worker ends. A new token
+# reaches all masters sooner.
 GIVE_UP_S: Final = 30.0
-# A repeated complaint is logged again after this time.
+# How long to wait before a repeated complaint is logged again.
 REPEAT_S: Final = 60.0
 
 
@@ -25,7 +25,7 @@ def advice(answer: MasterAnswer, url: str | None, master: str) -> str:
         host = urlsplit(url).hostname or ""
         is_master_here = _is_loopback(urlsplit(master).hostname or "")
         if _is_loopback(host) and is_master_here:
-            return ""  # the master can reach it
+            return ""  # the master can reach this address
         if _is_loopback(host):
             return (
                 f"; this worker listens on {host}, which the master at {master} cannot reach: host='0.0.0.0' (or "

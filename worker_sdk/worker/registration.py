@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _REGISTER_TIMEOUT_S: Final = 10.0
-# How often to check whether the jobs of the former membership have ended.
+# How often to check whether the jobs of the previous membership have ended.
 _JOIN_PAUSE_S: Final = 0.05
 
 
@@ -78,14 +78,14 @@ class WorkerRegistration:
             return None
         if not answer.is_ok:
             if self._masters_take_place and ["place"] in refused_fields(answer):
-                # This master is too old for the field, and can work without it.
+                # This master is too old to know `place`. Register without it.
                 self._masters_take_place = False
                 return _JOIN_PAUSE_S
             refused = [loc for loc in refused_fields(answer) if loc[:1] == ["contracts"]]
             if self._leave_out_contracts([["contracts"]] if answer.code in TOO_MUCH else refused):
                 logger.warning("registering without contracts that the master refused: %s", answer)
                 return _JOIN_PAUSE_S
-            # The address cannot be verified before the server listens, so a first refusal is normal.
+            # Do not complain about the first refusals of the address: the server may not be listening yet.
             hint = advice(answer, self._fields["url"], self._client.masters.current)
             if answer.code != "address_unverified" or tries >= 3:
                 self._log_once(f"a master refused the registration: {answer}{hint}")
@@ -99,7 +99,7 @@ class WorkerRegistration:
             self._log_once(f"a master's answer is not valid ({exc!r})")
             return None
         affinity = self._client.masters.affinity
-        # A master of the former store may still answer for as long as a lease lasts.
+        # For the length of a lease, a master of the former store may still answer.
         affinity.patience_s = max(affinity.patience_s, member.lease_s)
         self._complaint = ""
         self._was_registered = True
@@ -113,7 +113,7 @@ class WorkerRegistration:
         """Omit the contracts at these paths from now on, and return whether that changed anything. Jobs can run without
         contracts."""
         names = {str(loc[1]) for loc in refused if len(loc) > 1} & self._contracts.keys()
-        if any(len(loc) == 1 for loc in refused):  # for example, the master does not know the field
+        if any(len(loc) == 1 for loc in refused):  # for example, a master that does not know contracts
             names = set(self._contracts)
         self._contracts = {name: one for name, one in self._contracts.items() if name not in names}
         return bool(names)

@@ -25,7 +25,7 @@ class HandlerKind(Enum):
     ASYNC = "async"
     SYNC = "sync"
     ISOLATED = "isolated"
-    GATHERED = "gathered"  # with other jobs, in the loop or in a thread
+    GATHERED = "gathered"  # runs with other jobs in one call, in the event loop or in a thread
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +61,11 @@ class Handler:
     contract: Mapping[str, Any] | Callable[[], Mapping[str, Any]] | None = None
     dependencies: Mapping[str, Dependency] = field(default_factory=dict)
     around: "Callable[[Context, Callable[[], Any]], Any] | None" = None
-    # Codes of failures after which a job is retried. None: all codes.
+    # The codes of failures after which a job is retried; None: all codes.
     retry_codes: frozenset[str] | None = None
-    # Set if the function takes the arguments of many jobs, and the context of the call.
+    # How jobs are collected for one call; None: the function runs one job at a time.
     gather: "Gather | None" = None
-    # Opens the values of jobs, and seals results.
+    # Opens the sealed values of jobs, and seals their results.
     seal: "Seal | None" = None
 
     def call(self, argument: Any, ctx: Any) -> Any:

@@ -21,8 +21,8 @@ logger = logging.getLogger(__name__)
 
 MAX_BATCH_ITEMS: Final = 500
 MAX_BATCH_BYTES: Final = 4 * 1024 * 1024
-# While more bytes of results than this wait, the worker accepts no jobs. The number of results is limited by the jobs
-# that the worker may hold.
+# While more bytes of results than this wait, the worker accepts no jobs. The number of waiting results is limited by
+# the number of jobs that the worker may hold.
 MAX_HELD_BYTES: Final = 64 * 1024 * 1024
 
 HEAD: Final = b"\x81" + encode("results") + b"\xdc"
@@ -30,12 +30,12 @@ _JOB_ID: Final = encode("job_id")
 _TOKEN: Final = encode("token")
 _FINISHED_AT: Final = encode("finished_at")
 _OWN_FIELDS: Final = 3
-# The number of fields of `outcomes.success`, the most frequent report.
+# The number of fields in `outcomes.success`, the most frequent report, which `_encode` treats specially.
 _SUCCESS_FIELDS: Final = 2
 _SUCCESS_HEAD: Final = (0x80 + _OWN_FIELDS + _SUCCESS_FIELDS).to_bytes(1, "big") + _JOB_ID
 _SUCCESS: Final = encode("type") + encode("success") + encode("result")
 _STAMP_S: Final = 0.001
-# Fields that masters of older releases refuse, starting with the newest.
+# Fields that older masters refuse, from the newest to the oldest.
 _ADDED_FIELDS: Final = ("called_at_ms", "used")
 
 
@@ -83,7 +83,7 @@ class ReportQueue:
         self._pending: deque[Item] = deque()
         self._held_bytes = 0
         self._under_way: list[Item] = []
-        # Whether some items may have to be sent alone.
+        # Whether some of the items have to be sent in calls of their own.
         self._are_alone = False
         self._wake: asyncio.Future[None] | None = None
         self._emptied = asyncio.Event()
@@ -169,7 +169,7 @@ class ReportQueue:
                 try:
                     data = join((_SUCCESS_HEAD, pack(job_id), _TOKEN, pack(token), success, pack(value)))
                     check_keys(value)
-                except Exception:  # `put` reports the reason
+                except Exception:  # `put` finds the reason and reports it
                     self.put(job_id, token, outcomes.success(value))
                     continue
             items.append(Item(job_id, token, data))
@@ -186,7 +186,7 @@ class ReportQueue:
     def _encode(self, job_id: str, token: str, fields: outcomes.Fields) -> bytes:
         pack = self._packer.pack
         finished_at = self._stamp()
-        # Join both into one map. Each is so short that its head is one byte: 0x80 plus its length.
+        # Join the two encoded maps. Each is so small that its head is one byte: 0x80 plus its number of fields.
         if fields["type"] == "success" and len(fields) == _SUCCESS_FIELDS:
             head, ending = _SUCCESS_HEAD, _SUCCESS + pack(fields["result"])
         else:
@@ -224,7 +224,7 @@ class ReportQueue:
                 logger.log(self._level(), "results are kept: no answer from a master (%s)", exc)
                 retry_after_s = 0.0
             except Exception:
-                # This loop must not end, because it alone sends results.
+                # Never end this loop, which alone sends results.
                 logger.exception("results are kept")
                 retry_after_s = 0.0
             if retry_after_s is None:
@@ -241,7 +241,7 @@ class ReportQueue:
             "POST",
             f"/api/workers/{worker_id}/results",
             _body(batch),
-            # If no slot is free, ask for no jobs: the worker would have to hand them back.
+            # Ask for jobs only if a slot is free. Otherwise, the worker would have to hand them back.
             fields=""
             if next_jobs is None
             or next_jobs.admission.is_leaving
@@ -278,7 +278,7 @@ class ReportQueue:
             and len(self._pending) <= MAX_BATCH_ITEMS
             and not self._are_alone
         ):
-            # Usually, all of them fit into one call.
+            # Usually all items fit into one call.
             batch = list(self._pending)
             self._pending.clear()
             return batch
@@ -306,13 +306,13 @@ class ReportQueue:
             return
         item = batch[0]
         if (plainer := _without_added(item.data)) is not None:
-            # A master that is older than this SDK does not know the field.
+            # Send the result again without the field: an older master does not know it.
             self._held_bytes += len(plainer) - len(item.data)
             self._put_back([SingleItem(item.job_id, item.token, plainer)])
             return
         logger.error("the master refused the result of job %s: %s", item.job_id, answer)
         if item.is_substitute:
-            # There is no simpler report to send. The end of the lease informs the master.
+            # No simpler report is possible. The master learns of the end when the lease ends.
             self._delivered([item])
             return
         data = self._encode(item.job_id, item.token, _substitute(item.data, answer))
@@ -368,7 +368,7 @@ def _substitute(refused: bytes, answer: MasterAnswer) -> outcomes.Fields:
     job that failed for good."""
     try:
         fields = decode(refused)
-    except DecodeError:  # a handler returned a value that can be encoded, but not decoded
+    except DecodeError:  # the value that a handler returned can be encoded, but not decoded
         fields = {}
     if fields.get("type") not in ("failure", "discarded"):
         return outcomes.failure(f"the master refused the result: {answer}", should_retry=False)

@@ -20,7 +20,7 @@ class Stop(Enum):
     TIMEOUT = "timeout"
     CANCELED = "canceled"
     HANDED_BACK = "handed_back"
-    LOST = "lost"  # the right to settle is gone, or may be
+    LOST = "lost"  # the worker has lost the right to settle the job, or may have
 
 
 # The number of fields that every job of a push has. A larger map also has some of the optional fields.
@@ -36,24 +36,24 @@ class JobRun:
     checkpoint: bytes | None = None
     batch: str | None = None
     inputs: "Sequence[JobInput]" = ()
-    # In the phase `callback`, the callbacks that have come.
+    # The callbacks that have come, if the phase is `callback`.
     callbacks: Sequence[Mapping[str, Any]] = ()
-    deadline_s = float("inf")  # until the job is accepted
-    begin_by_s = float("inf")  # set while it waits for an earlier run of the job
+    deadline_s = float("inf")  # infinite until the job is accepted
+    begin_by_s = float("inf")  # finite while this run waits for an earlier run of the job
     stop_due_s = float("inf")
-    is_given_up = False  # it made a newer claim of its job wait for too long
+    is_given_up = False  # whether a newer claim of the job has waited for this run for too long
     stopping: Stop | None = None
     is_named = False
     is_settled = False
     has_begun = False
-    is_last_saved = False  # whether unsaved progress was saved before the end is reported
+    is_last_saved = False  # whether the unsaved progress was already saved before the end
     ctx: Context | None = None
     task: asyncio.Task[None] | None = None
     process: IsolatedProcess | None = None
-    # Opens the log for a job ID and a token. None: the worker keeps no logs.
+    # Opens the log of this run, given its job ID and token; None: the worker keeps no logs.
     open_log: Callable[[str, str], RunLog] | None = None
     _log: RunLog | None = None
-    # The failure of the handler, while log lines are sent to a master before it is reported.
+    # The failure to report after a master has received lines of the log.
     failure: dict[str, Any] | None = None
 
     def __init__(self, dispatch: "Dispatch", handler: Handler, lease_end_s: float) -> None:
@@ -79,7 +79,7 @@ class JobRun:
         """Return the log of this run; None if the worker keeps no logs. The log is opened at its first use, because
         most runs write nothing."""
         if self._log is None and self.open_log is not None:
-            # Threads of the handler may write their first lines at the same moment, so only the first log is kept.
+            # If several threads of the handler get here at once, only one log is kept.
             self.__dict__.setdefault("_log", self.open_log(self.job_id, self.token))
         return self._log
 

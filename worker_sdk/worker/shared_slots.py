@@ -8,8 +8,8 @@ from worker_sdk.transport.namespaces import check_name
 from worker_sdk.worker.lease import now_s
 
 MAX_NAMESPACES: Final = 20
-# How long a slot is reserved for a namespace if its jobs were refused while it had less than its share. Masters offer
-# them again within two seconds.
+# How long a slot is reserved for a namespace whose jobs were refused although it used less than its share. Masters
+# offer these jobs again within two seconds.
 WANTED_S: Final = 5.0
 
 
@@ -20,7 +20,7 @@ def slots_by_namespace(shares: Mapping[str, int], max_jobs: int) -> dict[str, in
         raise ValueError(
             f"max_jobs is {max_jobs}, but each of {len(shares)} namespaces needs at least one slot"
         )
-    # Each namespace gets one slot. The remaining slots go one by one to the namespace that is furthest below its share.
+    # Start with one slot for each namespace. Add the others one by one where a namespace is furthest below its share.
     slots = dict.fromkeys(shares, 1)
     for _ in range(max_jobs - len(shares)):
         slots[min(slots, key=lambda name: (slots[name] / shares[name], -shares[name]))] += 1

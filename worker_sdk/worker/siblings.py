@@ -50,7 +50,7 @@ class ProcessLock:
         self._fd = -1
 
     def renew(self) -> None:
-        # A process that a handler forked must not hold the lock of a worker that has ended.
+        # A process forked by a handler must not hold the lock after the worker has ended.
         if self._fd >= 0:
             forked.replace_with_devnull(self._fd)
         self._fd = -1
@@ -115,7 +115,7 @@ def file_lock(name: str) -> int:
     try:
         fd = os.open(Path(tempfile.gettempdir()) / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError:
-        # best effort: the file belongs to another user, or there is no place for it.
+        # best effort: the file belongs to another user, or no directory for it exists.
         return -1
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -25,7 +25,8 @@ class StartConfirmer:
     def __init__(self, client: MasterClient, identity: WorkerIdentity) -> None:
         self._client = client
         self._identity = identity
-        self._waiting: dict[str, tuple[str, asyncio.Future[bool]]] = {}  # by token
+        # By token: the ID of the job, and the future of the answer.
+        self._waiting: dict[str, tuple[str, asyncio.Future[bool]]] = {}
         self._task: asyncio.Task[None] | None = None
 
     async def may_start(self, job_id: str, token: str) -> bool:
@@ -67,8 +68,8 @@ class StartConfirmer:
                         if confirmed or stale:
                             continue
                     elif not answer.is_transient and answer.status not in (401, 403):
-                        # The worker is unknown, or the master cannot confirm starts. Jobs without a confirmation do not
-                        # run.
+                        # The master does not know the worker, or cannot confirm starts. Do not run the jobs without a
+                        # confirmation.
                         logger.warning("starts were refused: %s", answer)
                         for _, token in batch:
                             self._tell(token, may=False)

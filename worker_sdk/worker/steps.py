@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 MAX_NAME_CHARS: Final = 100
 _NIL: Final = b"\xc0"
-# Held while the steps of a job are created, because several threads of its handler may call the first step.
+# Held while a job's steps are created, because several threads of its handler may call their first step at once.
 MAKING: Final = threading.Lock()
 
 
@@ -38,10 +38,11 @@ class JobSteps:
         self._own, self._done = split(checkpoint)
         self._most = MAX_CHECKPOINT_BYTES - reserved_bytes
         self._save = save
-        # The names of steps that this attempt has called so far.
+        # The names of the steps that this attempt has called.
         self._called: set[str] = set()
         self._changes = self._acknowledged = 0
-        # Serializes saves: each must contain everything that earlier saves contain, because it replaces them.
+        # Held while a checkpoint is saved. Each checkpoint replaces the earlier ones, so it must contain all that they
+        # contain.
         self._lock = threading.Lock()
         forked.renew_in_child(self)
 
@@ -57,7 +58,7 @@ class JobSteps:
         try:
             value = function(*args, **kwargs)
             if inspect.iscoroutine(value):
-                value.close()  # the step has not begun
+                value.close()  # this avoids a warning: the coroutine never runs
                 raise TypeError(
                     f"step {name}: {_name_of(function)} is an async function, but the handler is a def: make the "
                     "handler an async def, or pass a def function"
@@ -205,7 +206,7 @@ def _codec_of(name: str, function: Callable[..., Any], args: Any) -> "ResultCode
             "when the program runs too, not only under TYPE_CHECKING."
         ) from None
     returns = hints.get("return", Any)
-    # Calling a class makes an instance, and its annotations say nothing about that.
+    # Annotations of a class do not describe its instances, which a call of the class returns.
     return ResultCodec(f"step {name}: the result", Any if inspect.isclass(function) else returns)
 
 

@@ -35,7 +35,7 @@ class HandlerThreads:
         )
         self._is_wake_pending = False
         self._is_copy = False
-        # Held by a thread that delivers ends itself, because the event loop is closed.
+        # Held while a thread calls `_deliver` itself, because the event loop is closed.
         self._late = threading.Lock()
         forked.renew_in_child(self)
 
@@ -79,19 +79,20 @@ class HandlerThreads:
                 try:
                     self._loop.call_soon_threadsafe(self._deliver)
                 except RuntimeError:
-                    # The loop is closed, but the process continues: this thread reports the end of its job.
+                    # The event loop is closed, but the process continues, so report the end of the job from this
+                    # thread.
                     with self._late:
                         self._deliver()
                     return
-            del item, work, done, ending  # otherwise, an idle thread keeps the last argument and result alive
+            del item, work, done, ending  # an idle thread would keep the last argument and result alive
 
     def _deliver(self) -> None:
-        # Clear the flag first, so that an end that is added later wakes the loop again.
+        # Clear the flag first, so that an end that another thread adds from now on wakes the loop again.
         self._is_wake_pending = False
         while self._ended:
             done, value, error = self._ended.popleft()
             self._outstanding -= 1
             try:
                 done(value, error)
-            except Exception:  # later ends in the queue must still be delivered
+            except Exception:  # one failure must not block the ends behind it
                 logger.exception("the end of a run could not be processed")

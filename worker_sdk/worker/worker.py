@@ -27,8 +27,8 @@ from worker_sdk.worker.policies import ExceptionType, RetryOn
 from worker_sdk.worker.registry import Handler, Registry
 from worker_sdk.worker.shared_slots import checked_shares, slots_by_namespace
 
-# These are slow to import. A program that only declares handlers does not need them, such as an isolated attempt or a
-# web application.
+# Import these for type checkers only, because they are slow to import. A program that only declares handlers, such as
+# an isolated attempt or a web application, does not need them.
 if TYPE_CHECKING:
     import asyncio
 
@@ -152,7 +152,7 @@ class Worker(NoBlock):
         sources: Any = tasks if isinstance(tasks, Iterable) and not hasattr(tasks, "handler_of") else [tasks]
         self.run_tasks(*sources)
         self._node: Node | None = None
-        # The node of a process that is about to end, if unsent reports remain.
+        # The stopped node, if unsent reports remain in a process that is about to end.
         self._left: Node | None = None
         self._is_mounted = False
         forked.renew_in_child(self)
@@ -486,7 +486,7 @@ class Worker(NoBlock):
                 self._node.hand_back_all()
             told.set()
 
-        # A terminal that closes sends SIGHUP. `nohup` makes the process ignore it.
+        # Also stop when the terminal closes, which sends SIGHUP. Under `nohup`, the process ignores SIGHUP.
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             if signal.getsignal(number) is not signal.SIG_IGN:
                 loop.add_signal_handler(number, on_signal)
@@ -507,8 +507,7 @@ class Worker(NoBlock):
             self._node = None
 
     async def _serve(self, told: "asyncio.Event", burst: "Burst | None") -> None:
-        # All imported objects stay, so exempt them from garbage collection, which would otherwise walk them every
-        # thousand jobs.
+        # Exempt all imported objects from garbage collection, which would otherwise visit them once per thousand jobs.
         gc.freeze()
         where = f"at {self.address}" if self.address else "without an address"
         logger.info("worker %s for %s", where, ", ".join(self.names))
@@ -529,7 +528,8 @@ class Worker(NoBlock):
         try:
             runner.run(self._serve_until_signal(burst))
         except BaseException as exc:
-            # After an interrupt, the loop ends at once. The process still ends, but not because of its jobs.
+            # The interrupt has ended the event loop. Stop the worker before the process ends, so that its jobs do not
+            # keep it alive.
             runner.run(self._end())
             if self._left is None:
                 raise

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
-# Abstract names belong to a network namespace.
+# The file whose inode identifies the network namespace, in which abstract names of sockets are unique.
 _NAMESPACE: Final = Path("/proc/self/ns/net")
 
 
