@@ -40,7 +40,7 @@ from benchmarks.scenario import Figures, Params, Scenario, label
 
 
 def _waited(measure: Callable[..., Awaitable[Figures]]) -> Callable[..., Figures]:
-    # The wrapper keeps the signature, so that the parameters can be set by name.
+    # functools.wraps keeps the signature, which tells the command line the names of the parameters.
     @functools.wraps(measure)
     def run(**params: Any) -> Figures:
         async def measured() -> Figures:
@@ -51,9 +51,9 @@ def _waited(measure: Callable[..., Awaitable[Figures]]) -> Callable[..., Figures
     return run
 
 
-# The parameters of a quick run, for those that have them.
+# The values of these parameters in a quick run; benchmarks without them are not shortened.
 QUICK: dict[str, Any] = {"jobs": 500, "keys": 500, "rounds": 1}
-# These benchmarks do several rounds by themselves, because each compares two things within one run.
+# Benchmarks that repeat themselves, because each compares two things within one run.
 COMPARISONS: dict[str, dict[str, Callable[..., Awaitable[Figures]]]] = {
     "constraints": {
         "five_constraints": constraints.five_constraints,
@@ -103,7 +103,7 @@ GROUPS = sorted({scenario.group for scenario in SCENARIOS})
 def chosen(patterns: list[str], groups: list[str], *, is_quick: bool) -> list[tuple[Scenario, Params]]:
     """Return the cases in order. A pattern (`*`, `?`) is matched against `name` and `name[key=value,…]`; without
     patterns, return all cases of these groups."""
-    # Brackets are part of the names.
+    # Escape brackets: they are part of the names, not patterns.
     patterns = [pattern.replace("[", "[[]") for pattern in patterns]
     found = []
     for scenario in SCENARIOS:

@@ -17,12 +17,12 @@ JOBS = 20_000
 KEYS = 100_000
 BLOCKED = 100_000
 ROUNDS = 3
-PADDING = "x" * 76  # with `{"k": …, "x": …}` about 100 bytes as MessagePack
+PADDING = "x" * 76  # together with `{"k": …, "x": …}`, about 100 bytes of MessagePack
 Figures = dict[str, float]
 Document = dict[str, Any]
 
 ALL = {"field": "name", "op": "eq", "value": "noop"}
-# Every kind of limit that can apply to a job without holding it back.
+# One constraint for each kind of limit, each of which applies to every job and holds none back.
 FIVE: dict[str, Document] = {
     "by-name": {"matcher": ALL, "concurrency": 1_000_000},
     "by-argument": {"matcher": {"field": "argument.k", "op": "ge", "value": 0}, "concurrency": 1_000_000},
@@ -31,7 +31,7 @@ FIVE: dict[str, Document] = {
     "backlog": {"matcher": ALL, "max_backlog": 100_000_000},
 }
 ONE_EACH: dict[str, Document] = {"per-key": {"matcher": ALL, "key": "argument.k", "concurrency": 1}}
-# The largest limits, so that neither holds a job back. The number of a job is its weight.
+# Limits that hold no job back, without a weight and with one. The weight of a job is its number `k`.
 WEIGHT: Document = {"from": "argument.k", "default": 1}
 PLAIN: dict[str, Document] = {
     "limit": {"matcher": ALL, "concurrency": 1_000_000, "rate": {"limit": 100_000, "period_s": 1}},
@@ -180,7 +180,7 @@ async def _behind(constraints: dict[str, Document], argument: Document) -> Figur
         await _drained(system, session, pusher, range(2_000))
         without = [await _drained(system, session, pusher, range(JOBS)) for _ in range(ROUNDS)]
         await pusher.enqueue_many({"name": "noop", "argument": argument} for _ in range(BLOCKED))
-        # The first claims put the blocked jobs aside.
+        # Let the first claims put the blocked jobs aside before the measurement.
         await _drained(system, session, pusher, range(2_000))
         behind = [await _drained(system, session, pusher, range(JOBS)) for _ in range(ROUNDS)]
         return _compared(without, behind)
@@ -205,7 +205,7 @@ async def _drained(system: System, session: aiohttp.ClientSession, pusher: Pushe
     left = await _unfinished(session, system)
     before, began = system.cpu_s(), time.monotonic()
     await pusher.enqueue_many(_jobs(numbers))
-    # Do not count succeeded jobs: only a limited number of them is kept.
+    # Count the unfinished jobs: of the succeeded ones, only a limited number is kept.
     while await _unfinished(session, system) > left:
         await asyncio.sleep(0.02)
     seconds, after = time.monotonic() - began, system.cpu_s()

@@ -14,11 +14,11 @@ from benchmarks.scenario import Figures, Scenario
 CONNECTIONS: Final = 8
 PAGE: Final = 500
 MINUTE: Final = timedelta(minutes=1)
-# Time to write records after the last instant that is measured.
+# How long to wait after the last measured instant, so that its records are written.
 SETTLE_S: Final = 3.0
-# Jitter that spreads definitions over nearly all of a minute.
+# A jitter that spreads definitions over nearly all of a minute.
 SPREAD_S: Final = 55
-# The number of definitions that even a slow machine can create in a second.
+# How many definitions are created in a second, a number that even a slow machine can reach.
 PUT_PACE: Final = 150
 BURST_WITHIN_S: Final = 60.0
 
@@ -52,7 +52,7 @@ async def burst(*, definitions: int = 5_000) -> Figures:
     one has fired, in seconds, and how late they are, in ms."""
     with running_system(workers=0) as system:
         async with _session() as session:
-            # All of them exist before the instant comes.
+            # Create all definitions before the instant at which they run.
             ready = datetime.now(UTC) + timedelta(seconds=definitions / PUT_PACE + SETTLE_S)
             at = ready.replace(second=0, microsecond=0) + MINUTE
             await _define(session, system, definitions, {"schedule": {"daily_at": f"{at:%H:%M}"}})
@@ -79,7 +79,7 @@ async def idle(*, definitions: int = 10_000, seconds: float = 30) -> Figures:
     with running_system(workers=0) as system:
         without = await _percent(system, seconds)
         async with _session() as session:
-            # This time is not reached within the run, on whichever day.
+            # This time of day is not reached during the run.
             at = datetime.now(UTC) + timedelta(hours=12)
             await _define(session, system, definitions, {"schedule": {"daily_at": f"{at:%H:%M}"}})
         await asyncio.sleep(min(SETTLE_S, seconds))

@@ -23,12 +23,12 @@ WORKERS: Final = 500
 BEAT_S: Final = 1.0
 WATCHED_S: Final = 30.0
 WAITING: Final = 1_000_000
-# The jobs of each measurement, with and without waiting jobs.
+# The number of jobs in each measurement, pushed in bulk and one by one.
 JOBS: Final = 20_000
 SINGLE: Final = 5_000
 WARM_UP: Final = 2_000
 ROUNDS: Final = 3
-# Settings.retention_succeeded_max.
+# How many succeeded jobs are kept (`Settings.retention_succeeded_max`).
 KEPT: Final = 100_000
 LONG_JOBS: Final = 200
 ARGUMENT: Final = "x" * 98
@@ -64,7 +64,7 @@ class IdleWorker:
         connector = aiohttp.TCPConnector(limit=1)
         async with aiohttp.ClientSession(connector=connector, trust_env=False) as session:
             worker_id = (await self._call(session, "/api/workers", self._registration()))["worker_id"]
-            # Spread the heartbeats, as those of a real fleet are.
+            # Begin at a random time, so that heartbeats are spread as those of a real fleet.
             next_s = time.monotonic() + random.uniform(0, BEAT_S)
             while not is_over.is_set():
                 await asyncio.sleep(max(0.0, next_s - time.monotonic()))
@@ -152,7 +152,7 @@ async def million_waiting() -> Figures:
             Pusher(system.url, max_wait_s=60) as pusher,
             aiohttp.ClientSession(trust_env=False) as session,
         ):
-            # Finish as many jobs as are kept: otherwise only the later rounds would have to remove any.
+            # Finish as many jobs as are kept. Otherwise, only the later rounds would have to remove any.
             await _bulk(pusher, KEPT)
             async with _working(system):
                 await _until_waiting(session, system, 0)
@@ -196,8 +196,8 @@ async def _once(system: System, pusher: Pusher, session: aiohttp.ClientSession, 
         count = waiting - await _waiting(session, system)
         spent = sum(after[kind] - before[kind] for kind in ("master", "store", "worker"))
         figures["claim_to_end_us"] = spent / count * 1e6
-    # Replace the jobs that the worker took beyond the count, or let the remaining ones run, so that each round
-    # begins alike.
+    # Begin each round with the same number of waiting jobs: replace those that the worker took beyond the count, or let
+    # the rest run.
     if (missing := left - await _waiting(session, system)) > 0:
         await _bulk(pusher, missing)
     elif missing < 0:
@@ -259,7 +259,7 @@ async def long_jobs() -> Figures:
         async with aiohttp.ClientSession(trust_env=False) as session:
             await _until_waiting(session, system, 0)
         busy = await _spent(system)
-        # Otherwise the end of the system would wait for the jobs.
+        # Kill the workers, so that the end of the system does not wait for their jobs.
         system.kill_workers()
     per_job_hour = {name: (busy[name] - idle[name]) / LONG_JOBS * HOUR_S for name in busy}
     return {

@@ -25,8 +25,7 @@ from tests.support.store import StoreWorld
 
 SCRIPTS: Final = ("enqueue", "claim", "settle_success")
 FORMS: Final = ("scripts", "functions")
-# The key of the hash with the bytes that calls have allocated, by script; and the suffix of the functions that count
-# them.
+# The hash that counts, by script, the bytes that calls have allocated; and the suffix of the functions that count them.
 ALLOCATED: Final = "allocated"
 COUNTED: Final = "counted"
 
@@ -116,7 +115,7 @@ async def measure(url: str, jobs: int, rounds: int) -> None:
                 text = plain_library(name)
                 await admin.function_load(text, replace=True)
             found = await one_round(client, jobs)
-            if number:  # the first warms up
+            if number:  # the first call warms up
                 for name, usec in found.items():
                     costs[form][name].append(usec)
     for form in FORMS[1:]:

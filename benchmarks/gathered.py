@@ -8,7 +8,7 @@ from benchmarks.load import System, running_system
 from benchmarks.scenario import Figures, Meter, Scenario
 
 PAGE: Final = 1_000
-# The tasks of benchmarks/tasks.py, which take the same argument.
+# Tasks in benchmarks/tasks.py, all of which take the same argument.
 KINDS: Final = ("single_async", "single_def", "gathered_async", "gathered_def")
 
 

@@ -24,7 +24,7 @@ from jqmaster.runtime.duties.repair import BEGINS_AFTER_S
 
 ROOT = Path(__file__).parents[1]
 UP_WITHIN_S = 60.0
-# Seconds between two looks at how many jobs are left.
+# Minimum and maximum pause between two checks of how many jobs are left.
 MIN_LOOK_S, MAX_LOOK_S = 0.02, 0.25
 _LIBC = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1
@@ -42,7 +42,7 @@ class System:
     spawn: Callable[..., psutil.Process]
     store_url: str
     workers: list[psutil.Process] = field(default_factory=list)
-    # CPU seconds of workers and pushers that have ended.
+    # CPU seconds of workers that have ended, and those of pushers that have ended.
     ended_s: list[float] = field(default_factory=list)
     pushers_s: list[float] = field(default_factory=list)
     http: httpx.Client = field(default_factory=lambda: httpx.Client(trust_env=False, timeout=30))
@@ -108,8 +108,7 @@ class System:
         return told
 
     def get(self, path: str) -> Any:
-        # Use one client for all calls: a new one costs more than the master's answer, and would be measured
-        # too.
+        # Use one client for all calls: creating one costs more than the master's answer, and would be measured as well.
         response = self.http.get(self.url + path, headers={"Accept": "application/json"})
         return response.raise_for_status().json()
 
@@ -130,8 +129,8 @@ class System:
             passed_s = time.monotonic() - began_s
             if passed_s > timeout_s:
                 raise SystemExit("the jobs did not come to an end")
-            # Each check costs master and store as much as many jobs do, so the next check comes halfway to the expected
-            # end.
+            # Check again halfway to the expected end, because each check costs master and store as much as many jobs
+            # do.
             rest_s = passed_s * (now - left) / (first - now) if first > now else 0.0
             time.sleep(min(max(MIN_LOOK_S, rest_s / 2), MAX_LOOK_S))
             now = self.unfinished()
@@ -242,8 +241,8 @@ def running_system(
         for _ in range(workers):
             system.start_worker(pull=pull)
         system.until_workers(workers)
-        # A new leader looks through the store once. Let it look through an empty one, not during the
-        # measurement.
+        # A new leader checks the whole store once. Wait until it has checked the empty store, so that this is not
+        # measured.
         time.sleep(BEGINS_AFTER_S + MIN_LOOK_S)
         yield system
 
@@ -260,7 +259,7 @@ def started(
         stdin=subprocess.DEVNULL,
         stdout=log,
         stderr=log,
-        # Ctrl-C reaches only the benchmark, which ends the processes in order.
+        # Ctrl-C then reaches only the benchmark, which ends the processes in order.
         start_new_session=True,
         preexec_fn=_end_with_parent,  # noqa: PLW1509 - one thread, as yet
     )
@@ -305,7 +304,7 @@ def _kill_stores(directory: Path) -> None:
 
 
 def _end_with_parent() -> None:
-    # This works however the benchmark ends: a SIGKILL leaves it no time to end its processes.
+    # Let the kernel end this process with the benchmark, which cannot do that itself after a SIGKILL.
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 

@@ -8,10 +8,10 @@ import httpx
 from benchmarks.load import System, running_system
 from benchmarks.scenario import Figures, Scenario
 
-# `benchmarks.worker.lines` explains these ways. All others are compared with the first.
+# The ways to write lines, which `benchmarks.worker.lines` explains. All are compared with the first one.
 WAYS: Final = ("silent", "null", "stream", "context", "loggers", "shown")
 PROBE_EVERY_S: Final = 0.1
-# By then, gathered lines have been sent, and the last call has been answered.
+# How long after the last job its collected lines have certainly been sent and answered.
 SETTLED_AFTER_S: Final = 1.0
 
 

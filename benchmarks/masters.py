@@ -21,7 +21,8 @@ from worker_sdk import Pusher
 
 MASTERS: Final = 3
 ROUNDS: Final = 10
-# Push one job at this interval, from just before the event, for as long as a change of the lead may take.
+# How often to push one job, and for how long from just before the event: at least as long as a change of the leader
+# takes.
 PUSH_EVERY_S: Final = 0.02
 PUSH_FOR_S: Final = 1.5
 UP_WITHIN_S: Final = 30.0
@@ -74,7 +75,7 @@ class Cluster:
         await self._until(self._is_whole)
 
     def _serve(self, url: str) -> None:
-        # Each master runs as if it had its own node.
+        # Give each master its own node ID, as if it ran on its own node.
         port = url.rpartition(":")[2]
         self._masters[url] = self._spawn("serve", "--port", port, JQMASTER_NODE_ID=f"node-{port}")
 
@@ -166,7 +167,7 @@ async def _longest_wait_s(cluster: Cluster, event: str, leader: dict[str, Any]) 
             assert result
             return float(result.result)
 
-        await one()  # all connections are there
+        await one()  # opens all connections before the measurement
         match event:
             case "demote":
                 await cluster.demote(leader)

@@ -43,7 +43,7 @@ def feed_inserts(
         Visitor(site.url, "ada") as ada,
         Visitor(site.url, "reader1") as other,
     ):
-        # The first requests open connections.
+        # Do not measure the first requests, which open connections.
         _post_until(other, rate, lambda passed_s: passed_s > 2)
         alone = _post_until(other, rate, lambda passed_s: passed_s > alone_s)
         request_s = ada.post("Hello")
@@ -77,7 +77,7 @@ def _post_until(visitor: Visitor, rate: float, is_over: Callable[[float], bool])
     began_s = time.monotonic()
     while not is_over(time.monotonic() - began_s):
         times.append(visitor.post("Tea"))
-        # A request that takes longer than its turn delays the next ones, and these are not made up for.
+        # If a request takes longer than its turn, the next ones are late, and none are added to make up for it.
         due_s = began_s + len(times) / rate
         time.sleep(max(0.0, due_s - time.monotonic()))
     return times

@@ -34,7 +34,7 @@ class Watch:
         self._thread.join()
 
     def _run(self) -> None:
-        # This separate worker only reports.
+        # Register a separate worker that runs no jobs, to measure its heartbeats.
         with httpx.Client(base_url=self._system.url, trust_env=False, timeout=30) as client:
             registration: dict[str, Any] = {
                 "url": None, "names": ["nothing"], "max_jobs": 1, "node_id": "watch", "pid": 1, "labels": {},

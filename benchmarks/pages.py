@@ -25,12 +25,12 @@ from benchmarks.watching import process, until_ready
 
 MAX_SHIFT: Final = 0.1
 MAX_FIRST_MS: Final = 1_500
-# This includes the requests for the waiting jobs and for the stream.
+# The requests of one page, including those for the waiting jobs and for the stream.
 MAX_REQUESTS: Final = 14
 MAX_SHOWN_CPU_MS: Final = 300
 MAX_KEY_CPU_MS: Final = 25
 SETTLED_MS: Final = 8_000
-# The text for filters, the pause between its keys, and the time for the answer after them.
+# The text to type into filters, the pause between two keys, and the wait for the answer after the last key.
 TYPED: Final = "noop.17 noop.17 "
 KEY_MS: Final = 150
 ANSWERED_MS: Final = 1_500
@@ -41,7 +41,7 @@ PAGES: Final = (
     "overview", "jobs", "jobs?state=ready", "jobs?state=succeeded", "jobs?state=scheduled&order=newest", "names",
     "failures", "batches", "constraints", "definitions", "events", "workers", "masters", "audit", "settings",
 )  # fmt: skip
-# As Lighthouse counts them: the time of a long task beyond 50 ms, and shifts that no input caused.
+# Measure as Lighthouse does: the part of long tasks beyond 50 ms, and layout shifts that no input caused.
 OBSERVE: Final = """() => {
   window.seen = { shift: 0, blocked: 0, largest: 0 };
   const observe = (type, take) => new PerformanceObserver((list) => list.getEntries().forEach(take))
@@ -146,7 +146,7 @@ async def page_figures(context: BrowserContext, url: str, address: str, seconds:
     await page.wait_for_function(f"() => location.hash !== '#/account' && ({IS_SHOWN})()", polling=20)
     shown_ms = (time.perf_counter() - began_s) * 1_000
     shown_cpu_ms = await busy_ms(devtools) - began_ms
-    # The page reports some faults only after a few seconds; by then, it has.
+    # Wait until the page has reported its faults, which may take a few seconds.
     await page.wait_for_timeout(SETTLED_MS)
     await page.evaluate("() => { seen.shift = 0; seen.blocked = 0; }")
     await page.wait_for_timeout(seconds * 1_000)

@@ -10,8 +10,8 @@ from benchmarks.tables import Case, cases_of, read
 
 KINDS: Final = ("pusher", "master", "worker", "store")
 COLOURS: Final = {"pusher": "#9aa5b1", "master": "#3b6ea5", "worker": "#4f9d69", "store": "#c8743c"}
-# Write text as text, and use fixed IDs, so that the file of an unchanged figure does not change. Matplotlib's type for
-# this names each key.
+# Write text as text, and use fixed IDs, so that the file of an unchanged figure does not change. The type is Any,
+# because matplotlib's own type lists every key.
 STYLE: Final[Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "jqmaster",

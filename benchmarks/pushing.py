@@ -342,7 +342,7 @@ async def storm(
             if due > now:
                 await asyncio.sleep(min(due, end) - now)
                 continue
-            due = max(due + every_s, now - 1.0)  # a connection that was held up makes up for at most a second
+            due = max(due + every_s, now - 1.0)  # after a delay, make up for at most one second
             if not connection.is_open:
                 try:
                     connection = await requests.connect()
@@ -396,7 +396,7 @@ def main() -> None:
     before, began_s = os.times(), time.monotonic()
     told = uvloop.run(KINDS[kind](urls, **order))
     after = os.times()
-    # Measure the load alone, without the imports.
+    # The CPU time of the load only, without the imports.
     told["cpu_s"] = after.user + after.system - before.user - before.system
     told["began_s"] = began_s
     json.dump(told, sys.stdout)

@@ -19,7 +19,7 @@ from jqmaster.store.link.shard import Shard
 from jqmaster.store.namespaces.namespaces import NamespaceStore
 
 UP_WITHIN_S: Final = 300.0
-# A quiet shard is looked at seldom only after some looks that found nothing.
+# How long to wait before a measurement: a quiet shard is polled rarely only after several polls that found nothing.
 SETTLE_S: Final = 15.0
 
 

@@ -20,15 +20,15 @@ from tests.chaos.proxy import RawLink, Weather
 from tests.support.server import StoreServer, started
 
 NAMESPACES: Final = ("one", "two", "three")
-# The namespaces of `isolation`, each on its own store.
+# The namespaces in `isolation`, each of which has its own store.
 APART: Final = (*NAMESPACES, "four", "five")
-# The stores besides the default one.
+# The names of the stores besides the default one.
 OTHERS: Final = ("b", "c", "d", "e")
 UP_WITHIN_S: Final = 60.0
 OVER_WITHIN_S: Final = 600.0
 CALL_WITHIN_S: Final = 10.0
 SLOW_S: Final = 0.5
-# A fault and its end show their effect within this time, which is not measured.
+# How long a fault, or its end, takes to show its full effect. This time is not measured.
 SETTLE_S: Final = 3.0
 
 

@@ -11,7 +11,7 @@ from benchmarks.scenario import Figures, Meter, Scenario, waits
 
 JOBS: Final = 20_000
 WARM_UP: Final = 2_000
-# As in `benchmarks.constraints`: kinds of limits that apply to every job and hold none back.
+# Limits that apply to every job and hold none back, as in `benchmarks.constraints`.
 ALL: Final = {"field": "name", "op": "eq", "value": "noop"}
 NO_LIMIT: Final[dict[str, dict[str, Any]]] = {
     "by-name": {"matcher": ALL, "concurrency": 1_000_000},
@@ -108,7 +108,7 @@ def drain(*, jobs: int = JOBS, appendfsync: str = "always", workers: int = 1, ba
         with meter.running():
             system.until_over(backlog)
             left = system.unfinished()
-        # If a backlog stays, the worker goes on: the jobs that it took beyond the count are included.
+        # The worker may have taken more jobs than the count, because it continues with the backlog. Include these.
         return meter.figures(waiting - left)
 
 
@@ -291,7 +291,7 @@ SCENARIOS: Final = [
             {"appendfsync": "always", "jobs": 80_000},
             {"backlog": 100_000, "jobs": 80_000},
             {"backlog": 1_000_000, "jobs": 80_000},
-            # Only the first jobs: caches and the store's allocator no longer know them.
+            # Drain the oldest jobs only, which caches and the store's allocator no longer hold.
             {"backlog": 1_000_000},
         ],
         {"jobs": 3_000, "backlog": 5_000},

@@ -125,7 +125,7 @@ _PEER: Final[Column] = (
     lambda case: f"{case.params['peer']} {case.params.get('version', '')}".strip(),
 )
 
-# Facts that the figures do not show.
+# When each system loses a job, which the figures do not show.
 LOST_WHEN: Final = {
     "jqmaster": "never, once accepted (here, with `everysec`, in a power cut: the last second)",
     "jqmaster single": "as above",
@@ -134,7 +134,7 @@ LOST_WHEN: Final = {
     "sidekiq": "its worker dies while it runs it",
     "beanstalkd": "never, once accepted (in a power cut: the last second)",
 }
-# Marker, scenarios, columns.
+# By name of the table in its marker: the scenarios, and the columns.
 TABLES: Final[dict[str, tuple[tuple[str, ...], tuple[Column, ...]]]] = {
     "end-to-end": (("end_to_end",), (CASE, JOBS, CPU, SPLIT, STORE)),
     "end-to-end-single": (("end_to_end_single",), (CASE, JOBS, CPU, SPLIT, WAITS)),

@@ -24,10 +24,9 @@ PAGE: Final = 500
 WITHIN_S: Final = 600.0
 _ANSWER: Final = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
 _SUCCESS: Final = b'HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n{"status":"success"}'
-# The beginning of an answer that takes longer than any benchmark.
+# The beginning of an answer that does not end before the benchmark does.
 _DRIP: Final = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n"
-# The files that a master needs besides the connections of its deliveries, and the most memory that it may take besides
-# theirs.
+# How many files and how much memory a master may need in addition to those of its deliveries.
 _OTHER_FILES: Final = 256
 _OTHER_MIB: Final = 512
 _MAX_HOSTS: Final = 100

@@ -77,7 +77,7 @@ async def lines(argument: dict[str, Any], ctx: Context) -> None:
     way = argument["way"]
     JOB_LOGGER.setLevel(logging.INFO if way == "shown" else logging.WARNING)
     for handler in logging.getLogger().handlers:
-        if isinstance(handler, logging.StreamHandler):  # the log of the worker
+        if isinstance(handler, logging.StreamHandler):  # writes the worker's own log
             handler.setLevel(logging.NOTSET if way == "shown" else logging.WARNING)
     write = _writer(way, ctx)
     a_tick = int(argument["rate"] * TICK_S)
@@ -86,7 +86,7 @@ async def lines(argument: dict[str, Any], ctx: Context) -> None:
         if write is not None:
             for number in range(tick * a_tick, (tick + 1) * a_tick):
                 write(TEXT, number)
-        # A machine that is too slow does not catch up.
+        # If the machine is too slow, do not make up for the delay.
         await asyncio.sleep(max(0.0, min(TICK_S, began_s + (tick + 1) * TICK_S - time.monotonic())))
 
 

@@ -34,7 +34,7 @@ AUDIT: Final = (
 
 
 NPM: Final = ("npm", "audit", "--json", "--package-lock-only", "--prefix")
-# The web UI with what builds it, and the TypeScript package.
+# The folders of the web UI, including what builds it, and of the TypeScript package.
 NPM_FOLDERS: Final = ("tools/web", "clients/typescript")
 TRIVY: Final = (
     "trivy",
@@ -48,7 +48,7 @@ TRIVY: Final = (
 )
 BUILD_LOCK: Final = ROOT / "requirements-build.lock"
 PROJECTS: Final = (ROOT / "pyproject.toml", ROOT / "worker_sdk" / "pyproject.toml")
-# The extras that run with jqmaster; the others are for its development.
+# The extras that users install with jqmaster; the others are for development only.
 RUN_EXTRAS: Final = ("tracing", "archive", "calendars", "mcp", "seal", "sqlalchemy", "django")
 DOCKERFILE: Final = ROOT / "Dockerfile"
 COMPOSE: Final = ROOT / "docker-compose.yml"
@@ -58,13 +58,14 @@ CHART: Final = ROOT / "deploy" / "helm" / "golden"
 _FLOOR: Final = re.compile(r"([A-Za-z0-9._-]+)(?:\[[^]]*\])?>=([0-9.]+)")
 _FROM: Final = re.compile(r"^FROM (\S+)", re.MULTILINE)
 _IMAGE: Final = re.compile(r"^ +(?:- )?image: (\S+)", re.MULTILINE)
-# Our own image consists of the other images and the locked packages. Images in examples stand for those of users.
+# Images that are not audited: our own, which consists of the other images and the locked packages, and those in
+# examples, which stand for images of users.
 _OURS: Final = re.compile(r"(registry\.example/|jqmaster[:@])")
-# This ecosystem has advisories about programs that are built from source.
+# The source of advisories about programs that are built from source, and the ecosystem that has them.
 OSV: Final = "https://api.osv.dev/v1/query"
 OSV_ECOSYSTEM: Final = "Bitnami"
 OSV_TIMEOUT_S: Final = 30
-# Versions with well-known vulnerabilities. They show whether the source has entries about the program at all.
+# Versions with known vulnerabilities. If the source reports none for them, it has no entries about the program.
 KNOWN_HOLES: Final = {"valkey": "8.1.0", "python": "3.11.0"}
 _PROGRAM: Final = re.compile(r"/(valkey|python):(\d+\.\d+\.\d+)")
 _VALKEY: Final = re.compile(r"/valkey:([0-9.]+)")
@@ -77,7 +78,8 @@ def audit(command: Sequence[str] = AUDIT, wanted: Mapping[str, str] | None = Non
         wanted = pinned(BUILD_LOCK) | pinned(LOCK)
     try:
         with tempfile.NamedTemporaryFile("w", prefix="audit-", suffix=".txt") as versions:
-            # The lock's markers would leave out the packages that other Pythons and other systems need.
+            # Write the versions without the lock's markers, which would leave out packages for other Pythons and other
+            # systems.
             versions.writelines(f"{name}=={version}\n" for name, version in wanted.items())
             versions.flush()
             done = _run((*command, "--requirement", versions.name))
@@ -206,8 +208,7 @@ def audit_programs(ask: Callable[[str, str], list[dict[str, Any]]] = ask_osv) ->
     found = CLEAN
     for where, (name, version) in sorted(programs().items()):
         try:
-            # If the source has no entry for a version with known vulnerabilities, its silence about this version proves
-            # nothing.
+            # If the source does not even know a vulnerable version, its silence about this version proves nothing.
             if not ask(name, KNOWN_HOLES[name]):
                 found = worst(found, _not_audited(f"{where}: OSV does not know {name}"))
                 continue

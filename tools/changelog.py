@@ -14,7 +14,7 @@ FILE: Final = ROOT / "CHANGELOG.md"
 FRAGMENTS: Final = ROOT / "changes.d"
 MAX_ENTRIES: Final = 40
 UNRELEASED: Final = "Unreleased"
-# By the section in the name of a fragment, in the order of a release.
+# The heading for each section that a fragment's name can contain, in the order of the changelog.
 HEADINGS: Final = {
     "upgrade": "Upgrade notes", "added": "Added", "changed": "Changed", "fixed": "Fixed", "performance": "Performance",
 }  # fmt: skip

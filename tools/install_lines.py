@@ -28,7 +28,7 @@ def pages() -> list[Path]:
         ROOT / "worker_sdk/README.md",
         ROOT / "clients/typescript/README.md",
     ]
-    # The changelog describes past releases, so it stays unchanged.
+    # Leave out the changelog, which describes past releases.
     return sorted(page for page in found if page.name != "CHANGELOG.md")
 
 

@@ -59,11 +59,11 @@ def unlike(root: Path, project: dict[str, Any]) -> str:
         installed = importlib.metadata.distribution(name)
     except importlib.metadata.PackageNotFoundError:
         return name
-    # An editable installation is a path: of this checkout, or of another.
+    # An editable installation is an entry of sys.path, which may be another checkout.
     if root.resolve() not in {Path(path).resolve() for path in sys.path}:
         return f"{name} of this checkout"
     stated = {Requirement(line).name for line in installed.requires or () if "extra ==" not in line}
-    # Their version bounds were already compared with the installed packages.
+    # Compare the names only: the caller has checked the versions.
     if stated != {Requirement(line).name for line in project["dependencies"]}:
         return f"{name} with its requirements"
     commands = {one.name: one.value for one in installed.entry_points if one.group == "console_scripts"}

@@ -13,10 +13,10 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[1]
 _PYPROJECT: Final = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 
-# True as soon as package indexes and a registry have the distributions and the image.
+# Whether package indexes have the distributions, and a registry has the image.
 IS_PUBLISHED: Final[bool] = _PYPROJECT["tool"]["jqmaster"]["is_published"]
 URLS: Final[dict[str, str]] = _PYPROJECT["project"]["urls"]
-# A name that is reserved for examples, so that nobody can own it: it is used where there is no address yet.
+# Stands for addresses that do not exist yet. Nobody can own this name, because it is reserved for examples.
 PLACEHOLDER: Final = "https://jqmaster.example"
 
 

@@ -84,7 +84,7 @@ def chart(directory: Path, folder: Path = CHART) -> Path:
         gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=_epoch()) as packed,
         tarfile.open(fileobj=packed, mode="w", format=tarfile.GNU_FORMAT) as archive,
     ):
-        # Rules and dashboards are links to other folders: the archive has their content.
+        # Follow links: alert rules and dashboards are links to other folders, and the archive must have their content.
         for path in sorted(
             Path(where, file) for where, _, found in os.walk(folder, followlinks=True) for file in found
         ):
@@ -110,7 +110,7 @@ def npm_package(directory: Path, folder: Path = NPM) -> Path:
         raise ValueError(
             f"clients/typescript/package.json has the version {manifest['version']}, not {version}"
         )
-    # Files of an earlier build, of other sources, must not get in.
+    # Remove the files of an earlier build, which may have been made from other sources.
     shutil.rmtree(folder / "dist", ignore_errors=True)
     commands = [("npm", "pack", "--silent", "--pack-destination", str(directory))]
     if not (folder / "node_modules" / ".package-lock.json").is_file():
@@ -150,7 +150,7 @@ def container(directory: Path, image: str, epoch: str) -> None:
         raise LeftOutError("the image: buildah is not here (on Debian: apt install buildah)")
     version = wheels.version()
     name = f"{image}:{version}"
-    # Without the format, the image would lose its health check.
+    # Use the format `docker`: without it, the image would lose its health check.
     build = ("buildah", "build", "--format", "docker", "--timestamp", epoch, "--tag", name, ".")
     archive = directory / f"jqmaster-{version}-image.tar"
     for command in (build, ("buildah", "push", name, f"docker-archive:{archive}:{name}")):
@@ -206,7 +206,7 @@ def _epoch() -> int:
 
 def _commit_time() -> str:
     done = _run(("git", "log", "-1", "--format=%ct"))
-    # A source archive has no history.
+    # A source archive has no history, so use a fixed time.
     return done.stdout.strip() or "315532800"
 
 

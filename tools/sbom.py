@@ -16,7 +16,7 @@ from worker_sdk.transport.release import VERSION
 ROOT: Final = Path(__file__).parents[1]
 FILE: Final = ROOT / "sbom.cdx.json"
 LOCK: Final = ROOT / "requirements.lock"
-# Packages of tools/web/package.json that are copied into the pages. The others only check and build.
+# Packages of tools/web/package.json whose code is copied into the pages. The others only check and build.
 VENDORED: Final = (
     "d3-array", "d3-dag", "htm", "javascript-lp-solver", "preact", "quadprog", "stringify-object", "uplot",
 )  # fmt: skip

@@ -35,7 +35,7 @@ _TAIL = """\
 """
 
 
-# The decorators of `worker_sdk.blocks`, and the keywords before a call.
+# The decorators in `worker_sdk.blocks`, each with the keywords that stand before a call of the decorated function.
 BLOCKS = {"either_with": "with ", "with_only": "with ", "async_with_only": "async with "}
 
 
@@ -46,7 +46,7 @@ class Entry:
 
     path: str
     is_exported: bool = True
-    is_constructed: bool = True  # by users
+    is_constructed: bool = True  # whether users construct it
 
     @property
     def module(self) -> str:
@@ -61,7 +61,7 @@ class Entry:
         """Return the package to import the name from."""
         if self.is_exported:
             return "worker_sdk"
-        # The package of these modules exports their names.
+        # Name the package that exports the names of these modules.
         module = re.sub(r"^(pusher|testing)\.(jobs|harness|kit|records)$", r"\1", self.module)
         module = re.sub(r"^middleware\..*", "middleware", module)
         module = re.sub(r"^django\.(backend|options|outbox)$", "django", module)
@@ -319,7 +319,7 @@ PAGES: tuple[Page, ...] = (
     ),
 )
 ENTRIES: tuple[Entry, ...] = tuple(entry for page in PAGES for entry in page.entries)
-# Public for other files of the package, not for users.
+# Public methods that only other files of the package use, and not users.
 INTERNAL = frozenset(
     {"to_wire", "renew", "start_mounted", "stop", "find", "set", "assembly"}
     | {
@@ -351,12 +351,12 @@ INTERNAL = frozenset(
     | {"seal", "seal_job", "sealed", "sealed_checkpoint", "sealed_failure", "sealed_for_name", "tag"}
 )
 
-# Methods of `Middleware`, which its subclasses need not explain again.
+# Methods of `Middleware` that its subclasses need not explain again.
 HOOKS = frozenset({"on_start", "on_stop", "around_job", "around_async_job", "around_enqueue"})
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef | ast.AnnAssign
-# A constant has no docstring that the program could read.
+# Descriptions of constants, which have no docstring that this program could read.
 CONSTANTS = {
     "INJECTED": "Default of a parameter that is annotated with `Context`: the worker fills it, and callers omit it.",
     "INPUT": "Default of a parameter of a task: the worker fills it with the result of the job for which the job "
@@ -450,7 +450,7 @@ def _example(page: Page, entry: Entry) -> str:
     )
 
 
-# Base classes that hold a part of the methods of one class. The page shows these methods as those of the class.
+# Base classes with some of the methods of another class. The page shows these methods with that class.
 HALVES = {"CheckpointCalls": "worker.checkpoint_calls", "EnqueueCalls": "worker.enqueue_calls"}
 
 
@@ -489,7 +489,7 @@ def members(node: ast.ClassDef) -> Iterator[Function]:
     for one in node.body:
         if not isinstance(one, Function) or one.name.startswith("_") or one.name in hidden:
             continue
-        # Overloads have no docstring: their implementation follows them.
+        # Skip overloads, which have no docstring; their implementation follows them.
         if not any(isinstance(given, ast.Name) and given.id == "overload" for given in one.decorator_list):
             yield one
 
@@ -600,7 +600,7 @@ def _parameter(argument: ast.arg, default: ast.expr | None) -> str:
 
 
 def _annotation(node: ast.expr | None) -> str:
-    # An annotation in quotes is not imported at run time, which does not concern the reader.
+    # Remove the quotes of an annotation, which readers need not see.
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
     return "None" if node is None else _quoted(ast.unparse(node))

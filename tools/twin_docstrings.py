@@ -17,13 +17,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "worker_sdk"
-# The class for threads, and the one for event loops, with their modules.
+# Pairs of classes, each with its module: the one for threads, and the one for event loops.
 CLASSES = (
     ("pusher/sync_client.py", "SyncPusher", "pusher/client.py", "Pusher"),
     ("outbox/relay.py", "Relay", "outbox/relay.py", "AsyncRelay"),
 )
 FUNCTIONS = {"wait_all": "await_all"}
-# The classes of variables in examples. Any other variable with a method is a task.
+# The classes of the variables in examples. Any other variable on which a method is called is a task.
 VARIABLES = {
     "pusher": ("SyncPusher",),
     "relay": ("Relay",),
@@ -39,7 +39,7 @@ NOTE = "`{}` does not block the event loop."
 OF_ASYNC_SESSIONS = "`{}` is for an `AsyncSession`: enqueue with `aenqueue` and `amany`."
 # Siblings that are explained by hand.
 APART = {"AsyncRelay.run"}
-# Siblings that differ in more than `await`.
+# What the docstrings of some async methods say in place of `NOTE`.
 NOTES = {
     "acreate_table": "`{}` is for an `AsyncEngine`.",
     "atransaction": OF_ASYNC_SESSIONS,
@@ -126,7 +126,7 @@ def twin_of(text: str, pair: Pair) -> str:
     asynchronous = [
         one.arg for one in arguments if one.annotation and "AsyncIterable" in ast.unparse(one.annotation)
     ]
-    # A blank line of an example divides it.
+    # Join the parts of an example that a blank line has divided.
     is_code = False
     made: list[str] = []
     for block in blocks:
@@ -192,7 +192,7 @@ def asynchronous_code(source: str) -> str:
     return "\n".join(lines)
 
 
-# These are made, or entered by `async with`, and not awaited.
+# Classes of which examples construct an object, or enter it by `async with`, instead of awaiting a call.
 _MADE = {"SyncPusher": "Pusher", "Relay": "AsyncRelay", "Batch": "Batch"}
 
 

@@ -26,7 +26,7 @@ from tools.publication import ROOT, URLS
 _VERSION: Final = re.compile(r'^VERSION(?:: Final)? = "([^"]+)"$', re.MULTILINE)
 _LINK: Final = re.compile(r"(!?)\[([^\]]*)\]\((?!\w+:|#)([^)\s]+)\)")
 _NEVER: Final = shutil.ignore_patterns("__pycache__", "*.pyc", "*.egg-info")
-# The default time of all files; archives cannot hold times before 1980.
+# The default time of all files, in seconds since 1970: archives cannot hold times before 1980.
 _EPOCH: Final = "315532800"
 
 
@@ -61,7 +61,7 @@ def absolute(text: str, folder: str = "") -> str:
         view = "raw" if bang else "tree" if (ROOT / path).is_dir() else "blob"
         return f"{bang}[{label}]({URLS['Repository']}/{view}/main/{path}{'#' + anchor if anchor else ''})"
 
-    # Links whose label is a picture are not handled, because no document has one.
+    # The pattern does not match links whose label is a picture, which no document has.
     return _LINK.sub(replace, text)
 
 
@@ -75,7 +75,7 @@ def _staged() -> Iterator[tuple[Path, Path]]:
         (sdk / "README.md").write_text(absolute(readme, "worker_sdk"), "utf-8")
         shutil.copytree(ROOT / "jqmaster", server / "jqmaster", ignore=_NEVER)
         shutil.copytree(ROOT / "openapi", server / "openapi")
-        # Agents' tools search them. Pictures are left out.
+        # Agents' tools search these pages. Pictures are left out.
         for page in (ROOT / "docs").rglob("*.md"):
             copy = server / "jqmaster" / "agents" / "documents" / page.relative_to(ROOT / "docs")
             copy.parent.mkdir(parents=True, exist_ok=True)

@@ -37,7 +37,7 @@ def main() -> None:
                 other(kind), own(kind)
         for pair in range(options.pairs):
             for kind in kinds:
-                # Neither tree always goes second.
+                # Alternate the order, so that neither tree is always measured second.
                 if pair % 2:
                     mine = own(kind)
                     turns[kind].append((other(kind), mine))

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-# The jobs of one turn.
+# The number of jobs in one turn, by kind of measurement.
 TURNS: Final = {"single": 500, "bulk": 2_000, "drain": 2_000, "lone": 20}
 PROCESSES: Final = ("pusher", "master", "worker", "store")
 
@@ -36,8 +36,8 @@ class _Turns:
 
     def bulk(self, jobs: int) -> None:
         self._push(jobs)
-        # Wait for one more job, which ends after all others. Counting the unfinished jobs instead would cost as much
-        # time as many jobs, and a tree that counts more often would look slower.
+        # Wait for one more job, which ends after all others. Counting the unfinished jobs would cost as much time as
+        # many jobs, and a tree that counts more often would look slower.
         self.lone(1)
         self._worked_off.until_over()
 
@@ -90,7 +90,7 @@ def serve() -> None:
 
     from benchmarks.load import running_system
 
-    # Lines that a library prints must not get between the answers.
+    # Keep lines that a library prints out of the answers.
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     durable: dict[str, Any] = {"appendfsync": "everysec"}
@@ -99,8 +99,8 @@ def serve() -> None:
         running_system(workers=0, **durable) as worked_off,
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
-        # The master tells each pusher about names that no worker has ever served. Usual pushes do not have
-        # that cost.
+        # Register a worker, because the master tells each pusher about names that no worker has ever served. Usual
+        # pushes do not have that cost.
         idle = {"url": None, "names": ["noop"], "max_jobs": 1, "secret": secrets.token_hex(32)}
         filled.http.post(f"{filled.url}/api/workers", json=idle).raise_for_status()
         worker = worked_off.spawn("worker", "beside_worker:worker", "--master", worked_off.url)
@@ -124,7 +124,7 @@ def _cpu_ns(system: Any) -> dict[str, int]:
 
 
 def _cpu_ns_of(pid: int) -> int:
-    # A thread may have ended since the folder was read.
+    # Skip a thread that has ended since the folder was read.
     spent = 0
     for file in Path(f"/proc/{pid}/task").glob("*/schedstat"):
         with contextlib.suppress(OSError):

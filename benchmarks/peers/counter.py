@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-ARGUMENT = "x" * 98  # 100 bytes as MessagePack
+ARGUMENT = "x" * 98  # 100 bytes of MessagePack
 
 
 class Counter:

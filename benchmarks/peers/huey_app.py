@@ -23,7 +23,7 @@ def push(count: int) -> None:
 
 
 if __name__ == "__main__":
-    # Import the module by its own name, because the stored task contains this name.
+    # Import this module by its full name, which is stored in each task. As `__main__`, the worker could not find it.
     from benchmarks.peers import huey_app  # noqa: PLW0406
 
     tell(huey_app.push)

@@ -55,7 +55,7 @@ def of_ours(jobs: int, rate: int) -> Figures:
 
 def _figures(cpu_s: dict[str, float], jobs: int, waits_file: Path) -> Figures:
     waits_s = array.array("d")
-    # A job counts as run shortly before its line is written.
+    # Wait until all lines are written: a job counts as finished shortly before its line is written.
     for _ in range(100):
         waits_s = array.array("d", waits_file.read_bytes())
         if len(waits_s) >= jobs:

@@ -38,7 +38,7 @@ def outcome(
     try:
         return "\n".join(f"{number:>7,} {word}" for word, number in handles[ranks].get())
     except JobSkipped:
-        # One of the files could not be counted, so nothing was joined or ranked.
+        # One of the files could not be counted, so no job joined or ranked the counts.
         names = {job.id: file for file, job in counts.items()}
         return "\n".join(f"{names[job_id]}: {why}" for job_id, why in handles[faults].get().items())
 

@@ -23,11 +23,11 @@ from worker_sdk import Pusher
 from worker_sdk.transport.standard_streams import escape_unencodable
 
 MEAN_TOKENS = 500
-# Estimates of the jobs' tokens, in turn. The API counts between half and one and a half times each estimate.
+# The estimated tokens of jobs, used in turn. The API counts between half and one and a half times each estimate.
 ESTIMATES = (300, 400, 500, 600, 700)
 MIN_THROUGHPUT, MAX_OFF = 0.90, 0.05
-# Requests that run at once. 25 requests a second, each of which takes more than a second on a busy machine, need about
-# 32; this is half as many again.
+# The number of requests that run at once. About 32 are needed for 25 requests a second, each of which takes more than a
+# second on a busy machine; this is half as many again.
 SLOTS = 48
 
 
@@ -75,8 +75,7 @@ async def show(options: argparse.Namespace) -> int:
             ):
                 await enqueue(master, system.url, options)
                 print(f"{len(TENANTS)} tenants; watch them at {system.url}", flush=True)
-                # The API may admit a whole limit at once at the beginning of the first window, so do not count that
-                # window.
+                # Do not count the first window: at its beginning, the API may admit all requests of its limit at once.
                 await asyncio.sleep(options.window)
                 before = await Book.read(client)
                 await asyncio.sleep(options.minutes * 60)
@@ -102,7 +101,7 @@ async def enqueue(master: httpx.AsyncClient, url: str, options: argparse.Namespa
 
 def argument(tenant: str, number: int) -> dict[str, Any]:
     """Return the argument of a tenant's job."""
-    # The errors of the API repeat every five requests, too, so make each estimate meet each error.
+    # Combine each estimate with each error: the API's errors repeat every five requests, too.
     estimate = ESTIMATES[number // len(ESTIMATES) % len(ESTIMATES)]
     return {"tenant": tenant, "text": f"text {number} of {tenant}", "max_tokens": estimate, "number": number}
 

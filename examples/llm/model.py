@@ -13,7 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-# The number of tokens that a request uses, as a factor of its estimate: wrong by up to half, and right on average.
+# The factors between the estimated and the used tokens of requests. An estimate is wrong by up to half, and right on
+# average.
 ERRORS: Final = (0.5, 1.25, 0.75, 1.5, 1.0)
 
 
@@ -84,7 +85,7 @@ def app_of(model: Model) -> Any:
         status, headers, used = model.ask(asked["tenant"], asked["max_tokens"], asked["number"])
         if status == 429:
             return JSONResponse({"error": "too many requests or tokens"}, 429, headers)
-        # A model takes longer for more tokens.
+        # Take longer for more tokens, as a model does.
         await asyncio.sleep(used / 5000)
         return JSONResponse({"summary": asked["text"][:20], "usage": {"total_tokens": used}}, headers=headers)
 

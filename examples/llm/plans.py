@@ -2,7 +2,8 @@
 
 from typing import Any, Final
 
-# Tenants by plan, and the shares of the plans. A tenant of plan `pro` has ten turns while one of `free` has one.
+# The share of each plan, and the number of tenants by plan. While a tenant of plan `free` has one turn, a tenant of
+# `pro` has ten.
 WEIGHTS: Final = {"pro": 10, "team": 3, "free": 1}
 TENANTS: Final = {
     **{f"pro-{n}": "pro" for n in range(1, 3)},
@@ -11,7 +12,7 @@ TENANTS: Final = {
 }
 JOB: Final = "text.summarize"
 _MATCHER: Final = {"field": "name", "op": "eq", "value": JOB}
-# The share of the API's limits that jobs may use. The rest is for tokens that running jobs use beyond their estimates.
+# The part of the API's limits that jobs may use. The rest is for jobs that use more tokens than estimated.
 SHARE: Final = 0.96
 
 

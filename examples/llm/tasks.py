@@ -8,7 +8,7 @@ import httpx
 from worker_sdk import INJECTED, ApiLimits, Context, Defer, Depends, Tasks
 
 tasks = Tasks()
-# The headers of each answer state how much the API still admits.
+# Narrow these constraints by the headers of each answer, which state how much the API still admits.
 limits = ApiLimits(requests="model-requests", tokens="model-tokens")
 
 

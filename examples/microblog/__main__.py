@@ -43,13 +43,13 @@ def main() -> None:
     options = parser.parse_args()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in (signal.SIGTERM, signal.SIGHUP):
-        # Under nohup, SIGHUP is ignored.
+        # Under nohup, SIGHUP is ignored; leave it so.
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, lambda received, _: sys.exit(128 + received))
     try:
         sys.exit(show(options))
     except KeyboardInterrupt:
-        # Without --once, this is the usual way to end.
+        # Without --once, Ctrl-C is the usual way to end.
         sys.exit(128 + signal.SIGINT if options.once else 0)
 
 

@@ -7,7 +7,7 @@ class Account(models.Model):
     """Somebody who posts and reads posts."""
 
     name = models.CharField(max_length=30, unique=True)
-    # Writing to the feed of this account fails this many times, so that retries can be watched.
+    # How many more times writing to this account's feed fails, so that you can watch retries.
     faults_left = models.PositiveSmallIntegerField(default=0)
 
     def __str__(self) -> str:
@@ -58,8 +58,8 @@ class Link(models.Model):
 class FeedEntry(models.Model):
     """A post in the feed of one account."""
 
-    # A job that runs twice makes no second entry. A key that the database generates would have to be read back.
-    # Meanwhile, the thread would hold the single lock of SQLite, and wait for the other threads of its process.
+    # Owner and post are the key, so that a job that runs twice makes no second entry. A key from the database would
+    # have to be read back, while the thread holds the only lock of SQLite and other threads wait.
     pk = models.CompositePrimaryKey("owner", "post")
     owner = models.ForeignKey(Account, models.CASCADE, related_name="feed", db_index=False)
     post = models.ForeignKey(Post, models.CASCADE, related_name="feed_entries")

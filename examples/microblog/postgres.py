@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from examples.stdlib.system import end_with_parent
 
-# PostgreSQL refuses to run as root.
+# The user `nobody`, because PostgreSQL refuses to run as root.
 _NOBODY: Final = 65534
 _AS_NOBODY: Final[dict[str, Any]] = (
     {"user": _NOBODY, "group": _NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
@@ -68,7 +68,7 @@ def _serving(directory: Path, binaries: Path, port: int) -> Iterator[None]:
             time.sleep(0.05)
         yield
     finally:
-        # Shut down at once, because the data is not needed any more.
+        # Shut down at once, because the data is no longer needed.
         process.send_signal(signal.SIGQUIT)
         process.wait()
 

@@ -23,7 +23,7 @@ def save_post(author: Account, text: str) -> Post:
         post = Post.objects.create(author=author, text=text)
         post.mentions.set(Account.objects.filter(name__in=MENTION.findall(text)))
         post.tags.set([Tag.objects.get_or_create(name=name.lower())[0] for name in set(TAG.findall(text))])
-        # The author sees the post at once, however long the followers wait.
+        # Show the post to its author at once, even if the followers have to wait.
         FeedEntry.objects.create(owner=author, post=post)
         for url in dict.fromkeys(LINK.findall(text)):
             if url.startswith(settings.CRAWL_BELOW):

@@ -6,13 +6,13 @@ from urllib.parse import urlsplit
 
 import django
 
-# `sqlite:////tmp/microblog.sqlite3`, or `postgresql://user@host:port/name`.
+# Either `sqlite:////tmp/microblog.sqlite3` or `postgresql://user@host:port/name`.
 DATABASE_URL = urlsplit(os.environ.get("MICROBLOG_DATABASE", "sqlite:///microblog.sqlite3"))
 SQLITE: dict[str, Any] = {
     "ENGINE": "examples.microblog.sqlite",
     "NAME": DATABASE_URL.path.removeprefix("/"),
     "OPTIONS": {
-        # With these settings, readers do not wait for the writer, and a writer waits for its turn instead of failing.
+        # With these settings, readers do not wait for the writer, and a second writer waits instead of failing.
         "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
         "transaction_mode": "IMMEDIATE",
         "timeout": 30,
@@ -29,7 +29,7 @@ POSTGRESQL: dict[str, Any] = {
 DATABASES = {
     "default": {
         **(SQLITE if DATABASE_URL.scheme == "sqlite" else POSTGRESQL),
-        # A connection serves many jobs. Without this line, each job would open its own connection.
+        # Keep connections open for many jobs. Without this line, each job would open its own.
         "CONN_MAX_AGE": 60,
     }
 }
@@ -44,14 +44,13 @@ TASKS = {
         "BACKEND": "worker_sdk.django.JqmasterBackend",
         "OPTIONS": {
             "master": os.environ.get("JQMASTER_URL", "http://127.0.0.1:8080"),
-            # The author of a post does not wait for the master.
+            # The author of a post does not wait until the master has the jobs.
             "push_in_background": True,
         },
     }
 }
 
-# Only links below this address are fetched: users must not be able to send the worker to other addresses in the
-# network.
+# Only links below this address are fetched. Otherwise, users could send the worker to other addresses in the network.
 CRAWL_BELOW = os.environ.get("MICROBLOG_OUTSIDE", "http://127.0.0.1:8002/")
 
 ROOT_URLCONF = "examples.microblog.urls"

@@ -11,7 +11,7 @@ from examples.microblog.models import Account, FeedEntry, Link, Post
 from examples.microblog.system import Site
 from examples.microblog.visitor import Visitor
 
-# If nothing happens for this long, even on a busy machine, something is broken.
+# If nothing has happened for this long, something is broken, even on a busy machine.
 PATIENCE_S = 60.0
 TELL_EVERY_S = 30.0
 UNFINISHED = ("scheduled", "ready", "retrying", "running")
@@ -44,7 +44,7 @@ def tell_of_a_post(site: Site, followers: int, say: Callable[[str], None]) -> li
         faults.append("mentions and tags are not saved with the post")
 
     entries = FeedEntry.objects.filter(post=post).exclude(owner=post.author)
-    mentioned = 1  # grace, who does not follow ada
+    mentioned = 1  # only grace: she is mentioned, and does not follow ada
     if not until_there_are(followers + mentioned, entries.count, site, say):
         faults.append(f"{entries.count()} of {followers} followers have the post")
     found = entries.exclude(owner__name="grace").aggregate(first=Min("added_at"), last=Max("added_at"))
@@ -126,7 +126,7 @@ def until_none_is_left(left: Callable[[], int], site: Site) -> bool:
         site.check_alive()
         if time.monotonic() - changed_s > PATIENCE_S:
             return False
-        # Count rarely, because counting takes time away from the jobs.
+        # Check rarely, because counting takes time away from the jobs.
         time.sleep(max(0.2, 10 * (time.monotonic() - looked_s)))
         looked_s = time.monotonic()
         if (now := left()) != found:

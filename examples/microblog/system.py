@@ -13,18 +13,18 @@ import httpx
 from examples.stdlib.system import Child, ending, start
 
 _MANAGE: Final = ("-m", "examples.microblog.manage")
-# Number of threads of the web server, and of jobs that each worker runs at a time.
+# The number of threads of the web server, and of jobs that each worker runs at a time.
 _THREADS: Final = 8
-# Workers start slowly if other programs keep the machine busy.
+# How long the processes may take to start; workers start slowly if other programs keep the machine busy.
 READY_WITHIN_S: Final = 600.0
-# A new client would read the certificates of all authorities for each call.
+# Reuse this client: a new one for each call would read the certificates of all authorities.
 _HTTP: Final = httpx.Client(timeout=10.0, trust_env=False)
-# On a shared machine, requests of people come before jobs, and also before the master, which is not needed for
-# requests.
+# The nice values of workers and master. On a shared machine, people's requests come before jobs, and before the master,
+# which requests do not need.
 _WORKERS_NICE: Final = 10
 _MASTER_NICE: Final = 5
-# The more jobs write at once, the longer posts of people wait for a CPU, and for their turn in SQLite, which has one
-# writer at a time. With one job per CPU, they wait no longer than without jobs.
+# How many jobs write to feeds at a time. The more they are, the longer people's posts wait for a CPU and for SQLite,
+# which has one writer at a time. With one job per CPU, posts wait no longer than without jobs.
 FEEDS_AT_ONCE: Final = min(4, os.cpu_count() or 1)
 
 
@@ -91,7 +91,7 @@ def running_site(
         try:
             yield site
         except Exception:
-            # If a process has ended, its log shows why the call failed.
+            # If a process has ended, show its log, which tells why the call failed.
             site.check_alive()
             raise
 

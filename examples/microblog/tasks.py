@@ -39,13 +39,13 @@ def distribute(post_id: int) -> None:
         raise Discard("the post was deleted")
     followers = Follow.objects.filter(followed_id=post.author_id).values_list("follower_id", flat=True)
     mentioned = post.mentions.exclude(follows__followed_id=post.author_id).values_list("pk", flat=True)
-    # The followers are read and sent in chunks of 1,000. If the job is repeated after a crash, it enqueues all jobs
-    # again, which create no second entries.
+    # Followers are read and jobs are sent in chunks. If this job is repeated after a crash, it enqueues all jobs again,
+    # which create no second entries.
     receivers = chain(followers.iterator(chunk_size=10_000), mentioned)
     insert_into_feed.enqueue_many((post_id, owner_id) for owner_id in receivers)
 
 
-# The priority is low, so that titles and the distribution of the next post do not wait behind 100,000 of these jobs.
+# The priority is low: titles, and the distribution of the next post, should not wait for 100,000 of these jobs.
 @task(priority=-10, timeout=30, max_retry=8, retry={"base_s": 0.5, "max_s": 60}, keep_result=False)
 def insert_into_feed(post_id: int, owner_id: int) -> None:
     """Insert a post into one feed. If this fails, only this job is retried; the other feeds are not affected."""
@@ -57,8 +57,8 @@ def insert_into_feed(post_id: int, owner_id: int) -> None:
     if owner.faults_left:
         Account.objects.filter(pk=owner_id).update(faults_left=F("faults_left") - 1)
         raise OSError(f"the feed of {owner.name} cannot be written")
-    # A single statement holds the lock of SQLite only while it runs. In a transaction, a thread would keep the lock
-    # while other threads of this process run. The entry may already exist, or the post may just have been deleted.
+    # Use one statement without a transaction: it holds the lock of SQLite only while it runs. IntegrityError means that
+    # the entry exists, or that the post was just deleted.
     with contextlib.suppress(IntegrityError):
         FeedEntry.objects.create(owner_id=owner_id, post_id=post_id)
 

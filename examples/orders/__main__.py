@@ -24,9 +24,9 @@ from worker_sdk import Pusher, make_job
 from worker_sdk.pusher import JobOptions
 from worker_sdk.transport.standard_streams import escape_unencodable
 
-# One order in this many is expensive, and needs an approval.
+# One in this many orders is expensive and needs an approval.
 DEAR_EACH = 10
-# Allow many retries, because deliberate failures must not use up all attempts.
+# Allow many retries: the deliberate failures must not use up all attempts.
 OPTIONS: JobOptions = {
     "max_retry": 100,
     "retry": {"base_s": 0.2, "factor": 1.5, "max_s": 5.0, "jitter": True},
@@ -99,7 +99,7 @@ async def show(options: argparse.Namespace) -> int:
 
 async def carry_out(shop: Shop, options: argparse.Namespace) -> tuple[Ledger, Mapping[str, Any]]:
     """Enqueue the orders, wait until all jobs are over, and compare them with the book."""
-    # Use a dictionary, so that an order that is enqueued again appears only once.
+    # A dictionary, so that an order that is enqueued again appears only once.
     wanted: Jobs = {}
     client = httpx.AsyncClient(headers={"Accept": "application/json"}, timeout=10.0, trust_env=False)
     async with client, asyncio.TaskGroup() as group:

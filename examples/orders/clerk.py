@@ -8,12 +8,11 @@ from typing import Any, Final
 
 import httpx
 
-# One expensive order in this many is rejected.
+# One in this many expensive orders is rejected.
 REJECTED_EACH: Final = 20
 BROWSER: Final = {"Accept": "text/html", "Accept-Language": "en"}
 LOOK_S: Final = 0.5
-# A page with one of these statuses means that the question is over, whoever answered it, so it is removed from the
-# desk.
+# Statuses of a page whose question is over, whoever answered it. The question is then removed from the desk.
 OVER: Final = frozenset({404, 409, 410})
 
 
@@ -29,7 +28,7 @@ class Clerk:
         """Answer questions until this task is cancelled."""
         while True:
             await asyncio.sleep(LOOK_S)
-            # The desk, or the master of a page, may be unreachable. The questions stay for the next round.
+            # If the desk, or the master of a page, cannot be reached, leave the questions for the next round.
             with contextlib.suppress(httpx.HTTPError):
                 for order, url in (await self.client.get(self.desk_url)).json()["questions"].items():
                     await self.decide(int(order), url)
@@ -41,7 +40,7 @@ class Clerk:
             if page.status_code != 200 or f"Ship order {order}?" not in page.text:
                 return
             if "<form" not in page.text:
-                # The form was answered before, but the response was lost.
+                # The form was answered before, but the response to it was lost.
                 await self._clear(order, url, "answered before")
                 return
             sent = await self.client.post(url, data=_answer(order), headers=BROWSER)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-# The step in the book for each job of an order. Approvals are in no book.
+# For each job of an order, the step in the book. Approvals are not in a book.
 STEPS: Final = {"order.take": "order", "order.stock": "stock", "order.ship": "shipping"}
 FINAL: Final = frozenset({"succeeded", "discarded", "failed", "canceled", "skipped"})
 

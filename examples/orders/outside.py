@@ -28,9 +28,10 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 STEPS: Final = ("order", "stock", "shipping")
-# One order in so many can never be processed, however often the shop asks for it.
+# One in this many orders can never be processed, however often the shop tries: the article does not exist, or the goods
+# cannot be delivered.
 NO_SUCH_ARTICLE_EACH, UNDELIVERABLE_EACH = 37, 41
-# How long a callback is repeated, because masters may be down.
+# How long a callback is repeated while masters are down.
 CALL_BACK_FOR_S: Final = 120.0
 
 
@@ -41,13 +42,13 @@ class Faults:
     unavailable: float = 0.05
     conflict: float = 0.05
     slow: float = 0.03
-    # The work was done, but the answer is lost.
+    # The work is done, but the answer to the call is lost.
     answer_lost: float = 0.03
-    # The work was done and the callback comes, but the answer is an error.
+    # The work is done and its callback is sent, but the answer to the call is an error.
     error_though_done: float = 0.03
     callback_lost: float = 0.05
     callback_doubled: float = 0.10
-    # The callback comes before the answer to the call.
+    # The callback is sent before the call is answered.
     callback_early: float = 0.10
 
     def times(self, factor: float) -> "Faults":
@@ -61,7 +62,7 @@ class Entry:
     step: str
     order: int
     key: str
-    # `done`, or the code with which the order was permanently refused.
+    # `done`, or the error code with which the order was refused permanently.
     outcome: str
     calls: int = 0
     callbacks: Counter[str] = field(default_factory=Counter)
@@ -116,7 +117,7 @@ class Outside:
         return Response(status_code=204)
 
     async def _clear(self, request: Request) -> Response:
-        # Keep a newer question about the same order.
+        # Remove the question only if it has this address: there may be a newer one about the same order.
         order = request.path_params["order"]
         if self.desk.get(order) == request.query_params["url"]:
             del self.desk[order]
@@ -145,7 +146,7 @@ class Outside:
             self.book[step, key] = entry
         entry.calls += 1
         if entry.outcome == "NO_SUCH_ARTICLE":
-            # This fault is known at once.
+            # This order is refused at once, without a callback.
             return _error(422, entry.outcome)
         await self._begin(entry, fields["callback_url"])
         if self._happens("answer_lost"):
@@ -164,7 +165,7 @@ class Outside:
         else:
             body["error"] = entry.outcome
         if self._happens("callback_early"):
-            # Call within the request, but not for long: the master may be down.
+            # Send the callback before the answer, but give up soon: the master may be down.
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(2):
                     await self._call_back(entry, callback_url, body)
@@ -213,7 +214,7 @@ class _Silence(Response):
         receive: Callable[[], Awaitable[Any]],
         send: Callable[[dict[str, Any]], Awaitable[None]],
     ) -> None:
-        # This response is shorter than its stated length, so no client accepts it.
+        # Send less than the stated length, so that no client accepts the response.
         await send({"type": "http.response.start", "status": 202, "headers": [(b"content-length", b"100")]})
 
 

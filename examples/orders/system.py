@@ -16,12 +16,12 @@ import httpx
 
 from examples.stdlib.system import Child, ending, start
 
-# Keep all finished jobs until the ledger is made.
+# How many seconds finished jobs are kept: until the ledger is made.
 _KEPT_S: Final = "86400"
 _MAX_JOBS: Final = 32
-# Several processes start at once, and the machine may be busy with other programs.
+# How long the processes may take to start: they start at the same time, and other programs may keep the machine busy.
 SERVES_WITHIN_S: Final = 600.0
-# A new client would read the certificates of all authorities for each call.
+# Reuse this client: a new one for each call would read the certificates of all authorities.
 _HTTP: Final = httpx.Client(timeout=2.0, trust_env=False)
 
 
@@ -106,7 +106,8 @@ async def running_shop(
             "JQMASTER_RETENTION_SUCCEEDED_S": _KEPT_S,
         }
         if redis_url:
-            # Do not pass this as an argument: every process of the machine could see the password.
+            # Pass the URL in the environment: every process of the machine can read arguments, and it may hold a
+            # password.
             shop.env["JQMASTER_REDIS_URL"] = redis_url
         store = () if redis_url else ("--data-dir", str(data))
         for number, port in enumerate(master_ports, 1):

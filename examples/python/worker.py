@@ -27,7 +27,7 @@ async def fail(message: str, *, retry: bool) -> None:
     raise RuntimeError(message)
 
 
-# For these two handlers, the kit uses arguments that are not maps of parameters. A handler accepts any argument.
+# These two handlers accept any argument: the conformance kit gives them values that are not maps of parameters.
 
 
 @worker.handler("conformance.echo")

@@ -30,7 +30,7 @@ from worker_sdk.transport.standard_streams import escape_unencodable
 
 STATES = ("scheduled", "ready", "retrying", "running", "succeeded", "discarded", "failed")
 FINISH_WITHIN_S = 600.0
-# A call may take long on a busy machine.
+# How long a call may take, because the machine may be busy.
 CALL_TIMEOUT_S = 60.0
 BURST = 1000
 NOT_PYTHON = ("SyntaxError", "IndentationError", "TabError")
@@ -46,12 +46,13 @@ def main() -> None:
         "--port", type=int, default=8080, help="port of the master; a free one if it is taken"
     )
     options = parser.parse_args()
-    # A shell starts background processes with SIGINT ignored. Master and worker react to it even then.
+    # Restore the effect of SIGINT, which a shell ignores for background processes. Master and worker react to it even
+    # then.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         status = asyncio.run(show(options.port, once=options.once))
     except KeyboardInterrupt:
-        # Without --once, this is the usual way to end.
+        # Without --once, Ctrl-C is the usual way to end.
         status = 128 + signal.SIGINT if options.once else 0
     except asyncio.CancelledError:
         status = 128 + signal.SIGTERM
@@ -62,7 +63,7 @@ async def show(port: int, *, once: bool) -> int:
     console = Console()
     if task := asyncio.current_task():
         for number in (signal.SIGTERM, signal.SIGHUP):
-            # Under nohup, SIGHUP is ignored.
+            # Under nohup, SIGHUP is ignored; leave it so.
             if signal.getsignal(number) is not signal.SIG_IGN:
                 asyncio.get_running_loop().add_signal_handler(number, task.cancel)
     with tempfile.TemporaryDirectory(prefix="jqmaster-example-", ignore_cleanup_errors=True) as directory:

@@ -92,7 +92,7 @@ def _nodes(tree: ast.AST) -> tuple[list[ast.AST], list[int]]:
     nodes, parents = [tree], [0]
     for place, node in enumerate(nodes):
         children = list(ast.iter_child_nodes(node))
-        nodes += children  # the loop then also reaches these
+        nodes += children  # the loop will visit these as well
         parents += [place] * len(children)
     below = [int(isinstance(node, _BRANCHES)) for node in nodes]
     for place in range(len(nodes) - 1, 0, -1):

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import httpx
 
-# A busy machine may need this long to start. A start that takes longer than `SLOW_S` is reported.
+# How long the processes may take to start on a busy machine. A start that takes longer than `SLOW_S` is reported.
 SERVES_WITHIN_S = 600.0
 SLOW_S = 30.0
 ENDS_WITHIN_S = 30.0
@@ -83,7 +83,7 @@ async def running_system(
         try:
             yield system
         except Exception:
-            # If a process has ended, its log shows why the call failed.
+            # If a process has ended, show its log, which tells why the call failed.
             system.check_alive()
             raise
 
@@ -119,7 +119,7 @@ def end_with_parent(number: signal.Signals = signal.SIGTERM) -> Callable[[], Non
     parent = os.getpid()
 
     def call() -> None:
-        # This works in whatever way the parent ends. After a SIGKILL, the parent itself could not end its children.
+        # Let the kernel end this process with its parent, which cannot do that itself after a SIGKILL.
         _LIBC.prctl(_PR_SET_PDEATHSIG, number)
         if os.getppid() != parent:
             os._exit(1)
@@ -150,7 +150,7 @@ def _kill_store(data: Path) -> None:
     master."""
     with contextlib.suppress(OSError, ValueError):
         pid = int((data / "valkey.pid").read_text())
-        # The process ID alone is not enough: it may belong to another process by now.
+        # Check the folder, too: the process ID may belong to another process by now.
         if Path(f"/proc/{pid}/cwd").resolve() == data.resolve():
             os.kill(pid, signal.SIGKILL)
 

@@ -23,7 +23,7 @@ class Receiver(BaseHTTPRequestHandler):
         except ValueError:
             self.send_error(400)
             return
-        # Repeated deliveries have the same callback address only within one attempt.
+        # Start the work for each delivery. (Within one attempt, repeated deliveries have the same callback address.)
         work = threading.Thread(target=cut, args=(film, self.headers["JQ-Callback-Url"]))
         self.send_response(202)
         self.send_header("JQ-Await", "3600")

@@ -22,7 +22,7 @@ from starlette.routing import Route
 
 MASTER = os.environ.get("JQMASTER_URL", "http://127.0.0.1:8080")
 SECRET = base64.b64decode(os.environ["SECRET"].removeprefix("whsec_"))
-# A real application would use a table with the fence of the last delivery of each order.
+# The state of each order, and the fence of its last delivery. A real application would store them in a table.
 orders: dict[int, str] = {}
 fences: dict[int, int] = {}
 
@@ -47,7 +47,8 @@ async def send_mail(request: Request) -> Response:
     order = (await request.json())["order"]
     if order not in orders:
         return JSONResponse({"error": f"no order {order}"}, 404)
-    # A delivery may be repeated, and an older one may arrive late. The fence grows with each delivery.
+    # Ignore a delivery that is older than the last one: deliveries may be repeated or late, and the fence grows with
+    # each.
     fence = int(request.headers["JQ-Fence"])
     if fence < fences.get(order, 0):
         return JSONResponse({"error": "a newer delivery has begun"}, 410)

@@ -13,7 +13,7 @@ CHART: Final = ROOT / "deploy" / "helm" / "jqmaster"
 GOLDEN: Final = ROOT / "deploy" / "helm" / "golden"
 KUSTOMIZE: Final = ROOT / "deploy" / "kustomize"
 SCHEMA: Final = CHART / "values.schema.json"
-# The renderings that have an overlay for those without Helm, in deploy/kustomize/NAME.
+# Renderings that users without Helm can apply: each has an overlay in deploy/kustomize/NAME.
 KUSTOMIZED: Final = ("external", "embedded", "keda")
 
 RELEASE: Final = "jqmaster"

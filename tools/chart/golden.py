@@ -15,7 +15,7 @@ import yaml
 
 from tools.chart import files
 
-# Golden renderings leave out the content of other folders of the repository, which has its own tests.
+# This text replaces the content of the repository's other folders, which has its own tests.
 _ELSEWHERE: Final = "(the content of deploy/{})"
 
 
@@ -96,7 +96,7 @@ def _forget_helm(one: dict[str, Any]) -> None:
     labels = one["metadata"]["labels"]
     labels.pop("helm.sh/chart")
     labels["app.kubernetes.io/managed-by"] = "kustomize"
-    # Kustomize sets the namespace of all objects, but not the names in addresses.
+    # Kustomize sets the namespace of each object, but does not change addresses that contain a namespace.
     assert "namespace" not in one["metadata"]
 
 
@@ -111,7 +111,7 @@ _Dumper.add_representer(str, _Dumper.represent_str)
 
 
 def _dumped(objects: list[dict[str, Any]]) -> str:
-    # Copy through JSON, so that the YAML has no anchors for values that two objects share.
+    # Copy the objects through JSON. Otherwise, the YAML would have anchors for values that two objects share.
     plain = json.loads(json.dumps(objects))
     return "---\n" + "---\n".join(yaml.dump(one, Dumper=_Dumper, sort_keys=False, width=120) for one in plain)
 

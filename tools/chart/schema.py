@@ -15,7 +15,8 @@ from tools.chart import files
 
 Schema = dict[str, Any]
 
-# The chart sets these itself, or takes them from its other values: store, auth, tls, masters.lingerS.
+# Settings that users cannot set directly: the chart sets them, or derives them from its values store, auth, tls and
+# masters.lingerS.
 OWN: Final = frozenset(
     {
         "advertised_url", "calls_cafile", "calls_certfile", "calls_keyfile", "data_dir", "host", "linger_s", "node_id",
@@ -30,7 +31,7 @@ _ANY: Final[Schema] = {"type": "object"}
 _ANY_LIST: Final[Schema] = {"type": "array", "items": {"type": "object"}}
 _TEXTS: Final[Schema] = {"type": "array", "items": _TEXT}
 _MAP: Final[Schema] = {"type": "object", "additionalProperties": _TEXT}
-# In Kubernetes, a name is a part of other names, and those end at 63 characters.
+# The name of a group of workers is short, because it is part of names in Kubernetes, which have at most 63 characters.
 _GROUP_NAME: Final[Schema] = {"type": "string", "pattern": "^[a-z]([a-z0-9-]{0,18}[a-z0-9])?$"}
 _DURATION: Final[Schema] = {"type": "string", "pattern": "^([0-9]+(h|m|s))+$"}
 _REFERENCE_KEYS: Final = ("secret", "key")
@@ -70,7 +71,7 @@ _PLACEMENT: Final = {
 }
 
 
-# Types of values that belong in a Secret.
+# Types of settings that belong in a Secret.
 _SECRETS: Final = frozenset({SecretStr, StoreSettings})
 
 
@@ -235,7 +236,7 @@ def schema() -> Schema:
         "title": "Values of the chart jqmaster. Written by `make docs` from tools/chart/schema.py; do not edit.",
         **_exactly(
             {
-                # Helm hands the values of a parent chart on.
+                # Helm passes these values on from a parent chart.
                 "global": _ANY,
                 "nameOverride": _TEXT,
                 "fullnameOverride": _TEXT,

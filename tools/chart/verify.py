@@ -20,20 +20,20 @@ try:
     import yaml
 
     from tools.chart import golden
-except ImportError:  # Helm's engine is missing, and nothing can be rendered.
+except ImportError:  # without Helm's engine, nothing can be rendered
     golden = None  # type: ignore[assignment]
 
 Object = dict[str, Any]
 Faults = Iterator[str]
 
-# The newest first; a chart is expected to run on the versions that Kubernetes maintains.
+# The versions on which the chart must run: those that Kubernetes maintains, newest first.
 KUBERNETES: Final = ("1.37", "1.36", "1.35")
 MODELS: Final = {
     "keda.sh/v1alpha1": "cloudcoil.models.keda.v1alpha1",
     "cert-manager.io/v1": "cloudcoil.models.cert_manager.v1",
     "monitoring.coreos.com/v1": "cloudcoil.models.prometheus_operator.v1",
 }
-# Values that the schema accepts, because only their combination is wrong; each with a part of the chart's error.
+# Values that the schema accepts although their combination is wrong, each with a part of the chart's error.
 REFUSED: Final[tuple[tuple[Object, str], ...]] = (
     ({"workers": [{"name": "a"}]}, "needs a target"),
     ({"workers": [{"name": "a", "target": "a:b"}, {"name": "a", "target": "a:c"}]}, "two groups are named a"),
@@ -53,7 +53,7 @@ REFUSED: Final[tuple[tuple[Object, str], ...]] = (
         "a Secret with tls.crt, tls.key and ca.crt",
     ),
     ({"ingress": {"enabled": True}}, "ingress.host is missing"),
-    # Policies that name no peer would cut these off.
+    # Network policies without peers would block these connections.
     (
         {"workers": [{"name": "a", "target": "a:b", "scaling": {"by": "keda"}}]},
         "networkPolicy.keda names nobody",
@@ -76,7 +76,7 @@ REFUSED: Final[tuple[tuple[Object, str], ...]] = (
         "networkPolicy.mastersEgress is empty",
     ),
 )
-# Values that follow the remedies for the refusals above, where these concern a policy.
+# For the refusals above that concern a network policy: values that follow the error's advice.
 _REMEDIES: Final[tuple[Object, ...]] = (
     {"enabled": False},
     {
@@ -92,7 +92,7 @@ ACCEPTED: Final[tuple[Object, ...]] = tuple(
     if "networkPolicy" in said
     for remedy in _REMEDIES
 )
-# Maps whose keys are the user's.
+# Maps whose keys are chosen by the user.
 _FREE: Final = frozenset({"resources", "labels", "annotations"})
 
 
@@ -198,7 +198,7 @@ def check_extensions() -> Faults:
             except ValueError as error:
                 yield f"{name}, {_name(one)}: {error}"
                 continue
-            # The models drop what they do not know.
+            # Report the fields that the models do not know, and therefore drop.
             yield from (f"{name}, {_name(one)}: no field {path}" for path in _dropped(one, known, ""))
 
 
