@@ -13,7 +13,8 @@ import { NewRows, Table, useHold, useSteadyRows } from "../ui/tables.js";
 /** @typedef {import("./parts.js").Batch} Batch */
 
 const MEMBERS = 25;
-// A page of the API covers only a part of the members, where a rare state may be missing.
+// How many pages of the API to read until enough jobs are found. Each covers a part of the members, which may have few
+// jobs in the wanted state.
 const MAX_PAGES = 10;
 
 const ALL = "all";
@@ -60,7 +61,7 @@ export function Members({ batch, query, go }) {
   const found = useResource(
     async (signal) => ({ ...(await loadMembers(batch, { state, cursor }, signal)), of }),
     [of],
-    // A rare state of a large batch takes many reads.
+    // Load rarely if a load takes many requests: a large batch with few jobs in the wanted state.
     { events: ["jobs"], leastMs: state && batch.counts.total > 5000 ? 10_000 : 2000, everyMs: 10_000 },
   );
   const { rows, newCount, showNew } = useSteadyRows(

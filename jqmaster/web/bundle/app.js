@@ -4895,7 +4895,7 @@ function pausedOf(constraints) {
       if (isPause(one.name))
         return [
           {
-            // Somebody said why and until when: nobody has to act.
+            // If somebody has given a reason and an end, nobody has to act.
             kind: one.reason && one.expires_at ? "info" : "warn",
             code: "pause",
             key: `paused ${one.name}`,
@@ -8800,7 +8800,7 @@ function useJobSearch(filter, { order, cursor, include, of: of2 }) {
       }
     },
     [of2],
-    // A long search is repeated only by hand.
+    // Do not repeat a long search automatically.
     { events: ["jobs"], leastMs: 1e3, everyMs: 4e3, isHeld: isLong }
   );
   W2(() => {
@@ -10878,7 +10878,7 @@ function Page3({ query, go: go3, session: session2 }) {
     events: ["jobs"],
     leastMs: 1e3,
     everyMs: 3e3,
-    // Changes by the pusher are not in the audit log, so no event announces them.
+    // No event announces changes by the pusher, because they are not in the audit log.
     pollMs: 5e3
   });
   useTitle(
@@ -10917,7 +10917,7 @@ function Page3({ query, go: go3, session: session2 }) {
     await found.reload();
   };
   const act = (name) => (
-    // A double click, or a page that is out of date, does not run the job once more.
+    // Name the attempt in a retry, so that a double click or an outdated page does not run the job twice.
     attempt(
       () => post(`${path}/${name}`, name === "retry" ? { attempt: job.attempt } : void 0),
       t(`job.${name}.done`)
@@ -11099,7 +11099,7 @@ function columns(names, served, paused) {
       priority: 2,
       render: (name) => html`<${Num} value=${name.succeeded} />`
     },
-    // Few queues discard jobs, and the table has little space.
+    // Show this column only if it is not empty: few queues discard jobs, and the table has little space.
     ...names.some((name) => name.discarded) ? [discarded] : [],
     {
       key: "failed",
@@ -11527,7 +11527,7 @@ function Members({ batch, query, go: go3 }) {
   const found = useResource(
     async (signal) => ({ ...await loadMembers(batch, { state, cursor }, signal), of: of2 }),
     [of2],
-    // A rare state of a large batch takes many reads.
+    // Load rarely if a load takes many requests: a large batch with few jobs in the wanted state.
     { events: ["jobs"], leastMs: state && batch.counts.total > 5e3 ? 1e4 : 2e3, everyMs: 1e4 }
   );
   const { rows, newCount, showNew } = useSteadyRows(
@@ -18530,7 +18530,8 @@ var PREVIEW_MS2 = 500;
 var BLANK3 = {
   name: "",
   argument: "{}",
-  // The way to enter the argument: by fields, as JSON, or "" while nobody has chosen: by fields as soon as possible.
+  // How the argument is entered: by `fields`, as `json`, or "" if the user has not chosen. Then fields are used if
+  // possible.
   mode: "",
   key: "",
   priority: "0",
@@ -18607,7 +18608,7 @@ function Enqueue({ query, go: go3, session: session2 }) {
       let isNew = true;
       const answer = await call("POST", "api/jobs", {
         text,
-        // A key typed into the form replaces ours.
+        // Use the key in the form, if there is one, instead of ours.
         ...!values2["key"] && { headers: { "Idempotency-Key": key.current } },
         heard: (response) => isNew = response.status === 201
       });

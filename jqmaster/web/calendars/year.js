@@ -61,7 +61,7 @@ export function Year({ one, year }) {
 function Month({ year, month, names, weekend }) {
   const start = new Date(Date.UTC(year, month, 1));
   const length = Math.round((Date.UTC(year, month + 1, 1) - start.getTime()) / DAY_MS);
-  // A week begins on Monday.
+  // The number of empty cells before the first day: a week begins on Monday.
   const before = (start.getUTCDay() + WEEK - 1) % WEEK;
   const weeks = Array.from({ length: Math.ceil((before + length) / WEEK) }, (_, week) =>
     Array.from({ length: WEEK }, (__, at) => week * WEEK + at - before + 1),

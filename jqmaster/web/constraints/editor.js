@@ -23,7 +23,7 @@ import { editedInstant, inZone, useZone } from "../ui/instants.js";
 /** @typedef {import("./limit_kinds.js").Figure} Figure */
 
 const PREVIEW_MS = 500;
-// The API's rule: a name is part of an address.
+// The API's rule for names, which are part of addresses.
 const NAME = /^[A-Za-z0-9_.:-]{1,100}$/;
 const VALUE_FIGURES = PER_VALUE.flatMap((kind) => kind.figures);
 /** @type {Figure} */
@@ -254,7 +254,8 @@ function Preview({ text, matchKey, conditions, limits: { weight, concurrency, ra
       problem: null,
     }),
   );
-  // Only what is weighed is compared with the limits. Half of a rate is not one yet.
+  // The preview compares limits only with weighted jobs, so send the limits only with a weight. Leave out a rate that
+  // is not complete yet.
   const isRate = (rate?.limit ?? 0) > 0 && (rate?.period_s ?? 0) > 0;
   const weighed = weight ? { weight, ...(concurrency && { concurrency }), ...(isRate && { rate }) } : {};
   const asked = JSON.stringify([text, matchKey, conditions, weighed]);
@@ -280,7 +281,7 @@ function Preview({ text, matchKey, conditions, limits: { weight, concurrency, ra
       aborter.abort();
     };
   }, [asked]);
-  // A result for an earlier text does not count for the present one.
+  // Ignore an answer that belongs to an earlier text.
   const { answer, problem } = state.of === asked ? state : { answer: null, problem: null };
   return html`<div class="preview" aria-live="polite">
       <h3>${t("constraints.preview")}</h3><${ErrorBox} problem=${problem} />

@@ -31,7 +31,7 @@ export function KeyValues({ one, path, mayOperate, onDone }) {
     leastMs: 2000,
     everyMs: 5000,
   });
-  // Until the answer arrives, rows that may match stay in place: the user may be about to press a button in one.
+  // Keep rows that may match until the answer arrives: the user may be about to press a button in one.
   const likely = () => one.top_keys.filter((key) => toJson(key.value).includes(asked));
   const keys = asked ? (found.data ?? likely()) : one.top_keys;
   const done = async () => {

@@ -191,7 +191,7 @@ export function may(of, scope) {
   );
 }
 
-// Match each number in full: the digits after its decimal point are not an integer.
+// Numbers, and texts to skip. Each number is matched in full, so that its decimal digits are not taken for an integer.
 const NUMBERS = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?/g;
 const LONG_INTEGER = /^-?\d{16,}$/;
 
@@ -202,7 +202,7 @@ const LONG_INTEGER = /^-?\d{16,}$/;
  */
 export function parseExact(text) {
   if (!/\d{16}/.test(text)) return JSON.parse(text);
-  // No document contains this mark by chance or on purpose: each gets a new one.
+  // Make a new mark for each document, so that no document can contain it, by chance or on purpose.
   const mark = `\u0001${crypto.getRandomValues(new Uint32Array(4)).join("-")}:`;
   let found = false;
   const marked = text.replace(NUMBERS, (token) => {

@@ -57,7 +57,7 @@ function lengthOf(plain) {
   while (rest) {
     const [whole = "", count = "", unit = "", half] = rest.match(PART) ?? [];
     const size = SIZES.get(unit);
-    // Larger units come first: "5 min 2 h" is more likely a typing error.
+    // Accept only smaller units after larger ones: "5 min 2 h" is more likely a typing error.
     if (!size || size >= last) return null;
     total += (Number(count.replace(",", ".")) + (half ? 0.5 : 0)) * size;
     last = size;
@@ -96,7 +96,7 @@ function instantOf(plain, nowMs, isUtc) {
   const clock = clockOf(rest || (days === null ? "" : "0:00"));
   if (!clock) return null;
   const at = make(year, month, day + (days ?? 0), clock[0], clock[1]);
-  // A clock time alone is the next one: at 19:00, "until 18:00" ends tomorrow.
+  // A time without a day is the next one: at 19:00, "until 18:00" ends tomorrow.
   return days === null && at <= nowMs ? make(year, month, day + 1, clock[0], clock[1]) : at;
 }
 
@@ -129,7 +129,7 @@ function clockOf(text) {
   const found = text.match(CLOCK);
   if (!found) return null;
   const [, half, hours = "", colon, minutes, isHalfPast, english] = found;
-  // A number alone means nothing.
+  // Refuse a number alone, which is not a time.
   if (colon === undefined && !english && !text.includes("時")) return null;
   const isTwelve = Boolean(half || english);
   const isAfternoon = half === "午後" || Boolean(english?.startsWith("p"));

@@ -35,7 +35,7 @@ let lastLookMs = Date.now();
 export function opened() {
   isOpen = true;
   isTold = false;
-  // Data count as current if the master does not report their age, or has not reported it yet.
+  // Treat the data as current if the master does not report their age, or has not reported it yet.
   asOfMs ??= Date.now();
 }
 
@@ -116,6 +116,7 @@ function look() {
 setInterval(() => {
   const sinceMs = Date.now() - lastLookMs;
   lastLookMs = Date.now();
-  // A page that stood still has news in its queue: judge after it was read.
+  // If the page was suspended, skip this check: events that arrived since are still in the queue, and show how old the
+  // data are.
   if (!document.hidden && sinceMs < 2 * EVERY_MS) look();
 }, EVERY_MS);

@@ -22,7 +22,7 @@ export function language() {
 
 /** @param {Code} code */
 async function load(code) {
-  // The page says where its languages are: with the hash of the content, or as plain modules during development.
+  // The page names the address of each language: a file with a hash, or a plain module during development.
   const address = document.documentElement.getAttribute(`data-language-${code}`) ?? "";
   loaded[code] ??= (await import(new URL(address, document.baseURI).href)).default;
 }
@@ -33,7 +33,7 @@ export async function setLanguage(code) {
   setPref("language", code);
 }
 
-// A module that imports this one finds the texts loaded.
+// Wait for the texts here, so that modules that import this one can use them at once.
 await load(language());
 
 /**

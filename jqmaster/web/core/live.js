@@ -175,7 +175,7 @@ export function useResource(
     let waiting;
     let isRunning = false;
     let isWanted = false;
-    // The time at which the data were current: that of their answer, until an event reports a change.
+    // Until when the data are known to be current: the time of their request, extended while no event reports a change.
     /** @type {number | null} */
     let asOfMs = null;
     let isCurrent = false;
@@ -219,7 +219,7 @@ export function useResource(
     const soon = () => {
       if (document.hidden || isOver) return;
       if (held.current) return setStale(true);
-      // Wait for a slow answer: if each event aborted it, none would ever be shown.
+      // Let a slow request finish: if each event aborted it, no answer would ever be shown.
       if (isRunning) {
         isWanted = true;
         return;
@@ -239,7 +239,7 @@ export function useResource(
     const ends = events.map((event) => listen(event, soon));
     ends.push(
       listen("resumed", () => {
-        // Load at once what could not be loaded while no master answered.
+        // Load now what could not be loaded while no master answered.
         lastMs = 0;
         clearTimeout(waiting);
         waiting = undefined;
@@ -283,7 +283,7 @@ function connect() {
     heard(opened);
     const wasOld = fresh.freshness().isOld;
     fresh.told(JSON.parse(/** @type {MessageEvent} */ (message).data));
-    // Loads that failed while the store was away wait for no event.
+    // The store is back: repeat loads that failed without it, because no event announces them.
     if (wasOld && !fresh.freshness().isOld) tell("resumed", null);
   });
   for (const event of EVENTS) {
@@ -314,7 +314,7 @@ function broke(stream) {
   close();
   failures += 1;
   if (failures > 1 || status === "live") setStatus("lost");
-  // EventSource does not say why it failed. A call does, and leads to the login if one is needed.
+  // EventSource does not tell why it failed. A call does, and opens the login if one is needed.
   if (failures >= 2) call("GET", "api/stats").then(() => fresh.toldByAnswer(null), tellFault);
   timer = setTimeout(connect, RETRY_MS[Math.min(failures, RETRY_MS.length) - 1]);
 }

@@ -36,7 +36,7 @@ export function pref(name, fallback) {
       const text = localStorage.getItem(PREFIX + name);
       if (text !== null) value = text.startsWith("{") || text.startsWith("[") ? JSON.parse(text) : text;
     } catch {
-      // Storage may be forbidden or hold what another version wrote.
+      // Storage is forbidden, or contains a value of another version.
     }
     values.set(name, value);
   }
@@ -54,7 +54,7 @@ export function setPref(name, value) {
     if (value === null) localStorage.removeItem(PREFIX + name);
     else localStorage.setItem(PREFIX + name, typeof value === "string" ? value : JSON.stringify(value));
   } catch {
-    // It holds until the page is closed.
+    // The preference is not stored, and lasts until the page is closed.
   }
   for (const listener of listeners.get(name) ?? []) listener();
 }

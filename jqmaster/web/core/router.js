@@ -94,7 +94,7 @@ export function useRoute() {
   useEffect(() => {
     const change = () => setHash(location.hash);
     addEventListener("hashchange", change);
-    // The address may have changed since the first render, before the listener was added.
+    // Read the address again: it may have changed between the first render and the addition of the listener.
     change();
     return () => removeEventListener("hashchange", change);
   }, []);

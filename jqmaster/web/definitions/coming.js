@@ -60,7 +60,7 @@ function dayIn(at, zone) {
   try {
     return new Intl.DateTimeFormat("sv-SE", { timeZone: zone }).format(Date.parse(at));
   } catch {
-    // The browser does not know the zone.
+    // The browser does not know this time zone.
     return at.slice(0, 10);
   }
 }

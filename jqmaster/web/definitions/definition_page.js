@@ -321,7 +321,7 @@ function Job({ job, made }) {
 /** @param {{one: Definition}} props */
 function Coming({ one }) {
   const times = only(one, ["schedule", "time_zone", "starts_at", "ends_at", "jitter_s"]);
-  // Count from the last instant that has a record, so that an instant that is due now is included.
+  // Count from the last instant that has a record, so that the list includes an instant that is due now.
   const coming = useComing(toJson({ ...times, name: one.name, count: COMING }), one.next_due_at);
   const label = t("definitions.next", { count: COMING });
   return html`<section class="card coming-card">

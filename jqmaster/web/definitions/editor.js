@@ -19,7 +19,7 @@ import { LATEST, editedInstant, inZone, inputOf, useZone } from "../ui/instants.
 /** @typedef {import("../ui/forms.js").Values} Values */
 /** @typedef {import("../ui/forms.js").FormInputs} Form */
 
-// The API's rule: a name is part of an address.
+// The API's rule for names, which are part of addresses.
 const NAME = /^[A-Za-z0-9_.:-]{1,100}$/;
 const COMING = 10;
 const LAST_DAYS = 31;
@@ -172,7 +172,7 @@ function argumentIn(values) {
   } catch (error) {
     throw refusal("argument", `${t("enqueue.not_json")}: ${error instanceof Error ? error.message : ""}`);
   }
-  // To the master, null would mean that the job gets the payload.
+  // Refuse null, for which the master would use the payload as the argument.
   if (isOfEvents(values) && value === null) throw refusal("argument", t("definitions.argument.null"));
   return argument;
 }
@@ -381,7 +381,7 @@ function DaysOff({ form, problem }) {
   const names = /** @type {string[]} */ ((data?.calendars ?? []).map((one) => one.name));
   const all = stored && !names.includes(stored) ? [stored, ...names] : names;
   const first = all[0] ?? "";
-  // A rule needs a calendar: take the first one unless there is a choice already.
+  // A rule needs a calendar, so choose the first one if none is chosen.
   useEffect(() => {
     if (isOn && !stored && first) form.set({ days_calendar: first });
   }, [isOn, stored, first]);

@@ -10,7 +10,7 @@ import { Badge, Duration, Id, Num, State, durationText } from "../ui/formats.js"
 
 /** The number of records that a strip has room for. */
 export const STRIP = 30;
-// Only a greater lateness is shown.
+// A run that is late by less than this is shown as punctual.
 const LATE_MS = 1000;
 
 /**

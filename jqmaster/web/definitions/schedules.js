@@ -13,7 +13,7 @@ export const DAYS = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
 const HOUR = 60;
 /** A Monday. */
 const MONDAY_MS = Date.UTC(2024, 0, 1);
-// The expressions that the form writes for a day of the month; others stay as they are.
+// Cron expressions that the form writes for a day of the month. It leaves others unchanged.
 const MONTHLY = /^(\d{1,2}) (\d{1,2}) (\d{1,2}|L) \* \*$/;
 
 /** @type {Values} */

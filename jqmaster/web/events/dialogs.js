@@ -64,7 +64,7 @@ export function SendEvent({ like, onClose, onDone }) {
   const form = useForm(like, valuesOf);
   const types = useKnownTypes();
   const send = async (/** @type {Values} */ values) => {
-    // One event was sent, not many.
+    // A single event gets this answer, and not the one for several.
     const answer = /** @type {EventAnswer} */ (await call("POST", "api/events", { text: requestIn(values) }));
     await onDone?.();
     go("events", { id: answer.event_id });

@@ -18,7 +18,7 @@ import { Table } from "../ui/tables.js";
 /** @typedef {import("../core/api.js").Problem} Problem */
 
 const FIELDS = ["payload", "event_type", "source", "subject"];
-// Other values that an argument can read.
+// Fields of an event that an argument can use in addition to those above.
 const ALSO = ["event_id", "occurred_at"];
 const READ = 10;
 const TYPING_MS = 400;

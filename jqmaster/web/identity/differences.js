@@ -50,7 +50,7 @@ function changedText(action, document) {
 
 /** @param {{before: unknown, after: unknown}} props */
 export function Difference({ before, after }) {
-  // A new document has defaults, which need not be shown.
+  // Do not show the defaults of a document that was just created.
   const isMade = before === null || before === undefined;
   const rows = differences(before, after).filter(
     (row) => !isMade || row.key === "enabled" || !isDefault(row.after),
@@ -63,7 +63,7 @@ export function Difference({ before, after }) {
   ) => {
     if (value === undefined || value === null) return "";
     const words = html`<${Text} value=${wordsOf(key, value)} max=${400} />`;
-    // A new document replaces nothing.
+    // A document that was just created replaces nothing, so no mark is needed.
     if (isMade) return words;
     return html`<span class=${`diff ${kind}`}>
         <span aria-hidden="true">${kind === "was" ? "−" : "+"}</span>

@@ -38,7 +38,7 @@ export function ActionDialog({ action, target, isRecounted = false, onClose, onB
   const title = t(`action.${action}.title`);
   const hasPriority = action === "set_priority";
   const isPriority = /^-?\d+$/.test(priority.trim());
-  // Jobs that already have the priority are left out, so the count depends on it.
+  // The count depends on the priority: jobs that already have it are left out.
   const counted = JSON.stringify([action, target, hasPriority ? priority.trim() : null]);
   const body = (/** @type {number | null} */ atMost) => ({
     action,
@@ -48,7 +48,7 @@ export function ActionDialog({ action, target, isRecounted = false, onClose, onB
     ...(action === "retry" && share && { stop_at_failure_share: Number(share) / 100 }),
     ...(atMost !== null && { at_most: atMost }),
   });
-  // The answer to a dry run is a preview.
+  // With dry_run, the API answers with a preview.
   const ask = () =>
     /** @type {Promise<JobActionPreview>} */ (
       post("api/jobs/actions", {
@@ -159,14 +159,14 @@ export function ActionsUnderWay({ mayOperate }) {
   const [hidden, setHidden] = useState(/** @type {Set<string>} */ (new Set()));
   const take = (/** @type {JobAction[]} */ actions) =>
     setAll((old) => {
-      // An answer that was on its way when the event of the end arrived is older than the event.
+      // Ignore an answer that says "running" if an event has already reported the end.
       const isOlder = (/** @type {JobAction} */ action) =>
         action.state === "running" && (old[action.id] ?? action).state !== "running";
       const newer = actions.filter((action) => !isOlder(action));
       return { ...old, ...Object.fromEntries(newer.map((action) => [action.id, action])) };
     });
   useEffect(() => {
-    // The stream begins with the present state of each.
+    // Load the running actions: the stream of events reports later changes only.
     const fetchAll = () =>
       get("api/jobs/actions").then(
         (answer) => take(answer.actions ?? []),

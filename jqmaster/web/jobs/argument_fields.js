@@ -25,7 +25,7 @@ const NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?$/;
 const UTC_INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,3})?Z$/;
 const DATE = /^\d{4}-\d\d-\d\d$/;
 const TIME = /^\d\d:\d\d(:\d\d(\.\d{1,3})?)?$/;
-// Prefixes in the values of the form, because a parameter may have the same name as another field.
+// Prefixes for what the form stores about a parameter, because a parameter may have the name of another field.
 const TYPED = "argument.";
 const SHOWN_AS = "argument as.";
 const EXAMPLES = /** @type {Record<string, string>} */ ({
@@ -113,7 +113,7 @@ function fieldOf(name, given, root, isRequired) {
 function resolved(schema, root) {
   let found = schema;
   let isNullable = false;
-  // A reference may lead to itself.
+  // Follow a limited number of references, because a reference may lead to itself.
   for (let n = 0; n < 20; n++) {
     const reference = found["$ref"];
     const options = found["anyOf"] ?? found["oneOf"];
@@ -225,7 +225,7 @@ export function valuesOf(schema, text, values) {
 function textOf(field, value) {
   const json = toJson(value);
   if (field.control === "json") return [toJson(value, 2), ""];
-  // An empty field is left out, or null where the field is required.
+  // Show null as an empty field where an empty field leads to null.
   if (
     value === null &&
     field.isNullable &&

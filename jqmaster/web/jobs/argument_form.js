@@ -37,7 +37,7 @@ export function useContract(name) {
       get(`api/names/${encodeURIComponent(name)}`, {}, aborter.signal).then(
         (answer) => setContract(answer.contracts?.[0] ?? null),
         (error) => {
-          // The name is unknown, or this caller may not read it. The argument can still be typed.
+          // The name is unknown, or this user may not read it. The argument can still be typed as JSON.
           if (error instanceof Problem) setContract(null);
         },
       );
@@ -74,7 +74,7 @@ export function useArgument(form, contract) {
   const schema =
     contract?.argument_schema && hasFields(contract.argument_schema) ? contract.argument_schema : null;
   const [isRefused, setRefused] = useState(false);
-  // The last text that this hook put into `argument`: while it stands, the fields hold what was typed.
+  // The text that this hook last put into `argument`. If it is unchanged, the fields still contain what was typed.
   const given = useRef(values["argument"] ?? "");
   const isByFields = schema !== null && values["mode"] === "fields";
   const fields = useMemo(() => (schema ? fieldsOf(schema, values) : []), [schema, values]);
@@ -91,7 +91,7 @@ export function useArgument(form, contract) {
     setRefused(false);
   };
   const toFields = () => {
-    // The fields as typed say more than the JSON made from them.
+    // If the JSON is unchanged, keep the fields as they were typed, which contain more than the JSON made from them.
     const isUntouched = typed === given.current && fields.some((one) => values[keyOf(one.name)]);
     const changes = isUntouched ? {} : schema && valuesOf(schema, typed, values);
     setRefused(!changes);
@@ -102,7 +102,7 @@ export function useArgument(form, contract) {
   useEffect(() => {
     const { mode } = values;
     if (!schema && mode === "fields") toRaw("");
-    // Do not turn JSON into fields while somebody types it, nor an argument that was left out and has to be typed.
+    // Do not change to fields while somebody types JSON, or if the argument was left out and must be typed.
     else if (schema && !mode && typed === given.current && !values["left_out"]) toFields();
   }, [schema, values["left_out"]]);
   return {

@@ -49,7 +49,7 @@ export function causeText(cause) {
   const count = number(cause.count);
   if (cause.constraint === null)
     return tOr(`backlog.${cause.code}`, t("backlog.others")).replace("{count}", count);
-  // A pause is a constraint with a generated name.
+  // A pause is a constraint with a generated name, so leave out its name.
   if (cause.constraint.startsWith(PAUSE_PREFIX)) return `${count} ${howText(cause)}`;
   const name = visible(cause.constraint);
   const what =

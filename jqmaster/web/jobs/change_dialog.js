@@ -31,7 +31,7 @@ export function Change({ job, path, onClose, onDone }) {
   const save = async (/** @type {import("../ui/forms.js").Values} */ values, /** @type {JobView} */ base) => {
     const opened = /** @type {import("../ui/forms.js").Values} */ (changeable(base));
     const changed = CHANGEABLE.filter((name) => values[name] !== opened[name]);
-    // A job has no version of its own: read it again to find what others changed.
+    // Read the job again to find changes by others, because a job has no version.
     const present = /** @type {import("../ui/forms.js").Values} */ (changeable(await get(path)));
     if (changed.some((name) => present[name] !== opened[name] && present[name] !== values[name]))
       throw new Problem(412, { title: t("form.conflict") });

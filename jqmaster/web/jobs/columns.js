@@ -14,7 +14,7 @@ import { WorkerLink } from "../workers/worker_link.js";
 /** @typedef {import("../../answers").Schemas["ListedJob"]} ListedJob */
 
 const TIMES = ["created", "run_at", "started", "finished"];
-// The widths of a relative time, and of a date with its time.
+// The column widths for relative times, and for dates with times.
 const TIME_REM = 7.4;
 const DATE_REM = 11.2;
 const SECOND_LINE = ["state", "error", "argument", "progress"];
@@ -247,7 +247,7 @@ function columnsOf(keys, times) {
 }
 
 const OF_MEMBERS = ["state", "name", "argument", "error", "cause", "attempt", "created", "finished"];
-// The content that they need.
+// The parts of jobs that these columns need from the API.
 export const MEMBERS_INCLUDE = "argument,error";
 
 /**
@@ -287,7 +287,7 @@ export function useErrorColumn(columns, rows, of) {
  */
 export function placed(columns, by) {
   const has = (/** @type {string} */ key) => columns.some((column) => column.key === key);
-  // One line has no room for two texts.
+  // Leave out the argument if another text needs the line.
   const isLeftOut = (/** @type {string} */ key) =>
     key === "argument" && (has("state") || has("error") || has("progress"));
   return columns.map(({ phone: _, ...column }) => {

@@ -18,9 +18,9 @@ import { FormField, useForm } from "../ui/forms.js";
 /** @typedef {import("../core/api.js").Problem} Problem */
 /** @typedef {import("../ui/forms.js").Values} Values */
 
-// As many as the master keeps.
+// The number of failure groups that the master keeps.
 const MAX_OTHERS = 500;
-// The master shows the ends of longer values.
+// The length at which the master cuts off values.
 const CUT_AT = 200;
 
 /** @typedef {"ignore" | "assign" | "resolve" | "merge" | "values"} Question */
@@ -156,7 +156,7 @@ function Affected({ group, onClose }) {
       },
       (error) => {
         if (aborter.signal.aborted) return;
-        // The values at the former path would look like those at this one.
+        // Remove the values at the previous path, which would look like those at this one.
         setFound(null);
         setProblem(error);
       },

@@ -16,7 +16,7 @@ import { stillText } from "./still_failed.js";
 /** @typedef {import("../../answers").Schemas["FailureGroup"]} FailureGroup */
 
 const HOUR_MS = 3_600_000;
-// As many groups as the master keeps.
+// The number of failure groups that the master keeps.
 const KEPT = 500;
 /** @type {Record<string, "info" | "warn">} */
 const MARKS = { new: "info", regressed: "warn" };
@@ -35,7 +35,7 @@ export async function withIgnored(answer, signal) {
   const isRecent = (/** @type {FailureGroup} */ group) => nowMs() - Date.parse(group.last_seen_at) < HOUR_MS;
   const { groups } = await get("api/failures", { open: "false", limit: KEPT }, signal);
   const ignored = new Set(groups.filter(isRecent).map((group) => group.name));
-  // Usually nobody has ignored or resolved anything. The latest of the other groups is enough, and no example of the rest is read.
+  // Ask about a name only if it has ignored or resolved groups, which is rare. Its latest open group is enough.
   const marked = async (/** @type {NameStats} */ name) => {
     if (!ignored.has(name.name)) return { ...name, is_ignored: false };
     const others = await get("api/failures", { name: name.name, open: "true", limit: 1 }, signal);

@@ -126,7 +126,7 @@ export function deployOf(workers) {
   return first.size ? Math.max(...first.values()) : null;
 }
 
-// Their fields are always there, except on phones.
+// The filters that are always shown, except on phones.
 const SHOWN = ["q", "name", "tag", "within", "cause"];
 /** @param {string} key Of a filter. @param {boolean} isMore @returns {boolean} Whether a field shows it already. */
 const hasField = (key, isMore) =>

@@ -46,7 +46,7 @@ export function Flow({ flow, current = "", session, onChange }) {
   const [, redraw] = useState(0);
   const box = useRef(/** @type {HTMLElement | null} */ (null));
   const shown = useRef(flow);
-  // A picture that somebody is looking at keeps its shape; the states in it still change.
+  // Keep the shape of a picture at which somebody is looking; the states in it still change.
   if (!hold.isHeld) shown.current = flow;
   const newest = useMemo(() => new Map(flow.jobs.map((job) => [job.id, job])), [flow]);
   const known = new Set(shown.current.jobs.map((job) => job.id));

@@ -31,20 +31,20 @@ export function FlowGraph({ flow, newest, current, failure, tools }) {
   const [focused, setFocused] = useState("");
   const box = useRef(/** @type {HTMLElement | null} */ (null));
   const jobs = flow.jobs;
-  // A failure is never hidden in a group of similar jobs.
+  // The failed jobs, which must not be hidden in a group of similar jobs.
   const failures = useMemo(() => new Set(flow.failures), [flow]);
   const shape = useMemo(() => shapeOf(jobs, failures), [jobs, failures]);
   const picture = useMemo(() => pictureOf(jobs, { current, isEach, failures }), [shape, current, isEach]);
   const broken = useMemo(() => brokenIn(flow, newest), [flow, newest]);
   const critical = useMemo(() => new Set(flow.critical_path), [flow]);
   const byKey = useMemo(() => new Map(picture.places.map((place) => [place.key, place])), [picture]);
-  // A single job is not a chain.
+  // Highlight the critical path only if it has several jobs.
   const hasPath = critical.size > 1;
   const keptNode = useKeptNodes();
   const keptLine = useKeptNodes();
   const nodes = picture.places.filter((place) => place.kind !== "junction");
   const first = nodes.find((place) => place.key === (current || failure))?.key ?? nodes[0]?.key ?? "";
-  // Only one of them is in the Tab order: the arrow keys lead to the others.
+  // The one node that the Tab key reaches. The arrow keys lead from it to the others.
   const entry = byKey.has(focused) ? focused : first;
   const hasAlike = isEach || nodes.some((place) => place.kind === "group");
   useLayoutEffect(() => {

@@ -144,7 +144,7 @@ export function pictureOf(jobs, { current, isEach, failures }) {
     const [start, end] = [nodes.get(from), nodes.get(to)];
     if (start && end) graph.link(start, end);
   }
-  // The library works from top to bottom: its horizontal axis is vertical here.
+  // The library lays out flows from top to bottom, so its horizontal axis is our vertical one.
   const isSmall = pairs.length <= FEW_LINES;
   const arrange = library
     .sugiyama()

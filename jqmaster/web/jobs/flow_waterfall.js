@@ -33,7 +33,7 @@ export function rowsOf(jobs, now) {
     const start = ms(job.started_at);
     const released = Math.max(ms(job.created_at) ?? 0, ...ends.map(Number));
     const from = isReleased && job.created_at ? Math.min(released, start ?? released) : start;
-    // A skipped job has an end without a start.
+    // A skipped job has an end, but no start.
     const end =
       start === null ? null : isIn(job.state ?? "", "finished") ? (ms(job.finished_at) ?? start) : now;
     return { job, from, start, end };

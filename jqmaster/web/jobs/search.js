@@ -50,7 +50,7 @@ export function useJobSearch(filter, { order, cursor, include, of }) {
       }
     },
     [of],
-    // A long search is repeated only by hand.
+    // Do not repeat a long search automatically.
     { events: ["jobs"], leastMs: 1000, everyMs: 4000, isHeld: isLong },
   );
   useEffect(() => {

@@ -8,7 +8,7 @@ import { href } from "../core/router.js";
 /** @typedef {import("../../answers").Schemas["FailureGroup"]} FailureGroup */
 /** @typedef {{count: number, is_exact: boolean}} Still `is_exact`: false if there may be more. */
 
-// Each group is one request, which may read many jobs.
+// Maximum number of groups to count: each takes a request, which may read many jobs.
 const MAX_ASKED = 20;
 const ENOUGH_MS = 2_000;
 const AGAIN_MS = 15_000;

@@ -39,7 +39,7 @@ export function statesOf(job) {
   for (const [i, one] of job.attempts.entries()) {
     const start = Date.parse(one.started_at);
     const before = job.attempts[i - 1];
-    // The due time is kept only for the latest wait.
+    // Only the latest wait has a known due time.
     const isLatest = i === job.attempts.length - 1 && due !== null && due > at && due <= start;
     if (isLatest) add(before ? "retrying" : "scheduled", due);
     if (start > at)

@@ -63,7 +63,7 @@ export function Why({ why, job, flow, challenges, mayOperate, onAnswered }) {
 /** @param {{flow: FlowView | null, id: string}} props Why the first job in front of it has not ended. */
 function FirstCause({ flow, id }) {
   const first = firstCauseOf(flow, id);
-  // A job directly before this one is already named with its state and a link.
+  // Leave out a direct predecessor, which the card already shows with its state and a link.
   const cause = first && !jobIn(flow, id)?.after.includes(first.id) ? first : null;
   const { data } = useResource(
     (signal) =>

@@ -51,7 +51,7 @@ function changed(look, codes) {
     else if (code >= 90 && code < 90 + BASIC) look.fg = `${code - 90 + BASIC}`;
     else if (code >= 100 && code < 100 + BASIC) look.bg = `${code - 100 + BASIC}`;
     else if (code === 38 || code === 48) {
-      // The first 16 of 256 colours have names; for the others, text keeps its colour.
+      // Only the first 16 of the 256 colours have names. For the others, the text keeps its colour.
       const colour = numbers[at + 1] === 5 ? numbers[at + 2] : undefined;
       if (colour !== undefined && colour < 2 * BASIC) look[code === 38 ? "fg" : "bg"] = `${colour}`;
       at += numbers[at + 1] === 5 ? 2 : 4;

@@ -12,7 +12,7 @@ import { Num, instantParts, localText, utcText } from "../ui/formats.js";
 /** @typedef {import("../core/lib.js").FieldEvent} FieldEvent */
 
 export const LEVELS = /** @type {const} */ (["debug", "info", "warning", "error", "critical"]);
-// More lines would make the page slow; the file has all of them.
+// Maximum number of lines to show: more would make the page slow. The file has all of them.
 const MAX_SHOWN = 2_000;
 const PAGE = 1_000;
 const WAIT_S = 25;
@@ -128,7 +128,7 @@ function Line({ entry, before, isWhole, mode }) {
   const ms = Date.parse(entry.at);
   const { day, clock, zone } = instantParts(ms, mode);
   const above = before && instantParts(Date.parse(before.at), mode);
-  // The first line says the day and the zone, and so does the first of another day.
+  // Show the day and the zone in the first line, and in the first line of each other day.
   const isNewDay = above?.day !== day || above.zone !== zone;
   return html`${isNewDay && html`<div class="log-gap muted">${day} · ${zone}</div>`}
     ${lost > 0 && html`<div class="log-gap muted">${t("job.log.gap", { count: lost })}</div>`}
@@ -220,7 +220,7 @@ async function follow(path, level, signal, onLog, onProblem) {
       if (!(error instanceof Problem)) throw error;
       onProblem(error);
       if (error.storedAfter !== undefined && error.storedAfter > after) {
-        // The archive is away. Show what the store still has.
+        // The archive cannot be reached. Show the lines that the store still has.
         after = error.storedAfter;
         isFirst = false;
         log = { ...log, missing: error };

@@ -130,7 +130,7 @@ export function RuleBuilder({ text, onText, suggestions, hint }) {
   const [rule, setRule] = useState(() => ruleOf(text));
   const told = useRef(text);
   useLayoutEffect(() => {
-    // Accept only a change that was made elsewhere, so that typed text is not reformatted.
+    // Take over only changes that were made elsewhere, so that the text is not reformatted while somebody types.
     if (text === told.current) return;
     told.current = text;
     setRule(ruleOf(text));

@@ -17,7 +17,7 @@ export async function loadNamespaces() {
     known = (await get(path)).namespaces;
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
-    // If a master does not answer now, keep the namespaces that are known.
+    // No master answers, so keep the namespaces that are known.
     if (error.status === 0 || error.status >= 500) return;
     known = [];
   }

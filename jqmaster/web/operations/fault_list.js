@@ -12,7 +12,7 @@ import { Icon } from "../ui/icons.js";
 /** @typedef {import("./faults.js").Fault} Fault */
 
 const MIN_FAULT_ROWS = 2;
-// If there are more faults, each has one line.
+// If there are more faults than this, each is shown on one line.
 const MAX_TALL_FAULTS = 3;
 const FORGET_MS = 15_000;
 
@@ -24,7 +24,7 @@ export function Faults({ faults: found, isAnswered, isWhole, problem }) {
   const [known, setKnown] = usePref("acknowledged", []);
   const acknowledged = Array.isArray(known) ? known : [];
   const keys = found.map((fault) => fault.key);
-  // Forget an acknowledged fault that is over, so that it shows again when it comes back.
+  // Forget an acknowledgement when its fault has ended, so that the fault is shown if it returns.
   const over = acknowledged.filter((key) => !keys.includes(key)).join();
   useEffect(() => {
     if (!over || !isWhole) return undefined;
@@ -37,7 +37,8 @@ export function Faults({ faults: found, isAnswered, isWhole, problem }) {
   const faults = shown.filter((fault) => !snoozed.has(fault.key));
   const hidden = found.length - shown.length;
   const asleep = shown.length - faults.length;
-  // Faults that are over leave their space behind, and one more than the first has its space: nothing below them jumps.
+  // The number of rows for which space is reserved: at least two, and as many as were shown before. So nothing below
+  // the list jumps.
   const rows = useRef(MIN_FAULT_ROWS);
   rows.current = Math.max(rows.current, faults.length);
   return html`<section

@@ -81,8 +81,8 @@ export function faultsOf(stats, failing, orphans) {
     const text = t("fault.memory", { share: percent(memory), used, most });
     add(memory >= MEMORY_BAD ? "bad" : "warn", "memory", text);
   }
-  // A job that a limit holds back waits on purpose; if this lasts long, the limit itself is among the faults.
-  // A name that no worker takes is a separate fault.
+  // Report the oldest job that could start. A job that a limit holds back waits on purpose; a limit that does so for
+  // long is a fault itself, and so is a name that no worker serves.
   const oldest = startableOf(stats);
   const isServed = workers.fresh > 0 && !orphans.some((name) => name.name === oldest.name);
   if (oldest.wait_ms >= WAIT_WARN_MS && isServed) {

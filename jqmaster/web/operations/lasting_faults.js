@@ -19,12 +19,12 @@ const STEPS = 10;
 const MIN_GROWTH = 100;
 const MOST = 20;
 
-// A constraint that is full for a moment under load is not a fault, and a fault is not over when one job gets through:
-// each takes this many answers in a row.
+// A constraint counts as full after this many answers in a row that say so, because it may be full for a moment under
+// load. It counts as free again after so many other answers, because one job may get through.
 const LOOKS_TO_BEGIN = 3;
 const LOOKS_TO_END = 2;
 const LONG_MS = 60_000;
-// A definition that skips this many instants in a row, although nobody configured this, is a fault.
+// After this many skipped instants in a row that nobody configured, a definition is faulty.
 const SKIPS = 3;
 const UNCHOSEN = ["overlap", "backlog_full", "argument_too_large"];
 
@@ -190,7 +190,7 @@ function detachedOf(workers) {
         seen,
         count: worker.busy,
       });
-      // Without jobs, nothing stands still because of it.
+      // A dead worker without jobs delays no job.
       return {
         kind: worker.busy > 0 ? "bad" : "warn",
         code: "dead_worker",
@@ -212,7 +212,7 @@ function pausedOf(constraints) {
         if (isPause(one.name))
           return [
             {
-              // Somebody said why and until when: nobody has to act.
+              // If somebody has given a reason and an end, nobody has to act.
               kind: one.reason && one.expires_at ? "info" : "warn",
               code: "pause",
               key: `paused ${one.name}`,

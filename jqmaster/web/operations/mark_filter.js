@@ -22,7 +22,7 @@ const globOf = (pattern) =>
  */
 export function selects(matcher, name) {
   if ("all" in matcher || "any" in matcher) {
-    // One false decides `all`, and one true decides `any`.
+    // The result that decides the whole: false for `all`, and true for `any`.
     const [parts, decisive] = "all" in matcher ? [matcher.all, false] : [matcher.any, true];
     const found = parts.map((part) => selects(part, name));
     if (found.includes(decisive)) return decisive;
@@ -52,7 +52,7 @@ export function selects(matcher, name) {
 export function isAbout(mark, name) {
   switch (mark.kind) {
     case "deploy": {
-      // A worker with many names tells the first of them, and how many follow.
+      // If a worker has many names, the mark lists the first ones and the number of the others, such as "+5".
       const names = (mark.entry?.label ?? "").split(", ");
       return names.includes(name) || names.some((one) => one.startsWith("+"));
     }

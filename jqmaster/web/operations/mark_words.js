@@ -58,7 +58,7 @@ export function incidentTitle({ entries }) {
 /** @param {Mark} mark @returns {string} */
 export function markText(mark) {
   if (mark.entry) return entryText(mark.entry);
-  // A pause is a constraint, too.
+  // Pauses are stored as constraints.
   const isPause = mark.kind === "pause" || mark.kind === "resume";
   const key = `mark.${isPause ? mark.kind : mark.action || mark.kind}`;
   if (!tOr(key, "")) return visible(mark.text);

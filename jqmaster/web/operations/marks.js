@@ -16,7 +16,7 @@ const POLL_MS = 30_000;
  * @returns {import("../ui/chart_marks.js").ChartMark[]}
  */
 export function useMarks(since, name = "") {
-  // Only the day is part of the request; otherwise each new minute would cause another request.
+  // Do not load the marks again whenever `since` changes, which it does every minute.
   const { data } = useResource(
     (signal) => (since ? get("api/marks", { since }, signal) : Promise.resolve(null)),
     [since === undefined],

@@ -8,7 +8,8 @@ import { WAIT_BAD_MS, WAIT_WARN_MS, startableOf } from "./faults.js";
 /** @typedef {import("../../answers").Schemas["Stats"]} Stats */
 /** @typedef {import("../core/lib.js").Node} Node */
 
-// Names with a lower failure rate, or with few runs, are in the list of names but not among the faults.
+// The failure rate from which a name is among the faults, if it has enough runs. Lower ones are only shown in the list
+// of names.
 export const FAILING_SHARE = 0.05;
 
 /** @param {Record<string, number>} rates @returns {boolean} Whether so many jobs fail that it is worth a color. */

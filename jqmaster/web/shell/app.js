@@ -109,7 +109,7 @@ function App() {
   const [session, setSession] = useState(/** @type {Session | null} */ (null));
   const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
   const [isLoginWanted, setLoginWanted] = useState(false);
-  // The ways to log in again, while the page whose session has ended stays.
+  // If the session has ended while a page was open: the ways to log in again, shown over the page.
   const [offered, setOffered] = useState(/** @type {Session | null} */ (null));
   const wasIn = useRef(false);
   const isAsking = useRef(false);
@@ -136,7 +136,7 @@ function App() {
       stop();
       if (!wasIn.current) {
         setLoginWanted(true);
-        // The way to log in may have changed, as with the first user.
+        // Load the session again: the ways to log in may have changed, for example when the first user was added.
         void refresh();
       } else if (!isAsking.current) {
         isAsking.current = true;
@@ -148,7 +148,7 @@ function App() {
     void refresh();
   }, []);
   const askAgain = (/** @type {Session} */ now) => {
-    // Keys that are still being typed must not go into the dialog.
+    // Wait until the user stops typing, so that no key goes into the dialog.
     if (Date.now() - lastKeyMs < TYPING_MS) setTimeout(() => askAgain(now), TYPING_MS);
     else setOffered(now);
   };
@@ -157,7 +157,7 @@ function App() {
     setOffered(null);
   };
   useEffect(() => {
-    // Without an answer nobody can tell who is logged in: ask until a master answers.
+    // If no master answers, it is unknown who is logged in. Ask until one answers.
     if (problem?.status !== 0) return undefined;
     const timer = setInterval(refresh, 2000);
     return () => clearInterval(timer);
@@ -192,12 +192,12 @@ function App() {
 
   if (session === null)
     return html`<main class="boot-box">${problem ? html`<${ErrorBox} problem=${problem} onRetry=${refresh} />` : html`<${Loading} />`}</main>`;
-  // An installation with one namespace shows the page only to those who may create another.
+  // If there is only one namespace, show the page of namespaces only to those who may create another.
   const entries = ENTRIES.filter((entry) =>
     may(session, entry.page === "namespaces" && !hasSeveral ? "admin" : entry.scope),
   );
   const leave = async () => {
-    // Calls under way are refused from now on, which must not lead to the login.
+    // The session ends now: calls in progress will be refused, and must not open the login.
     isAsking.current = true;
     try {
       const elsewhere = await logOut();
@@ -456,7 +456,7 @@ function useShortcuts(onHelp, onPalette) {
         target.blur();
         return;
       }
-      // Shift is a part of the key that follows it.
+      // Ignore Shift, which belongs to the key that follows it.
       if (event.key === "Shift") return;
       if (isTyping || isOn !== "on" || document.querySelector("dialog[open]")) return;
       const chord =

@@ -1,6 +1,6 @@
-// This runs before the first paint and before the modules. It sets the theme, so that a dark page does not flash white;
-// begins the requests that would otherwise begin one round trip later; and reloads the page if no master answered while
-// it loaded. It is not a module: those run later.
+// This script runs before the first paint and before the modules. It sets the theme, so that a dark page does not flash
+// white; begins requests that would otherwise begin one round trip later; and reloads the page if no master answered
+// while it loaded. It is not a module, because modules run later.
 (function () {
   const root = document.documentElement;
   /** @param {string} name */
@@ -8,7 +8,7 @@
     try {
       return localStorage.getItem("jqmaster." + name);
     } catch {
-      // Storage may be forbidden: then the browser's preferences apply.
+      // Storage is forbidden, so the browser's preferences apply.
       return null;
     }
   };
@@ -30,7 +30,7 @@
     cache: "no-store",
     redirect: "error",
   });
-  // The code that takes the promise handles its failure.
+  // Ignore the failure here: the code that takes the promise handles it.
   session.catch(() => {});
   /** @type {{jqmasterSession?: Promise<Response>}} */ (globalThis).jqmasterSession = session;
 
@@ -50,7 +50,7 @@
       );
     }, 2000);
   };
-  // Scripts and stylesheets that failed to load are reported here; the page can do without its icon.
+  // A script or stylesheet has failed to load. Ignore the icon, without which the page works.
   const later = (/** @type {Event} */ event) => {
     if (!(event.target instanceof HTMLLinkElement && event.target.rel === "icon")) setTimeout(heal, 500);
   };

@@ -9,10 +9,10 @@ import { RunbookLink } from "../operations/runbook_link.js";
 import { Badge, clockText, durationText, steadyMs } from "../ui/formats.js";
 
 const LOST_GRACE_MS = 1500;
-// A master that is silent for a moment is busy. If it is silent for longer, people should know.
+// If a master is silent for longer than this, the page says so. A shorter silence means that the master is busy.
 const SILENT_MS = 8_000;
 
-// The code of the fault finds its section in docs/runbooks.md.
+// The fault whose code names the section in docs/runbooks.md.
 const STORE_AWAY = { code: /** @type {const} */ ("store_away") };
 
 /** @returns {string} The age of the page in words; "" while it is fresh. */
@@ -41,7 +41,8 @@ export function Connection() {
 export function FreshnessLine() {
   const { ageMs, asOf, isOld, fault } = useFreshness();
   const isLost = useLasting(useLiveStatus() === "lost");
-  // The instant, and not the age: an announcement that changes each second would never be heard to its end.
+  // Show the time since when the figures are old, and not their age: screen readers would never finish an announcement
+  // that changes every second.
   const [mode] = usePref("times", "relative");
   const since = asOf ? ` ${t("fresh.since", { time: clockText(Date.parse(asOf), mode) })}` : "";
   return html`<div role="status" aria-live="polite">

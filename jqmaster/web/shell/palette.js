@@ -85,12 +85,12 @@ export function Palette({ entries, session, onHelp, onClose }) {
   ].filter((command) => command.label.toLowerCase().includes(lower));
   const told = things.flatMap((one) => commandsOf(one, session, setPausing));
   const jobs = of === wanted ? found.jobs : [];
-  // An exact name comes before everything else that contains it.
+  // List things with exactly this name before the pages and commands that contain it.
   const commands = wanted
     ? [...spoken, ...(isNamed ? [...told, ...fixed] : [...fixed, ...told]), ...jobs, searchJobs(wanted)]
     : fixed;
   const chosen = Math.min(at, commands.length - 1);
-  // The answer may still contain the name. Enter waits for it, so that it never acts before the answer.
+  // Whether the list is complete enough for Enter. Otherwise, Enter waits for the answer, which may contain the name.
   const isSure =
     hasMoved.current ||
     !wanted ||

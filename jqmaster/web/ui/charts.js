@@ -10,7 +10,7 @@ import { durationText, instantText, minuteText } from "./formats.js";
 /** @typedef {import("../vendor/uplot.js").default} UPlot */
 
 const MIN_DRAG_PX = 6;
-// A chart shows at least this many points.
+// A chart cannot be zoomed in to fewer points than this.
 const MIN_POINTS = 5;
 /** @type {import("./chart_marks.js").ChartMark[]} */
 const NO_MARKS = [];
@@ -59,7 +59,7 @@ function lonePoints(plot, at) {
   );
 }
 
-// Ticks of durations stand at round values: at minutes, not at 100 s.
+// The possible distances of ticks on an axis of durations: round values, such as minutes, but not 100 s.
 const DURATION_STEPS_MS = [
   ...[0.1, 1, 10, 100].flatMap((ten) => [ten, 2 * ten, 5 * ten]),
   ...[1, 2, 5, 10, 15, 30].map((seconds) => seconds * 1000),
@@ -127,7 +127,7 @@ export function Chart({
     /** @returns {import("../vendor/uplot.js").default.AlignedData} */ () => {
       const earlier = before ? [before.values] : [];
       if (!isStacked) return [xs, ...series.map((one) => one.values), ...earlier];
-      // Stack the series, the first at the bottom. The topmost sum is drawn first, so that the lower ones cover it.
+      // Stack the series from the bottom. Draw the highest sum first, so that the lower ones cover it.
       const sums = xs.map(() => 0);
       const isKnown = xs.map((_, i) => series.some((one) => (one.values[i] ?? null) !== null));
       const stacked = series.map((one) =>
@@ -266,7 +266,7 @@ export function Chart({
     const v = one.values[index];
     return v === null || v === undefined ? "–" : format(v);
   };
-  // Marks after the last whole minute are listed, too.
+  // Include marks after the last whole minute if the chart shows its end.
   const until = zoom && zoom.max < (xs.at(-1) ?? 0) ? zoom.max : Infinity;
   const visibleMarks = marksIn(marks, zoom?.min ?? xs[0], until);
   const here = marksIn(marks, xs[index], xs[index + 1] ?? (xs[index] ?? 0) + 60);

@@ -18,7 +18,7 @@ const NOT_WITH = ["30d"];
 export const comparedPeriod = (word, span) =>
   word !== undefined && word in PERIODS_S && !NOT_WITH.includes(span) ? word : "";
 
-// An earlier period hardly changes.
+// Poll rarely, because an earlier period hardly changes.
 const POLL_MS = 300_000;
 
 /**

@@ -40,7 +40,8 @@ export function useTyped(value, onChange, read = (text) => text.trim()) {
   const timer = useRef(/** @type {ReturnType<typeof setTimeout> | undefined} */ (undefined));
   const change = useRef(onChange);
   change.current = onChange;
-  // Run before the next keyboard event: an effect would come after it, and lose a key.
+  // Use a layout effect, which runs before the next keyboard event. An effect would run after it, and a key would be
+  // lost.
   useLayoutEffect(() => {
     if (value === told.current) return;
     clearTimeout(timer.current);

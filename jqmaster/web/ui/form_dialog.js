@@ -42,12 +42,12 @@ export function FormDialog({
   const isDirty = form.changed.length > 0;
   const unsaved = useRef(false);
   unsaved.current = isDirty;
-  // Saving may itself close the form: then it is not discarded.
+  // Whether the form is being saved. If saving closes the form, its content is not reported as discarded.
   const isSaving = useRef(false);
   useLayoutEffect(() => {
     const first = box.current?.querySelector("input:not([type=checkbox]), select, textarea");
     if (first instanceof HTMLElement) first.focus();
-    // If the page under the dialog goes away, as with the Back button, the form goes with it.
+    // If the page under the dialog is left, for example by the Back button, the form is discarded. Tell the user.
     return () => {
       if (unsaved.current && !isSaving.current) toast(t("form.discarded", { title }), "bad");
     };
@@ -58,7 +58,7 @@ export function FormDialog({
     addEventListener("beforeunload", warn);
     return () => removeEventListener("beforeunload", warn);
   }, [isDirty]);
-  // After a refused save, the reader goes on at the first field that has to change.
+  // After a refused save, move the focus to the first field that has to change.
   useEffect(() => {
     const wrong = form.problem && box.current?.querySelector("[aria-invalid=true]");
     if (wrong instanceof HTMLElement) wrong.focus();
@@ -82,7 +82,7 @@ export function FormDialog({
       } catch (error) {
         if (!(error instanceof Problem) || error.status !== 412 || !reread) throw error;
         const newest = await reread();
-        // Others changed only what is not in this form, so saving does not lose it.
+        // Save again if others changed only what this form does not contain. Otherwise, the user has to decide.
         return form.compare(newest).length === 0 ? await onSave(values, newest) : undefined;
       }
     });

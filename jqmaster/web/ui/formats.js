@@ -20,7 +20,7 @@ export function Text({ value, max = 300, isBlock = false }) {
   )}</bdi>${
     isCut &&
     html`<button type="button" class="link" onClick=${(/** @type {Event} */ event) => {
-      // Text may stand in a link, which must not be followed now.
+      // Do not follow a link that contains this text.
       event.preventDefault();
       event.stopPropagation();
       setWhole(true);
@@ -147,7 +147,7 @@ export function utcText(ms) {
         .replace(/\.\d+Z$/, " UTC");
 }
 
-// To make it takes longer than to draw a row.
+// Create the format once, because this takes longer than to draw a row.
 const zoneFormat = new Intl.DateTimeFormat("en", { timeZoneName: "short" });
 
 /**
@@ -197,7 +197,7 @@ export function minuteText(ms) {
 export function relativeText(ms) {
   const ago = nowMs() - ms;
   if (Math.abs(ago) < 1000) return t("time.now");
-  // Next to minutes, seconds say nothing, and nobody reads a text that changes every second.
+  // Round times of a minute or more to minutes: nobody reads a text that changes every second.
   const step = Math.abs(ago) < 60_000 ? 1000 : 60_000;
   const rounded = step === 1000 ? Math.round(ago / step) * step : Math.trunc(ago / step) * step;
   return rounded > 0

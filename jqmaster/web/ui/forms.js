@@ -50,7 +50,7 @@ export function useForm(document, valuesOf) {
   });
   const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
   const [isBusy, setBusy] = useState(false);
-  // Two events of one frame must not work on the same old state.
+  // The newest state, because two events of one frame must not both start from the old one.
   const newest = useRef(state);
   const put = (/** @type {Partial<typeof state>} */ part) => {
     newest.current = { ...newest.current, ...part };
@@ -162,7 +162,7 @@ export function FormMore({ form, names, problem, label, children }) {
   const hasValue = names.some((name) => form.values[name]);
   const hasProblem = names.some((name) => fieldErrors(problem, name).length > 0);
   const [isOpen, setOpen] = useState(hasValue);
-  // A problem opens them even if somebody has folded fields that are filled in.
+  // Open the fields when a problem or a value appears, even if the user has folded them.
   useEffect(() => {
     if (hasValue || hasProblem) setOpen(true);
   }, [hasValue, hasProblem]);

@@ -3,7 +3,7 @@ import { t } from "../core/i18n.js";
 import { pref, usePref } from "../core/prefs.js";
 import { localText, utcText } from "./formats.js";
 
-// A year of five digits is a typing error, and not an instant of the API.
+// The latest time that an input accepts. A year of five digits is a typing error, and the API accepts none.
 export const LATEST = "9999-12-31T23:59:59";
 
 const isUtc = () => pref("times", "relative") === "utc";

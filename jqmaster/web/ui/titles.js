@@ -18,7 +18,7 @@ export function useTitle(title) {
   useEffect(() => {
     if (title === null) return undefined;
     show(title);
-    // Back on the list, the title must no longer name the object that was opened.
+    // When the opened object is closed, show the title of the list again.
     return () => show(ofPage);
   }, [title]);
 }

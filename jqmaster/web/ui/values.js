@@ -41,7 +41,7 @@ export function Value({ value, label }) {
 }
 
 const MAX_SHOWN = 100;
-// Deeper members are closed at first.
+// Members at this depth are folded when the value is first shown.
 const OPEN_DEPTH = 3;
 
 /** @param {unknown} value @returns {boolean} Whether some of it is closed at first. */
@@ -104,7 +104,7 @@ export function packedBytes(value) {
     if (Array.isArray(value.$ext) && typeof value.$ext[1] === "string")
       return { bytes: fromBase64(value.$ext[1]), code: Number(value.$ext[0]) };
   } catch {
-    // A text that only looks like base64 is shown as what it is.
+    // The text is not base64, so show it as it is.
   }
   return null;
 }

@@ -14,7 +14,7 @@ import { Badge, Duration, Text, nowMs, useTick } from "../ui/formats.js";
 
 /** @typedef {{worker_ids?: string[], node_id?: string, version?: string, label?: {name: string, value: string}}} Selection */
 
-// With more workers than this, the job that runs longest is not looked up.
+// If more workers than this drain, do not look up the job that runs longest.
 const MAX_ASKED = 10;
 const POLL_MS = 2000;
 
@@ -58,7 +58,7 @@ export function DrainDialog({ selection, what, onClose, onDone }) {
   return html`<${ConfirmCount}
       title=${title} count=${dry.count} counted=${t("workers.drain.count", { count: dry.count })}
       verb=${t("workers.drain")} kind="primary" onClose=${onClose} onConfirm=${async () => {
-        // Drain only the workers that were counted: nobody agreed to one that registered meanwhile.
+        // Drain only the workers that were counted: the user has not agreed to workers that registered later.
         const done = await post("api/workers/drain", { worker_ids: dry.worker_ids });
         const undo = () => resumeAll({ worker_ids: done.worker_ids }, onDone);
         toast(t("workers.drain.begun", { count: done.count }), "ok", done.count > 0 ? undo : undefined);

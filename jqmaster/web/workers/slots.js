@@ -26,7 +26,7 @@ export function SlotsDialog({ worker, what, onClose, onDone }) {
     const before = worker.max_jobs;
     const now = await set(Number(max_jobs), Boolean(keep));
     const undo = () => attempt(() => set(before), t("workers.slots.set", { count: before }));
-    // Undo would not remove a kept number, which has its own list.
+    // Offer no undo for a kept number, which has its own list: undo would not remove it from there.
     return keep
       ? t("workers.slots.kept", { count: now })
       : { text: t("workers.slots.set", { count: now }), undo };

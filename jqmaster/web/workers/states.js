@@ -12,9 +12,9 @@ import { Badge } from "../ui/formats.js";
 export const KINDS = { fresh: "ok", stale: "warn", draining: "info", detached: "bad" };
 /** @type {Record<string, import("../ui/formats.js").Kind>} */
 const BREAKERS = { closed: "ok", half_open: "warn", open: "bad" };
-// The time when a worker was last heard, and what it runs, change without an event.
+// Poll this often, because no event announces that a worker was heard, or what it runs.
 export const POLL_MS = 2000;
-// Workers in trouble are listed above healthy ones.
+// The states in the order of the list: workers in trouble come first.
 export const ORDER = /** @type {const} */ (["stale", "detached", "draining", "fresh"]);
 
 /** @param {{worker: WorkerView}} props */

@@ -7,7 +7,7 @@ import { visible } from "../core/text.js";
 import { Id } from "../ui/formats.js";
 import { nameOf } from "./states.js";
 
-// Each is one request.
+// Maximum number of workers whose names are looked up: each takes a request.
 const MAX_ASKED = 8;
 
 /** @param {{id: string, name: string | null | undefined}} props `name`: its machine and process; empty while it is not known. */
@@ -40,7 +40,7 @@ async function entryOf(id, signal) {
     const worker = await get(`api/workers/${encodeURIComponent(id)}`, {}, signal);
     return [id, worker.node_id ? nameOf(worker) : ""];
   } catch (error) {
-    // It is gone, or this reader may not see it: then its ID is shown.
+    // The worker is gone, or this user may not see it. Show its ID instead.
     if (!(error instanceof Problem)) throw error;
     return [id, ""];
   }

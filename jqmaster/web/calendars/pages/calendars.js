@@ -22,7 +22,7 @@ import { useTitle } from "../../ui/titles.js";
 const EXAMPLE = { country: "JP" };
 /** @type {import("../../core/live.js").Reading} */
 const READ = { events: ["definitions"], leastMs: 2000, everyMs: 15_000 };
-// The same time before the end at which the health of the queue asks for a renewal.
+// How long before its last day a calendar is marked for renewal. The health of the queue uses the same time.
 const RENEW_MS = 60 * 86_400_000;
 const FIRST_YEAR = 1970;
 const LAST_YEAR = 9998;

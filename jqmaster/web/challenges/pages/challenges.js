@@ -17,7 +17,7 @@ import { NewRows, Table, useHold, useSteadyRows } from "../../ui/tables.js";
 /** @typedef {import("../../../answers").Schemas["ChallengeView"]} Challenge */
 
 const PAGE = 50;
-// Maximum number of pages of the API to read. Each covers only a part of the jobs.
+// How many pages of the API to read. Each covers only a part of the jobs.
 const MAX_PAGES = 10;
 const FILTERS = ["state", "name"];
 

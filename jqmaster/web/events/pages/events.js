@@ -19,11 +19,11 @@ import { Value } from "../../ui/values.js";
 /** @typedef {import("../../../answers").Schemas["EventView"]} Event */
 
 const PAGE = 50;
-// The value of `send` in an address that names no type.
+// The value of the address parameter `send` that opens the dialog without a type.
 const ANY = "*";
 const FILTERS = ["type", "source", "definition"];
 const MAX_STATES = 20;
-// This many pages of the API, each covering a part, hold all events that are kept.
+// How many pages of the API to read. Each covers a part of the events, and together they cover all that are kept.
 const MAX_PAGES = 10;
 const EXAMPLE = { event_type: "order.paid", payload: { order: 17, total: 99 }, dedupe_key: "order-17-paid" };
 
@@ -64,7 +64,7 @@ function List({ query, go, session }) {
   const send = query["send"];
   useEffect(() => {
     if (!send) return;
-    // Open the dialog only once: the address of the list does not open it again.
+    // Remove `send` from the address, so that the dialog opens only once.
     go("events", wanted, { replace: true });
     setLike(send === ANY ? null : { event_type: send });
     setSending(true);

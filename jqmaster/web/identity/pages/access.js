@@ -156,7 +156,7 @@ function Users({ me, hasNamespaces, onSession }) {
   const path = (/** @type {UserView} */ user) => `api/users/${encodeURIComponent(user.name)}`;
   const isMe = (/** @type {UserView} */ user) => me === `user:${user.name}`;
   const added = async () => {
-    // Once there is a user, everybody has to log in, and the login form changes.
+    // After the first user was added, everybody has to log in, and the login form changes.
     if (users.length === 0) onSession(await fetchSession());
     else await reload();
   };

@@ -15,7 +15,7 @@ import { isMap, whoText } from "../value_words.js";
 /** @typedef {import("../../../answers").Schemas["AuditPage"]} AuditPage */
 
 const PAGE = 50;
-// Searches of this many pages reach the end of both logs.
+// Maximum number of pages to read until one has entries. So many pages reach the end of both logs.
 const MAX_EMPTY_PAGES = 10;
 const FILTERS = ["target", "who", "since", "until"];
 /** @param {{query: Record<string, string>, go: typeof import("../../core/router.js").go, session: import("../../core/api.js").Session}} props */

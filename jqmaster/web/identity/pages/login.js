@@ -43,7 +43,8 @@ export function Page({ session, query, onSession }) {
   const question = questionAfter();
   const isIn = session.role !== null;
   useEffect(() => {
-    // A provider or a proxy returns to this page.
+    // A provider or a proxy has returned to this page after the login: go to the question that the user wanted to
+    // answer.
     if (isIn && question !== null) location.replace(urlOf(question));
   }, [isIn, question]);
   const problem = location.hash.startsWith("#/login") ? query["problem"] : undefined;
@@ -121,7 +122,7 @@ function LoginForm({ session, onSession }) {
         return;
       }
       onSession(now);
-      // A user who opened the login page itself wants to go on from it.
+      // If the user opened the login page itself, go to the overview.
       if (location.hash.startsWith("#/login")) location.hash = "#/overview";
     } catch (error) {
       if (!(error instanceof Problem)) throw error;

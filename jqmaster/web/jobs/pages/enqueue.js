@@ -26,7 +26,8 @@ const PREVIEW_MS = 500;
 const BLANK = {
   name: "",
   argument: "{}",
-  // The way to enter the argument: by fields, as JSON, or "" while nobody has chosen: by fields as soon as possible.
+  // How the argument is entered: by `fields`, as `json`, or "" if the user has not chosen. Then fields are used if
+  // possible.
   mode: "",
   key: "",
   priority: "0",
@@ -44,11 +45,11 @@ const BLANK = {
   rerun_lost: "",
   left_out: "",
 };
-// Options that workers report for a name, and that are fields of the form.
+// Options that workers report for a name, and that this form can show.
 const TOLD = ["priority", "max_retry", "timeout", "tags", "keep_result", "rerun_lost"];
 // Fields that are hidden while they are empty.
 const SELDOM = ["requires", "expires_s", "expires_at", "key", "headers", "rerun_lost"];
-// Views show this in place of values that nobody may see.
+// The text in the API's answers that replaces secret values.
 const REDACTED = "[redacted]";
 
 /** @param {{query: Record<string, string>, go: typeof import("../../core/router.js").go, session: import("../../core/api.js").Session}} props */
@@ -64,10 +65,10 @@ function Enqueue({ query, go, session }) {
   const form = useForm(null, () => ({ ...BLANK, name: query["name"] ?? "" }));
   const { values, problem, setProblem } = form;
   const [sent, setSent] = useState(/** @type {{id: string, isNew: boolean} | null} */ (null));
-  // Empty fields are not an error until somebody tries to enqueue.
+  // Whether the user has tried to enqueue. Before that, empty fields are not shown as errors.
   const [isTried, setTried] = useState(false);
   const from = query["from"];
-  // One key for the content of the form: pressing twice, or again after no answer, enqueues once.
+  // The idempotency key for this content of the form: pressing twice, or again without an answer, enqueues one job.
   const key = useRef("");
   useMemo(() => {
     key.current = newKey();
@@ -106,7 +107,7 @@ function Enqueue({ query, go, session }) {
       let isNew = true;
       const answer = await call("POST", "api/jobs", {
         text,
-        // A key typed into the form replaces ours.
+        // Use the key in the form, if there is one, instead of ours.
         ...(!values["key"] && { headers: { "Idempotency-Key": key.current } }),
         heard: (response) => (isNew = response.status === 201),
       });
@@ -289,7 +290,7 @@ function useKnownNames() {
  */
 export function bodyOf(form) {
   const typed = (form["argument"] ?? "").trim();
-  // Values that a copy leaves out have to be typed; a copied placeholder would be taken for the value.
+  // Values that a copy leaves out must be typed. A copied placeholder would be taken for the value.
   if (form["left_out"] === "argument" && !typed)
     return { problem: refusal("argument", t("enqueue.argument.left_out")) };
   if (typed.includes(JSON.stringify(REDACTED)))
@@ -313,7 +314,7 @@ export function bodyOf(form) {
     if (value === REDACTED) return { problem: refusal("headers", t("enqueue.redacted")) };
     headers[line.slice(0, at).trim()] = value;
   }
-  // Send text that is not a number as it is: the API names the field and the rule.
+  // Send a text that is not a number unchanged: the API's error names the field and the rule.
   const asNumber = (/** @type {string} */ name) => {
     const text = (form[name] ?? "").trim();
     return text !== "" && Number.isFinite(Number(text)) ? Number(text) : text || null;

@@ -18,7 +18,7 @@ import { NewRows, useHold, useSteadyRows } from "../../ui/tables.js";
 /** @typedef {import("../../../answers").Schemas["FailureGroup"]} FailureGroup */
 
 const PAGE = 50;
-// All groups that are kept: a split list has no pages.
+// The number of failure groups that the master keeps. A split list shows all of them, without pages.
 const ALL = 500;
 /** @type {Record<string, Record<string, string>>} */
 const SHOWN = { "": { open: "true" }, resolved: { resolved: "true" }, ignored: { ignored: "true" }, all: {} };
@@ -73,7 +73,7 @@ export function Page({ query, go, session }) {
   );
   const change = (/** @type {Record<string, string>} */ changes) =>
     go("failures", { ...query, cursor: "", ...changes }, { replace: true });
-  // Show at once what the reader did, even under the pointer.
+  // Show the effect of the user's own action at once, even if the pointer is over the list.
   const reload = async () => {
     await found.reload();
     setDone((/** @type {number} */ n) => n + 1);
@@ -83,7 +83,7 @@ export function Page({ query, go, session }) {
     void found.reload();
     void recount();
   });
-  // Jobs that fail from now on are not in the count, so it can only shrink until it is confirmed.
+  // Exclude jobs that fail from now on, so that the count cannot grow before the action is confirmed.
   const act = (/** @type {"retry" | "delete"} */ action, /** @type {FailureGroup} */ group) =>
     setDialog({
       action,

@@ -36,7 +36,7 @@ export function Page({ query, go, session }) {
     events: ["jobs"],
     leastMs: 1000,
     everyMs: 3000,
-    // Changes by the pusher are not in the audit log, so no event announces them.
+    // No event announces changes by the pusher, because they are not in the audit log.
     pollMs: 5000,
   });
   useTitle(
@@ -78,7 +78,7 @@ export function Page({ query, go, session }) {
     await found.reload();
   };
   const act = (/** @type {string} */ name) =>
-    // A double click, or a page that is out of date, does not run the job once more.
+    // Name the attempt in a retry, so that a double click or an outdated page does not run the job twice.
     attempt(
       () => post(`${path}/${name}`, name === "retry" ? { attempt: job.attempt } : undefined),
       t(`job.${name}.done`),

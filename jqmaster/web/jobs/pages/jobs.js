@@ -49,7 +49,7 @@ export function Page({ query, go, session }) {
   const filter = () => filterOf(query, deployedMs);
   const listed = JSON.stringify([chosen, order, query["cursor"] ?? "", include]);
   const page = useJobSearch(filter, { order, cursor: query["cursor"], include, of: listed });
-  // Count all states, so that each tab has its number.
+  // Count the jobs in all states, so that each tab can show its number.
   const counted = useJobCount(
     isFiltered ? () => ({ ...filter(), state: "" }) : null,
     JSON.stringify([
@@ -68,9 +68,9 @@ export function Page({ query, go, session }) {
   const hold = useHold();
   const mayOperate = may(session, "operate");
   const isHeld = hold.isHeld || selected.size > 0 || dialog !== null;
-  // Rows that a search has found so far are as valid as its final ones.
+  // The rows are up to date during a search: those found so far are among its final ones.
   const isOutdated = page.isLoading && !page.progress;
-  // Show at once what the reader's own action did, wherever the pointer is.
+  // Counts the user's finished actions. Their effect is shown at once, even if the pointer is over the list.
   const [ended, setEnded] = useState(0);
   const steady = useSteadyRows(
     page.progress?.jobs ?? page.data?.jobs ?? [],
@@ -78,7 +78,7 @@ export function Page({ query, go, session }) {
     isHeld,
     `${ended} ${page.progress ? `${listed} ${page.progress.jobs.length}` : page.data?.of}`,
   );
-  // Only a list that is shown in full can be sorted by columns for which the store has no order.
+  // Whether the whole list is shown. Only then can it be sorted by columns for which the store has no order.
   const isWhole = Boolean(page.data && !page.data.next_cursor && !query["cursor"] && !page.progress);
   const sorted = useSorted(steady.rows, columns, isWhole ? query : {});
   const live = useLatest("jobs");
@@ -115,14 +115,14 @@ export function Page({ query, go, session }) {
         href: href("jobs", { ...query, state: one, order: "", sort: "", cursor: "" }),
       })),
   ];
-  // The members of a batch are in the order in which they were created.
+  // The members of a batch are listed in the order in which they were created.
   const by = query["batch"] ? "created" : orderedBy(state);
   const shownColumns = placed(useErrorColumn(columns, sorted, listed), by || "created").map((column) => ({
     ...column,
     ...((isWhole ? column.by : column.key === by) && { sort: column.key }),
   }));
   if (mayOperate && state !== "running" && !isIn(state, "finished"))
-    // Nothing that is over waits for a pause.
+    // Finished jobs have no pause button, because they wait for no pause.
     shownColumns.push(
       pauseColumn((job) => (isIn(job.state, "finished") ? null : html`<${PauseName} name=${job.name} />`)),
     );
@@ -227,7 +227,8 @@ export function Page({ query, go, session }) {
 function orderOf(query) {
   const asked = query["order"];
   if (asked === "oldest" || asked === "newest") return asked;
-  // Among unfinished jobs people look for the next one, or the one that has waited longest; among finished ones for the latest.
+  // Among unfinished jobs, people look for the next one or the one that has waited longest; among finished jobs, for
+  // the latest.
   const state = query["state"] ?? "";
   return state in STATES && !isIn(state, "finished") ? "oldest" : "newest";
 }
@@ -313,7 +314,7 @@ function Selection({ count, isAllPossible, state, onClear, onAct }) {
   }, [count]);
   useEffect(() => setAll(false), [state]);
   if (!isAllPossible) return null;
-  // If no state is chosen, every action is offered, and the dry run says what each would touch.
+  // Without a chosen state, offer every action: the dry run tells how many jobs each would change.
   const fitting = STATES[state]?.actions ?? ACTIONS;
   const isOn = isAll || count > 0;
   return html`<div class=${`selection ${isOn ? "on" : ""}`} role="group" aria-label=${t("selection")}>

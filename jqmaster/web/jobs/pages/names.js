@@ -183,7 +183,7 @@ function columns(names, served, paused) {
       priority: 2,
       render: (name) => html`<${Num} value=${name.succeeded} />`,
     },
-    // Few queues discard jobs, and the table has little space.
+    // Show this column only if it is not empty: few queues discard jobs, and the table has little space.
     ...(names.some((name) => name.discarded) ? [discarded] : []),
     {
       key: "failed",
@@ -360,7 +360,7 @@ function Course({ history, name, earlier, compared }) {
 
 const SPREAD = /** @type {const} */ (["p50", "p95", "p99", "max"]);
 const FIGURES = /** @type {const} */ (["ready", "pushed", "succeeded", "discarded", "failed", "retried"]);
-// More bars could not be read at a glance.
+// Maximum number of bars, because more could not be read at a glance.
 const MAX_BARS = 12;
 
 /**
@@ -372,7 +372,7 @@ function joined(buckets) {
   const end = buckets.length % size;
   /** @type {typeof buckets} */
   const bars = [];
-  // The last bar is complete: it has the longest times.
+  // Let the first bar join fewer buckets, so that the last one, with the longest times, is complete.
   for (let at = end - (end ? size : 0); at < buckets.length; at += size) {
     const part = buckets.slice(Math.max(0, at), at + size);
     bars.push({

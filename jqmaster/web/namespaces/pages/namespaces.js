@@ -69,7 +69,7 @@ function List({ go, session }) {
   const [isMaking, setMaking] = useState(false);
   const found = useResource((signal) => get("api/overview", {}, signal), [], FIGURES);
   const stores = useResource((signal) => get("api/stores", {}, signal), [], STORES);
-  // There may be namespaces that were not there when this page was loaded.
+  // Load the list again: namespaces may have been created since the page was loaded.
   useEffect(() => void loadNamespaces(), []);
   const entries = worstFirst(found.data?.namespaces ?? []);
   const { rows } = useSteadyRows(entries, nameOf, hold.isHeld, "");

@@ -17,7 +17,7 @@ import { entryLink, entryText, incidentTitle, markLink, markText } from "../mark
 /** @typedef {import("../mark_words.js").IncidentEntry} IncidentEntry */
 /** @typedef {import("../mark_words.js").Mark} Mark */
 
-// The leader writes new entries within seconds, and no event announces them.
+// Poll this often, because no event announces the entries that the leader writes.
 const POLL_MS = 3_000;
 const DAY_MS = 86_400_000;
 const AROUND_MS = 60_000;

@@ -16,7 +16,7 @@ import { whoText } from "../../identity/value_words.js";
 /** @typedef {import("../../../answers").Schemas["AuditEntryView"]} AuditEntry */
 /** @typedef {import("../../../answers").Schemas["MasterView"]} Master */
 
-// The time when a master was last heard changes without an event.
+// Poll this often, because no event announces that a master was heard.
 const POLL_MS = 2000;
 const NEWEST = 500;
 const CHANGES = ["master.demote", "master.take_over"];

@@ -31,8 +31,8 @@ import { Masters, Store, Workers } from "../cards.js";
 const SPANS = ["1h", "6h", "24h", "7d"];
 const FAILING_LEAST = 3;
 
-// How often the sources of faults are polled, so that each fault is shown within ten seconds. A full constraint takes
-// three answers.
+// How often the sources of faults are polled. A fault is then shown within ten seconds; a full constraint needs three
+// answers.
 const FAULTS_MS = 4_000;
 const FULL_MS = 2_500;
 const PATIENCE_MS = 1_500;
@@ -87,7 +87,7 @@ export function Page({ query, session }) {
     leastMs: 2000,
     pollMs: FULL_MS,
   });
-  // The first page does not wait for the definitions.
+  // Load the definitions later, so that they do not delay the first display.
   const [isSettled, setSettled] = useState(false);
   useEffect(() => {
     const timer = setTimeout(() => setSettled(true), FAULTS_MS);
@@ -101,7 +101,7 @@ export function Page({ query, session }) {
     [isSettled],
     { events: ["definitions"], leastMs: FAULTS_MS, pollMs: 2 * FAULTS_MS },
   );
-  // The last minutes show whether the backlog grows, whatever span the charts have.
+  // Load the last hour, whatever span the charts have: it shows whether the backlog grows.
   const recent = useResource(
     (signal) => (span === "1h" ? Promise.resolve(null) : get("api/stats/history", { span: "1h" }, signal)),
     [span === "1h"],
@@ -110,7 +110,8 @@ export function Page({ query, session }) {
 
   const health = useHealth();
 
-  // Draw everything at once, so that no answer pushes down what is already there. Do not wait for slow answers.
+  // Draw the page when all sources have answered, so that no later answer moves what is already there. But do not wait
+  // long for slow ones.
   const sources = [names, waiting, workers, constraints, masters, history];
   const wasAnswered = useRef(false);
   wasAnswered.current ||= [...sources, health].every((one) => one.data !== null || one.problem !== null);

@@ -26,7 +26,7 @@ const SOURCES = /** @type {const} */ ({
   installation: "info",
   namespace: "warn",
 });
-// `default` has no settings of its own: it has those of the installation.
+// Whether this is a namespace with its own settings. `default` has none: those of the installation apply.
 const isOfNamespace = namespace !== "" && namespace !== DEFAULT;
 
 /** @param {SettingView} setting @returns {keyof typeof SOURCES} In a namespace it only matters whether the value is its own. */
@@ -94,7 +94,7 @@ export function Page({ query, go, session }) {
     }`;
 }
 
-// The master sends both in English.
+// The master sends labels and descriptions in English; use our translation, if there is one.
 /** @param {SettingView} setting @returns {string} */
 const labelOf = (setting) => tOr(`settings.label.${setting.key}`, visible(setting.label));
 /** @param {SettingView} setting @returns {string} */
@@ -182,7 +182,7 @@ function rangeText(setting) {
     return Number(minimum) === 0 ? "" : t("settings.range.least", { least: text(minimum) });
   const most = text(maximum);
   if (minimum === null) return t("settings.range.most", { most });
-  // Nobody says "0 ms".
+  // Write "0" without a unit.
   const least = Number(minimum) === 0 ? number(0) : text(minimum);
   return t("settings.range.between", { least, most });
 }
@@ -226,7 +226,7 @@ function Edit({ setting, onClose, onDone }) {
     /** @type {import("../../ui/forms.js").Values} */ values,
     /** @type {SettingView} */ base,
   ) => {
-    // All settings share one version, so read this one again to find what others changed.
+    // Compare the setting itself, because all settings share one version.
     if (toJson((await reread()).value) !== toJson(base.value))
       throw new Problem(412, { title: t("form.conflict") });
     return send(sentValue(setting, values["value"] ?? ""));
