@@ -39,7 +39,7 @@ NOTE = "`{}` does not block the event loop."
 OF_ASYNC_SESSIONS = "`{}` is for an `AsyncSession`: enqueue with `aenqueue` and `amany`."
 # Siblings that are explained by hand.
 APART = {"AsyncRelay.run"}
-# What the docstrings of some async methods say in place of `NOTE`.
+# Sentences that replace `NOTE` in the docstrings of some async methods.
 NOTES = {
     "acreate_table": "`{}` is for an `AsyncEngine`.",
     "atransaction": OF_ASYNC_SESSIONS,
