@@ -119,7 +119,7 @@ def chosen(patterns: list[str], groups: list[str], *, is_quick: bool) -> list[tu
 
 
 def defaults_of(scenario: Scenario) -> dict[str, Any]:
-    """Return the values of parameters that a case does not name."""
+    """Return the default values of the parameters that a case does not name."""
     return {
         name: parameter.default
         for name, parameter in inspect.signature(scenario.run).parameters.items()
@@ -128,7 +128,7 @@ def defaults_of(scenario: Scenario) -> dict[str, Any]:
 
 
 def commit() -> str:
-    """Return the commit of the working tree, with `+` if it was changed."""
+    """Return the commit of the working tree, followed by `+` if the tree has changes."""
     done = subprocess.run(
         ["git", "describe", "--always", "--dirty=+", "--abbrev=12", "--exclude=*"],
         cwd=ROOT, capture_output=True, text=True, check=False,
@@ -184,7 +184,7 @@ def main() -> None:
 def write_record(
     out: TextIO, name: str, params: Params, round_number: int, state: str, loop: float, figures: Figures
 ) -> None:
-    """Write one line."""
+    """Write one record as a line of JSON."""
     record = {
         "scenario": name,
         "params": dict(sorted(params.items())),

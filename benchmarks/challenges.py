@@ -15,8 +15,8 @@ WITHIN_S: Final = 900.0
 
 
 def callback(*, challenges: int = 300, rate: int = 20, pull: bool = False) -> Figures:
-    """Measure the time from just before a callback is posted to the start of its handler, one at a time, in
-    ms."""
+    """Measure the time in ms from just before a callback is posted to the start of its handler, one callback at a
+    time."""
     with running_system(pull=pull) as system:
         _enqueue(system, challenges)
         _until(lambda: system.counts()["awaiting_callback"] == challenges)

@@ -56,19 +56,19 @@ BLOCKING_KEYED: dict[str, Document] = {
 
 
 async def five_constraints(*, jobs: int = JOBS, rounds: int = ROUNDS) -> Figures:
-    """Measure end to end with five constraints that match every job and limit none, and without
+    """Measure jobs end to end with five constraints that match every job and hold none back, and without
     constraints."""
     return await _beside_none(FIVE, range(jobs), rounds=rounds)
 
 
 async def distinct_keys(*, keys: int = KEYS, rounds: int = ROUNDS) -> Figures:
-    """Measure end to end with one job for each of many key values, each limited to one at a time, and without
-    constraints."""
+    """Measure jobs end to end with a limit of one job at a time for each of many key values, and without constraints.
+    Each value has one job."""
     return await _beside_none(ONE_EACH, range(keys), rounds=rounds)
 
 
 async def weighted(*, jobs: int = JOBS, rounds: int = ROUNDS) -> Figures:
-    """Measure end to end with a constraint that has a weight, and with the same constraint without it."""
+    """Measure jobs end to end with a constraint that has a weight, and with the same constraint without the weight."""
     async with _system() as (system, session, pusher):
         await _drained(system, session, pusher, range(2_000))
         runs: dict[str, list[Figures]] = {"plain": [], "weighted": []}
@@ -81,19 +81,19 @@ async def weighted(*, jobs: int = JOBS, rounds: int = ROUNDS) -> Figures:
 
 
 async def weighted_keys(*, keys: int = KEYS) -> Figures:
-    """Measure end to end with one job for each of many key values, each limited in units, and without
-    constraints."""
+    """Measure jobs end to end with a weighted limit for each of many key values, and without constraints. Each value
+    has one job."""
     return await _beside_none(WEIGHTED_EACH, range(keys), rounds=1)
 
 
 async def blocked_in_front() -> Figures:
-    """Measure end to end behind 100,000 older jobs that a constraint without a key blocks, and in an empty
+    """Measure jobs end to end behind 100,000 older jobs that a constraint without a key blocks, and in an empty
     queue."""
     return await _behind(BLOCKING, {"k": -1, "x": PADDING})
 
 
 async def blocked_keys_in_front() -> Figures:
-    """Measure end to end behind 100,000 older jobs of one paused key value, and in an empty queue."""
+    """Measure jobs end to end behind 100,000 older jobs of one paused key value, and in an empty queue."""
     return await _behind(BLOCKING_KEYED, {"tenant": "slow", "x": PADDING})
 
 
@@ -124,8 +124,8 @@ async def _change(document: Document) -> Figures:
 
 
 async def key_memory() -> Figures:
-    """Measure the store's bytes for a waiting job under a keyed constraint, each with its own key value: while its gate
-    is open, and when the gate is closed and the job waits in its own lane."""
+    """Measure how many bytes the store needs for a waiting job with its own value of a constraint's key: while its gate
+    is open, and while the gate is closed and the job waits in its own lane."""
     async with _system(workers=1) as (system, session, pusher):
         store = system.store
         await _put(session, system, {"pause": {"matcher": ALL, "paused": True}})
@@ -153,8 +153,8 @@ async def key_memory() -> Figures:
 
 
 async def _until_put_aside(session: aiohttp.ClientSession, system: System, pusher: Pusher) -> None:
-    """Wait until claims have put aside all jobs: a younger job without a key, and so without a limit, runs
-    only then."""
+    """Wait until claims have put aside all blocked jobs: only then does a younger job without a key, and so without a
+    limit, run."""
     blocked = await _unfinished(session, system)
     await pusher.enqueue("noop", {"x": PADDING})
     while await _unfinished(session, system) > blocked:

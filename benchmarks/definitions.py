@@ -24,8 +24,8 @@ BURST_WITHIN_S: Final = 60.0
 
 
 async def lateness(*, definitions: int = 200, minutes: int = 1) -> Figures:
-    """Measure definitions that are due each minute, spread over it by jitter: the time from each instant to
-    its record, in ms, without a worker."""
+    """Measure definitions that are due each minute, and that jitter spreads over the minute: the time in ms from each
+    instant to its record, without a worker."""
     with running_system(workers=0) as system:
         async with _session() as session:
             await _define(
@@ -74,7 +74,7 @@ async def burst(*, definitions: int = 5_000) -> Figures:
 
 
 async def idle(*, definitions: int = 10_000, seconds: float = 30) -> Figures:
-    """Measure the CPU in percent of a core with definitions that are not due, and without any, on the same
+    """Measure the CPU, in percent of a core, with definitions that are not due and without definitions, on the same
     system."""
     with running_system(workers=0) as system:
         without = await _percent(system, seconds)

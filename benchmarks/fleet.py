@@ -40,7 +40,7 @@ Figures = dict[str, float]
 
 
 class IdleWorker:
-    """A worker that is registered with its own port, as the protocol requires. It has no work, and says so in a
+    """A worker that is registered with its own port, as the protocol requires. It has no work, and reports this with a
     heartbeat every second."""
 
     def __init__(self, master_url: str) -> None:
@@ -59,7 +59,7 @@ class IdleWorker:
         return hmac.new(self._secret.encode(), nonce.encode(), hashlib.sha256).hexdigest()
 
     async def report_until(self, is_over: asyncio.Event) -> int:
-        """Return how many heartbeats were answered. Each worker has its own connection."""
+        """Send heartbeats over a connection of its own, and return how many were answered."""
         beats = 0
         connector = aiohttp.TCPConnector(limit=1)
         async with aiohttp.ClientSession(connector=connector, trust_env=False) as session:
@@ -172,8 +172,8 @@ async def million_waiting() -> Figures:
 
 
 async def _once(system: System, pusher: Pusher, session: aiohttp.ClientSession, *, left: int) -> Figures:
-    """Return the CPU µs per job of master and store (for claims, also of the worker). It ends with `left`
-    jobs waiting, as it began."""
+    """Return the CPU µs per job of master and store (for claims, also of the worker). The queue has `left` waiting jobs
+    before and after."""
 
     async def cost(work: Callable[[], Awaitable[None]], count: int, *kinds: str) -> float:
         before = system.cpu_s()
@@ -270,7 +270,7 @@ async def long_jobs() -> Figures:
 
 
 async def _spent(system: System) -> Figures:
-    """Return the cost per second."""
+    """Return the costs per second."""
     before, bytes_before, from_s = system.cpu_s(), system.file_bytes(), time.monotonic()
     await asyncio.sleep(WATCHED_S)
     after, bytes_after, seconds = system.cpu_s(), system.file_bytes(), time.monotonic() - from_s

@@ -55,7 +55,7 @@ redis.register_function{{function_name = '{name}_{COUNTED}', callback = counted,
 
 
 class Asking:
-    """Sends each script of a lone job in one form."""
+    """Calls each script of a lone job, in one of the two forms."""
 
     def __init__(self, client: StoreClient) -> None:
         self._ask = client._pool.ask
@@ -80,7 +80,7 @@ async def usec_per_call(client: StoreClient) -> float:
 
 
 async def one_round(client: StoreClient, jobs: int) -> dict[str, float]:
-    """Return the µs of the store for a call of each script."""
+    """Return the µs that the store needs for a call of each script."""
     admin = admin_of(client)
     shard = Shard.bound(client, Keys(f"f{uuid.uuid4().hex[:8]}"))
     costs: dict[str, float] = {}

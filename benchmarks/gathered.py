@@ -13,8 +13,8 @@ KINDS: Final = ("single_async", "single_def", "gathered_async", "gathered_def")
 
 
 def gathered(*, jobs: int = 10_000, slots: int = 500, rounds: int = 5) -> Figures:
-    """Measure from the moment at which a worker may take the waiting jobs to the end of the last one. So the figures
-    cover claims, calls and ends, but not pushes."""
+    """Measure from the moment at which a worker may take the waiting jobs until the last one has ended. So the figures
+    include claims, calls and ends, but not pushes."""
     found: dict[str, list[float]] = defaultdict(list)
     with running_system(max_jobs=slots) as system:
         [worker] = system.get("/api/workers")["workers"]

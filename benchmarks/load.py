@@ -69,7 +69,7 @@ class System:
         return worker
 
     def end_worker(self, worker: psutil.Process) -> None:
-        """End a worker, and return when it has finished what it runs."""
+        """End a worker, and return when it has finished its running jobs."""
         worker.terminate()
         self.ended_s.append(cpu_s(worker))
         self.workers.remove(worker)
@@ -83,7 +83,8 @@ class System:
         _until(lambda: len(self.get("/api/workers")["workers"]) == count, self.directory.parent / "log")
 
     def push(self, kind: str, **options: Any) -> dict[str, Any]:
-        """Return the report of a process of `benchmarks.pushing`; its CPU counts as the pusher's."""
+        """Push from a separate process of `benchmarks.pushing`, and return its report. Its CPU time counts as that of
+        the pusher."""
         pushing = self.start_push(kind, **options)
         return self.end_push(pushing)
 
@@ -141,8 +142,8 @@ class System:
         return sum(path.stat().st_size for path in self.directory.rglob("*.aof"))
 
     def cpu_s(self) -> dict[str, float]:
-        """Return the CPU seconds so far of each kind of process. `pusher` is this one, and those that were
-        started to push."""
+        """Return the CPU seconds so far of each kind of process. `pusher` is this process and those that it started to
+        push."""
         return {
             "pusher": cpu_s(psutil.Process()) + sum(self.pushers_s),
             "master": sum(map(cpu_s, self.master_processes())),
@@ -161,7 +162,7 @@ class System:
         return redis.Redis.from_url(self.store_url)
 
     def store_calls(self) -> dict[str, int]:
-        """Return the commands so far: `scripts`, and `commands`, which include those that scripts call."""
+        """Return the number of commands so far: `scripts`, and `commands`, which include those that scripts call."""
         with contextlib.closing(self.store_client()) as client:
             stats: Any = client.info("commandstats")
         calls = {name.removeprefix("cmdstat_"): int(told["calls"]) for name, told in stats.items()}
@@ -268,7 +269,7 @@ def started(
 
 
 def loop_ns() -> float:
-    """Return the CPU time of one step of a fixed loop, in ns: how fast this machine is at this moment."""
+    """Return the CPU time in ns of one step of a fixed loop, which shows how fast this machine is now."""
     began = time.process_time()
     total = 0
     for number in range(5_000_000):
@@ -294,8 +295,7 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
 
 
 def _kill_stores(directory: Path) -> None:
-    """Kill the Valkeys: a master that was killed leaves its own to the next master, and here there is
-    none."""
+    """Kill the embedded Valkeys: a killed master leaves its Valkey to the next master, and here there is none."""
     for process in psutil.process_iter(["name", "cwd"]):
         if "valkey" in process.info["name"] and Path(process.info["cwd"] or "/").is_relative_to(directory):
             with contextlib.suppress(psutil.NoSuchProcess):

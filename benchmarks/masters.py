@@ -1,4 +1,4 @@
-"""Measure how long dispatch stops when the lead changes: three masters on one store, with default settings."""
+"""Measure how long dispatch stops when the leader changes: three masters on one store, with default settings."""
 
 import asyncio
 import contextlib
@@ -141,8 +141,7 @@ async def _running_cluster() -> AsyncIterator[Cluster]:
 
 
 async def takeover() -> Figures:
-    """Measure the longest wait of a job from its push to its start, when the leader is killed, ended and
-    demoted."""
+    """Measure the longest wait of a job from its push to its start, when the leader is killed, stopped or demoted."""
     gaps: dict[str, list[float]] = {"kill": [], "term": [], "demote": []}
     async with _running_cluster() as cluster:
         for _ in range(ROUNDS):

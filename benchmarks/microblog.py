@@ -72,7 +72,8 @@ def feed_inserts(
 
 
 def _post_until(visitor: Visitor, rate: float, is_over: Callable[[float], bool]) -> list[float]:
-    """Post at a rate, and return the time of each request in seconds. `is_over` gets the seconds that have passed."""
+    """Post at a rate until `is_over` returns true, and return the time of each request in seconds. `is_over` gets the
+    seconds that have passed."""
     times: list[float] = []
     began_s = time.monotonic()
     while not is_over(time.monotonic() - began_s):

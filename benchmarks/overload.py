@@ -1,4 +1,4 @@
-"""Measure a storm of pushes far beyond the throughput: what gets through, what it costs, and that nothing is
+"""Measure a storm of pushes far beyond the throughput: how many jobs get through, what they cost, and that none is
 lost."""
 
 import statistics
@@ -15,7 +15,7 @@ SAMPLE_S: Final = 0.5
 
 
 class Watch:
-    """Look at the master twice a second: its memory, and how soon it answers a worker."""
+    """Checks the master twice a second: its memory, and how soon it answers a worker."""
 
     def __init__(self, system: System) -> None:
         self._system = system

@@ -83,7 +83,7 @@ async def opened(context: BrowserContext, latency_ms: float) -> Page:
 
 
 async def first_load(browser: Browser, url: str, latency_ms: float) -> bool:
-    """Print the figures of a first visit and of the next; return whether the first met its limits."""
+    """Print the figures of a first visit and of a second one. Return whether the first visit was within its limits."""
     context = await browser.new_context(viewport={"width": 1280, "height": 900})
     is_met = True
     for visit in ("first visit", "next visit"):
@@ -135,7 +135,7 @@ async def key_ms(page: Page, devtools: CDPSession) -> tuple[float, float] | None
 
 
 async def page_figures(context: BrowserContext, url: str, address: str, seconds: float) -> bool:
-    """Print how one page behaves while jobs run; return whether it met its limits."""
+    """Print the figures of one page while jobs run. Return whether they are within its limits."""
     page = await opened(context, 0)
     devtools = await context.new_cdp_session(page)
     await devtools.send("Performance.enable")

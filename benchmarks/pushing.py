@@ -104,7 +104,7 @@ class Requests:
         ).encode()
 
     def _item(self, name: str, argument: Any, own_id: str) -> dict[str, Any]:
-        """Return one of the items, which ends with its own ID."""
+        """Return one item of a request, whose last field is its own ID."""
         return {"name": name, "argument": argument, "id": own_id}
 
     def one(self) -> bytes:
@@ -265,8 +265,8 @@ async def bulk(
     pushers: int = 1,
     batch: str = "",
 ) -> Told:
-    """Push with `Pusher.enqueue_many`. With `keys`, the argument is a map with one of this many values under `k`.
-    `batch`: the ID of the batch of all of them."""
+    """Push with `Pusher.enqueue_many`. With `keys`, the argument is a map whose `k` has one of this many values.
+    `batch`: the ID of the batch of all jobs."""
     text = argument_of(argument_bytes)
     options = {"batch": batch} if batch else {}
 
@@ -305,7 +305,7 @@ async def latency(urls: list[str], *, rate: float, count: int, waits_file: str, 
 
 
 async def _noted(path: str, count: int, delay_s: float) -> list[float]:
-    """Return the times that handlers have noted, as soon as there are `count` of them."""
+    """Wait until handlers have recorded `count` times, and return the times."""
     async with asyncio.timeout(60 + delay_s):
         while not (os.path.exists(path) and os.path.getsize(path) >= count * 8):
             await asyncio.sleep(0.05)

@@ -27,7 +27,7 @@ class Scenario:
     group: str = "speed"
 
     def cases(self, *, is_quick: bool) -> Iterator[Params]:
-        """Return the parameters of each case; in a quick run the same ones, with small numbers."""
+        """Return the parameters of each case. A quick run has the same cases with small numbers."""
         seen: list[Params] = []
         for params in self.params:
             given = {**params, **self.quick} if is_quick else dict(params)
@@ -37,7 +37,7 @@ class Scenario:
 
 
 def label(name: str, params: Params) -> str:
-    """Return `name[key=value,…]`, which `--only` is matched against, and which is the row of a table."""
+    """Return `name[key=value,…]`, which `--only` is matched against, and which names the row of a table."""
     inside = ",".join(f"{key}={value}" for key, value in sorted(params.items()))
     return f"{name}[{inside}]" if inside else name
 
@@ -79,5 +79,5 @@ class Meter:
 
 
 def waits(told: Mapping[str, Any]) -> Figures:
-    """Return p50, p99 and max of the waits that a pushing process measured."""
+    """Return p50, p99 and the maximum of the waits that a pushing process measured."""
     return {f"{name}_ms": value for name, value in told["waits_ms"].items()}

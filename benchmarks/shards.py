@@ -41,7 +41,7 @@ async def idle(*, namespaces: int = 1, seconds: float = 30) -> Figures:
 
 
 async def beside(*, namespaces: int = 1, jobs: int = 20_000, seconds: float = 10) -> Figures:
-    """Measure the CPU of a job in one of this many namespaces, less the cost of all namespaces when idle."""
+    """Measure the CPU of a job in one of this many namespaces, less what all namespaces cost when they are idle."""
     with running_system() as system:
         if namespaces > 1:
             await _open(system, namespaces - 1)
@@ -58,14 +58,14 @@ async def beside(*, namespaces: int = 1, jobs: int = 20_000, seconds: float = 10
 
 
 async def _cpu_of_idle(system: System, seconds: float) -> dict[str, float]:
-    """Return the CPU seconds of a second without work, by kind of process."""
+    """Return the CPU seconds that each kind of process uses in a second without work."""
     before = system.cpu_s()
     await asyncio.sleep(seconds)
     return {kind: (now - before[kind]) / seconds for kind, now in system.cpu_s().items()}
 
 
 async def _open(system: System, namespaces: int) -> None:
-    """Create this many namespaces, and return when each is led."""
+    """Create this many namespaces, and return when each has a leader."""
     client = StoreClient(system.store_url, connections=2)
     try:
         await _create(Shard(client, Keys(str(Settings.model_fields["shard"].default))), namespaces)

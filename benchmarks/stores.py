@@ -94,7 +94,7 @@ def several(
 
 @contextlib.contextmanager
 def _linked(store: StoreServer) -> Iterator[RawLink]:
-    """Run a proxy before the store, in a separate thread."""
+    """Run a proxy in front of the store, in a separate thread."""
     link, loop = RawLink("master>store", str(store.socket), seed=1), asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="link", daemon=True)
     thread.start()
@@ -249,7 +249,7 @@ async def _compare(
 
 
 def _fault(kind: str, found: Stores) -> tuple[Callable[[], object], Callable[[], object]]:
-    """Return two functions: the first begins the fault of the second store, and the other ends it."""
+    """Return two functions: the first begins the fault of the second store, and the second ends it."""
     store, link = found.others[0], found.link
     match kind:
         case "none":

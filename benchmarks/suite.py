@@ -63,8 +63,8 @@ def end_to_end(
 
 
 def end_to_end_tasks(*, jobs: int = JOBS, appendfsync: str = "always", typed: bool = True) -> Figures:
-    """Measure as end_to_end does, with a map as the argument: pushed and run by a task, or by names and a raw
-    handler."""
+    """Measure as `end_to_end` does, with a map as the argument: pushed and run by a task, or pushed by name and run by
+    a plain handler."""
     with running_system(appendfsync=appendfsync) as system:
         options: dict[str, Any] = {
             "argument_bytes": 100,
@@ -95,8 +95,8 @@ def end_to_end_single(
 
 
 def drain(*, jobs: int = JOBS, appendfsync: str = "always", workers: int = 1, backlog: int = 0) -> Figures:
-    """Measure a backlog being worked off until `backlog` jobs are left: what workers, master and store do
-    without pushes."""
+    """Measure how a backlog is worked off until `backlog` jobs are left: the cost for workers, master and store without
+    pushes."""
     with running_system(workers=0, max_jobs=max(1, 200 // workers), appendfsync=appendfsync) as system:
         total = jobs + WARM_UP + backlog
         system.push("bulk", count=total, argument_bytes=100)
@@ -193,8 +193,7 @@ def latency(
 
 
 def delayed(*, rate: int = 100, seconds: float = 10, delay_s: float = 2.0) -> Figures:
-    """Measure the time from the instant for which a job was pushed to the start of its handler, including the time
-    of the push."""
+    """Measure how long after its planned time a delayed job starts, including the time of the push."""
     with running_system() as system:
         count = max(20, int(rate * seconds))
         told = system.push(

@@ -21,7 +21,7 @@ _SPLIT: Final = ("pusher", "master", "worker", "store")
 
 @dataclass(frozen=True)
 class Cell:
-    """A figure over all rounds."""
+    """The values of one figure in all rounds."""
 
     median: float
     least: float
@@ -52,7 +52,7 @@ class Case:
         return label(self.scenario, self.params)
 
     def text(self, *names: str) -> str:
-        """Return the first of these figures that exists."""
+        """Return the first of these figures that the case has, as text."""
         return next((str(self.cells[name]) for name in names if name in self.cells), "")
 
 
@@ -158,7 +158,7 @@ TABLES: Final[dict[str, tuple[tuple[str, ...], tuple[Column, ...]]]] = {
 
 
 def table(cases: Sequence[Case], name: str) -> str:
-    """Return one table as Markdown, with the commits that were measured; say so if nothing was."""
+    """Return one table as Markdown, with the commits that were measured, or with a note that nothing was measured."""
     scenarios, columns = TABLES[name]
     rows = [case for case in cases if case.scenario in scenarios]
     if not rows:

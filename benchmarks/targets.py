@@ -36,7 +36,7 @@ _PARTS: Final = ("master", "store")
 
 
 class _Endpoint(asyncio.Protocol):
-    """Answers each request as soon as its head and body are there. The bodies of the load are short."""
+    """Answers each request when its head has arrived: the bodies of this load are short, and arrive with the head."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)

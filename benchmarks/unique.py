@@ -10,8 +10,8 @@ PARTS: Final = ("master", "store")
 
 
 def enqueue_unique(*, jobs: int = 5_000, rounds: int = 5, batch: int = 1, connections: int = 16) -> Figures:
-    """Push jobs with different keys, and as many without keys: CPU for each, and how much more the jobs with a key
-    take, in percent. `batch`: jobs of one POST. No worker runs."""
+    """Push jobs with different keys, and as many without keys. Measure the CPU of both, and how much more the jobs with
+    keys take, in percent. `batch`: the number of jobs in one POST. No worker runs."""
     with running_system(workers=0) as system:
         spent: dict[bool, list[Figures]] = {False: [], True: []}
         for number in range(rounds + 1):

@@ -23,7 +23,7 @@ SETTLE_S = 4.0
 
 
 def cpu_s(pid: int) -> float:
-    """Return the CPU time that the process has used, all its threads together."""
+    """Return the CPU time that the process has used, including all its threads."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -52,7 +52,7 @@ async def until_ready(http: httpx.AsyncClient) -> None:
 
 
 class Load:
-    """Push at a steady rate. Jobs that the master cannot take in time are not made up for."""
+    """Pushes at a steady rate. If the master cannot take jobs in time, no jobs are added later to make up for them."""
 
     def __init__(self, url: str, rate: float) -> None:
         self.pushed = 0

@@ -1,4 +1,4 @@
-"""Handlers that do nothing but be counted."""
+"""Handlers for benchmarks, most of which do nothing."""
 
 import asyncio
 import functools
@@ -110,7 +110,7 @@ def _apart(way: str) -> logging.Logger:
 
 
 def callback_urls_file(waits: str) -> Path:
-    """Return the file in which `challenge` notes the addresses of callbacks, a line each."""
+    """Return the file to which `challenge` writes the callback URLs, one per line."""
     return Path(f"{waits}-callback-urls")
 
 

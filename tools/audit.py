@@ -72,8 +72,8 @@ _VALKEY: Final = re.compile(r"/valkey:([0-9.]+)")
 
 
 def audit(command: Sequence[str] = AUDIT, wanted: Mapping[str, str] | None = None) -> int:
-    """Look up these versions of Python packages, say what was found, and return the exit code. None: those of both
-    locks."""
+    """Look up these versions of Python packages, print what was found, and return the exit code. With None, look up the
+    versions in both lock files."""
     if wanted is None:
         wanted = pinned(BUILD_LOCK) | pinned(LOCK)
     try:
@@ -106,7 +106,7 @@ def audit(command: Sequence[str] = AUDIT, wanted: Mapping[str, str] | None = Non
 
 
 def floors() -> dict[str, str]:
-    """Return the lowest version that the projects allow of each package that they require to run."""
+    """Return, for each required package, the lowest version that the projects allow."""
     found: dict[str, str] = {}
     for file in PROJECTS:
         project = tomllib.loads(file.read_text())["project"]
@@ -136,7 +136,7 @@ def audit_npm(command: Sequence[str]) -> int:
 
 
 def images() -> list[str]:
-    """Return the images of others that our containers are made of, and that Compose and the Helm chart run."""
+    """Return the images by others from which our containers are built, or which Compose and the Helm chart run."""
     named = _FROM.findall(DOCKERFILE.read_text())
     for file in (COMPOSE, *sorted(CHART.glob("*.yaml"))):
         named += _IMAGE.findall(file.read_text())
@@ -225,12 +225,12 @@ def audit_programs(ask: Callable[[str, str], list[dict[str, Any]]] = ask_osv) ->
 
 
 def _release_of(version: str) -> str:
-    """Return the version of a server from that of the package that holds it: 9.1.2 of 9.1.2.post2."""
+    """Return the version of a server from the version of the package that contains it: 9.1.2 for 9.1.2.post2."""
     return ".".join(re.findall(r"\d+", version)[:3])
 
 
 def worst(*codes: int) -> int:
-    """Return one exit code for those of several parts."""
+    """Return the exit code for several parts together."""
     return VULNERABLE if VULNERABLE in codes else max(codes)
 
 

@@ -45,7 +45,7 @@ def fragments(folder: Path = FRAGMENTS) -> dict[str, list[str]]:
 
 
 def awaiting(text: str, folder: Path = FRAGMENTS) -> str:
-    """Return the section Unreleased with the fragments in it."""
+    """Return the section Unreleased, including the fragments."""
     parts = entries(releases(text).get(UNRELEASED, ""))
     for section, texts in fragments(folder).items():
         parts.setdefault(HEADINGS[section], []).extend(texts)

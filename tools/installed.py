@@ -21,7 +21,8 @@ def normalized(name: str) -> str:
 
 
 def requirements(project: dict[str, Any], extras: Iterable[str]) -> Iterator[str]:
-    """Yield what the product and these extras need; an extra may name others of the same project."""
+    """Yield the requirements of the product and of these extras. An extra may include other extras of the same
+    project."""
     yield from project["dependencies"]
     for extra in extras:
         for line in project["optional-dependencies"][extra]:
@@ -32,7 +33,7 @@ def requirements(project: dict[str, Any], extras: Iterable[str]) -> Iterator[str
 
 
 def lacking(root: Path, extras: Iterable[str]) -> str:
-    """Return the first thing that is missing; empty if nothing is."""
+    """Return the first missing requirement; empty if none is missing."""
     from pip._vendor.packaging.requirements import Requirement
 
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]

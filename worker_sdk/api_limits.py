@@ -50,7 +50,7 @@ _DRAFT: Final = re.compile(r"\b(r|t|remaining|reset)\s*=\s*(\d+(?:\.\d+)?)", re.
 
 
 class HeadersAndStatus(Protocol):
-    """An answer of httpx, requests or a client like them."""
+    """An answer of httpx, requests or a similar client."""
 
     @property
     def status_code(self) -> int: ...

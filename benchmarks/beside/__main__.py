@@ -51,8 +51,8 @@ def main() -> None:
 
 
 def _figures(name: str, pairs: list[tuple[Turn, Turn]]) -> Turn:
-    """Return the medians in µs a job, and the median and quartiles of the ratios within the pairs. `wall` is the time
-    that a job takes; `p50` is the median of the times of single jobs within a turn."""
+    """Return the medians in µs per job, and the median and the quartiles of the ratios within the pairs. `wall` is the
+    elapsed time per job; `p50` is the median of the times of single jobs within a turn."""
     ratios = [mine[name] / theirs[name] for theirs, mine in pairs if theirs[name]]
     low, middle, high = statistics.quantiles(ratios, n=4)
     return {
@@ -66,7 +66,7 @@ def _figures(name: str, pairs: list[tuple[Turn, Turn]]) -> Turn:
 
 @contextlib.contextmanager
 def _systems(tree: Path) -> Iterator[Callable[[str], Turn]]:
-    """Yield a function that gives the systems of a tree one turn."""
+    """Yield a function that lets the systems of a tree run one turn."""
     process = subprocess.Popen(
         [tree / ".venv/bin/python", HERE / "systems.py"],
         cwd=tree,

@@ -1,5 +1,5 @@
-"""The worker of both trees. A claim looks for jobs of each name that its worker serves, so the workers of both trees
-must serve the same number of names."""
+"""The worker of both trees. A claim searches the jobs of each name that its worker serves, so the workers of both trees
+must serve equally many names."""
 
 from typing import Any
 

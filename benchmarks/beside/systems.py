@@ -21,7 +21,7 @@ PROCESSES: Final = ("pusher", "master", "worker", "store")
 
 
 class _Turns:
-    """The ways to give jobs to a system: `filled` has no worker, `worked_off` has one."""
+    """Runs turns. The system `filled` has no worker, and the system `worked_off` has one."""
 
     def __init__(self, runner: asyncio.Runner, filled: Any, worked_off: Any) -> None:
         self._runner = runner

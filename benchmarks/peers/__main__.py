@@ -160,7 +160,8 @@ def redis_command(port: int, directory: Path) -> list[str]:
 
 
 def tree_cpu_s(process: psutil.Process) -> float:
-    """Return the CPU time of a process and its children: some workers have a parent that only watches."""
+    """Return the CPU time of a process and its children, because the parent of some workers only watches its
+    children."""
     return cpu_s(process) + sum(map(cpu_s, process.children(recursive=True)))
 
 

@@ -19,7 +19,7 @@ def main() -> None:
 
 
 def ranked(files: list[str], top: int = 5) -> str:
-    """Run the flow, and return its outcome as text."""
+    """Run the flow, and return the most frequent words or the errors, as text."""
     flow = Flow()
     counts = {file: flow.add(count.to_job(file)) for file in files}
     total = flow.add(join.to_job(), after=list(counts.values()))
@@ -34,7 +34,7 @@ def outcome(
     ranks: TaskJob[list[tuple[str, int]]],
     faults: TaskJob[dict[str, str]],
 ) -> str:
-    """Wait until the flow has ended, and return its outcome as text."""
+    """Wait until the flow has ended, and return the most frequent words or the errors, as text."""
     try:
         return "\n".join(f"{number:>7,} {word}" for word, number in handles[ranks].get())
     except JobSkipped:

@@ -48,7 +48,7 @@ def watch(handle: JobHandle[int], every_s: float = 0.2) -> None:
 
 
 def bar(told: JobProgress) -> str:
-    """Return the progress as a line of text."""
+    """Return the reported progress as a line of text."""
     share = told.fraction or 0.0
     return f"[{'#' * round(share * WIDTH):<{WIDTH}}] {share:4.0%}  {told.message}"
 

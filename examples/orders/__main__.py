@@ -162,7 +162,7 @@ async def over(client: httpx.AsyncClient, shop: Shop, within_s: float) -> None:
 
 
 async def read_ends(client: httpx.AsyncClient, urls: Sequence[str], wanted: Jobs) -> None:
-    """Read how each job ended. Only enqueued jobs are read. The book shows whether others ran."""
+    """Read how each enqueued job ended. The book shows whether other jobs ran, too."""
     by_id = {job["id"]: job for job in wanted.values()}
     for job in by_id.values():
         job["state"] = "unknown"

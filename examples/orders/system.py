@@ -16,7 +16,7 @@ import httpx
 
 from examples.stdlib.system import Child, ending, start
 
-# How many seconds finished jobs are kept: until the ledger is made.
+# How long finished jobs are kept, in seconds. They must still exist when the ledger is made.
 _KEPT_S: Final = "86400"
 _MAX_JOBS: Final = 32
 # How long the processes may take to start: they start at the same time, and other programs may keep the machine busy.

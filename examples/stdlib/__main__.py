@@ -30,7 +30,7 @@ from worker_sdk.transport.standard_streams import escape_unencodable
 
 STATES = ("scheduled", "ready", "retrying", "running", "succeeded", "discarded", "failed")
 FINISH_WITHIN_S = 600.0
-# How long a call may take, because the machine may be busy.
+# The timeout of a call. It is long, because the machine may be busy.
 CALL_TIMEOUT_S = 60.0
 BURST = 1000
 NOT_PYTHON = ("SyntaxError", "IndentationError", "TabError")

@@ -88,7 +88,7 @@ def summarise(analyses: Sequence[Analysis]) -> Summary:
 
 
 def _nodes(tree: ast.AST) -> tuple[list[ast.AST], list[int]]:
-    """Return all nodes, parents first, and for each the number of branches at it and below it."""
+    """Return all nodes, parents before children, and for each node the number of branches in it and below it."""
     nodes, parents = [tree], [0]
     for place, node in enumerate(nodes):
         children = list(ast.iter_child_nodes(node))

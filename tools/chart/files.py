@@ -44,7 +44,7 @@ def digest(values: Path) -> str:
 
 
 def golden_of(name: str) -> Path:
-    """Return the place of a golden rendering."""
+    """Return the path of a golden rendering."""
     return GOLDEN / f"{name}.yaml"
 
 
@@ -55,7 +55,7 @@ def source_of(text: str) -> str | None:
 
 
 def head(values: Path) -> str:
-    """Return the first lines of a file that was made from the chart with these values."""
+    """Return the first lines of a file that is rendered from the chart with these values."""
     return (
         f"# Written by `make chart` from deploy/helm/jqmaster and its ci/{values.name}; do not edit.\n"
         f"# Source: sha256:{digest(values)}\n"

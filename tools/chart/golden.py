@@ -65,7 +65,7 @@ def kustomize_texts(name: str) -> dict[Path, str]:
 
 
 def texts() -> dict[Path, str]:
-    """Return all files that are made from the chart."""
+    """Return all files that are rendered from the chart."""
     made = {files.golden_of(name): golden_text(name) for name in files.cases()}
     for name in files.KUSTOMIZED:
         made |= kustomize_texts(name)
@@ -73,7 +73,7 @@ def texts() -> dict[Path, str]:
 
 
 def _shortened(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Leave out the names of rules and dashboards too, so that a new one there needs no new rendering here."""
+    """Leave out the names of alert rules and dashboards, so that a new one does not change the golden renderings."""
     kept: list[dict[str, Any]] = []
     for one in objects:
         if one["kind"] == "PrometheusRule":

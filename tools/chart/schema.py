@@ -94,7 +94,7 @@ def _settings() -> Schema:
 
 
 def _plain(field: Schema) -> Schema:
-    """Return the schema of one setting that is given: not null, and without its default."""
+    """Return the schema of one setting that is set: it is not null, and has no default."""
     kept = {key: value for key, value in field.items() if key not in ("default", "title")}
     kinds = [kind for kind in kept.pop("anyOf", []) if kind != {"type": "null"}]
     for kind in kinds:

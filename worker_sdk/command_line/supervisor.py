@@ -59,8 +59,8 @@ class Supervisor:
         return [self._children[number].pid for number in sorted(self._children)]
 
     async def start(self) -> None:
-        """Return when all children work. Raises ChildFailedError if one ends before that, and OSError if the system
-        cannot start one."""
+        """Start the children, and return when all of them work. Raise ChildFailedError if one ends before that, and
+        OSError if the system cannot start one."""
         loop = asyncio.get_running_loop()
         working: list[asyncio.Future[None]] = [loop.create_future() for _ in self._orders]
         for number, order in enumerate(self._orders):
@@ -93,7 +93,7 @@ class Supervisor:
             _send(child, signal.SIGTERM)
 
     def kill(self) -> None:
-        """Kill all processes, without an orderly end."""
+        """Kill all children at once."""
         for child in self._children.values():
             _send(child, signal.SIGKILL)
 
@@ -162,7 +162,8 @@ class Supervisor:
 
 
 async def _wait_until_ready(ready: int) -> bool:
-    """Return whether something was written to the pipe before it was closed. Closes it."""
+    """Wait until something is written to the pipe, or until it is closed. Close it here, and return whether something
+    was written."""
     loop = asyncio.get_running_loop()
     readable = asyncio.Event()
     os.set_blocking(ready, False)

@@ -55,7 +55,7 @@ class BackgroundPushes:
                 threading.Thread(target=self._run, name="jqmaster outbox", daemon=True).start()
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until nothing is left to push, and return whether everything was pushed in time."""
+        """Wait until nothing is left to push. Return False if the time runs out first."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._waiting, timeout_s)
 

@@ -18,8 +18,8 @@ _WARN_EVERY_S: Final = 60.0
 
 
 class StoreAffinity:
-    """`store` is the store of the first master that granted a call; "" until then. `foreign`: by address, another store
-    that the master there named last. It is thread-safe.
+    """`store` is the store of the first master that granted a call; "" until then. `foreign`: by address, the other
+    store that its master named last. It is thread-safe.
 
     `patience_s` may be set at any time. All clients of a worker share one `StoreAffinity`.
     """
@@ -38,7 +38,7 @@ class StoreAffinity:
         forked.renew_in_child(self)
 
     def renew(self) -> None:
-        """Make a new lock in a forked process: a thread of the parent may have held the old one."""
+        """Make a new lock in a forked process, because a thread of the parent may have held the old one."""
         self._lock = threading.RLock()
 
     def admits(self, address: str, store: str, *, is_ok: bool, addresses: Collection[str]) -> bool:

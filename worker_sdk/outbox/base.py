@@ -77,7 +77,7 @@ class Outbox:
         return f"<{type(self).__name__} for {self._where()}>"
 
     def _where(self) -> str:
-        """Return the place of the rows, for people."""
+        """Return where the rows are stored, as text for people."""
         return "a database"
 
     # --- implemented for each kind of database
@@ -299,7 +299,7 @@ class Outbox:
 
 
 class _Bare:
-    """A test's clients, without middleware."""
+    """The clients of a test, without middleware."""
 
     def __init__(self, pushers: Any) -> None:
         self._pushers = pushers
@@ -341,7 +341,7 @@ def in_pages(jobs: Iterable[Any], size: int) -> Iterator[list[Any]]:
 
 @contextmanager
 def written_by(pushers: Any) -> Iterator[None]:
-    """Let tasks that are enqueued in this block write rows, by these clients."""
+    """In this block, let tasks enqueue jobs as rows, with these clients."""
     mark = outbox_pushers.set(pushers)
     try:
         yield

@@ -139,7 +139,7 @@ def mark_of(destination: str | None) -> str:
 
 
 def to_people(destination: str | None) -> str:
-    """Return the words of a log line about jobs with this destination."""
+    """Return the part of a log line that names this destination."""
     return "" if destination is None else f" for {destination.replace(':', ' ', 1)}"
 
 

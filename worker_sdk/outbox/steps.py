@@ -85,7 +85,7 @@ class Done:
 
 @dataclass(slots=True)
 class _Outcome:
-    """The result of one page."""
+    """The result of pushing one page of rows."""
 
     accepted: list[Row] = field(default_factory=list)
     refused: dict[Row, str] = field(default_factory=dict)

@@ -64,8 +64,8 @@ def predecessors_of(job: Mapping[str, Any]) -> Sequence[str]:
 
 
 def in_order(jobs: Sequence[Mapping[str, Any]]) -> tuple[list[int], list[int]]:
-    """Return two lists of positions. The first sorts the jobs so that each comes after its predecessors, and otherwise
-    in the given order. The second has the jobs that would wait for one another forever."""
+    """Return two lists of positions. The first one sorts the jobs so that each comes after its predecessors, and
+    otherwise keeps their order. The second one contains the jobs that would wait for each other forever."""
     position = {job["id"]: n for n, job in enumerate(jobs)}
     waits: list[int] = []
     dependents: dict[int, list[int]] = {}

@@ -78,7 +78,7 @@ def _is_final(failed: MasterAnswer | MasterUnreachableError) -> bool:
 
 
 class Outage:
-    """Logs once that calls of a pusher are repeated, and once that they are answered again."""
+    """Logs once that calls of a pusher are being repeated, and once that they are answered again."""
 
     def __init__(self) -> None:
         self.is_known = False

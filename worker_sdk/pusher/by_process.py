@@ -163,7 +163,7 @@ class LazyPushers:
 
 
 def configured_pushers(masters: str | Sequence[str], token: str | None) -> LazyPushers:
-    """Return clients for code outside of jobs."""
+    """Return clients for code outside of jobs, with the settings of `configure`."""
     settings = configuration()
     return LazyPushers(
         masters,

@@ -130,7 +130,7 @@ def made_job(given: JobLike) -> JobMap:
 
 def one_of_many(given: JobLike) -> JobMap:
     """Do what `made_job` does, for callers that have called `forked.check` once for all of their jobs."""
-    # Most jobs are given as plain maps.
+    # Check for a plain map first, which is the most common form.
     if type(given) is dict:
         return _assembled(**given)
     if isinstance(given, tuple):

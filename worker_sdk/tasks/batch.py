@@ -280,8 +280,8 @@ def _callback(given: JobLike) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _telling(exc: BaseException) -> Iterator[None]:
-    """Surround the cancellation of a batch after an exception of its block. If it fails, add a note to that
-    exception."""
+    """Surround the cancellation of a batch after its block has raised an exception. If the cancellation fails, add a
+    note to that exception."""
     try:
         yield
     except WorkerSdkError as failure:

@@ -40,7 +40,7 @@ class BodyRoom:
 
     @property
     def waiting(self) -> int:
-        """Return the number of bodies that wait."""
+        """Return the number of bodies that wait for memory."""
         return len(self._waiting)
 
     def take(self, wanted: int, reader: Reader) -> bool:

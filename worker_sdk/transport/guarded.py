@@ -122,7 +122,7 @@ class GuardedProtocol(HttpToolsProtocol):
         raise ParsingEndsError
 
     def _check_head(self) -> str:
-        """Refuse the faults of a head that the parser tolerates. Return the version of HTTP."""
+        """Refuse a head with faults that the parser tolerates. Return its version of HTTP."""
         headers, limits = self.headers, self._arrival_limits.current
         if len(headers) > limits.header_count:
             self.stop_parsing(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "too_many_headers")

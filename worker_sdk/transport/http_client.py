@@ -32,7 +32,7 @@ ProtocolT = TypeVar("ProtocolT", bound=asyncio.BaseProtocol)
 
 
 class NotSentError(Exception):
-    """There is no connection: nothing of the request was sent."""
+    """No connection could be opened, so nothing of the request was sent."""
 
 
 class NoAnswerError(Exception):
@@ -208,7 +208,7 @@ class HttpClient:
 
     @property
     def waiting_bodies(self) -> int:
-        """Number of bodies that wait for others to end."""
+        """Number of answers whose bodies wait for memory, until other bodies have ended."""
         return 0 if self._room is None else self._room.waiting
 
     @property
@@ -550,8 +550,8 @@ class _PlainReads(_Connection, asyncio.Protocol):
 
 
 class _SmallReads(_Connection, asyncio.BufferedProtocol):
-    """A connection that reads little at a time, so that thousands of connections hold little memory before they wait.
-    All connections of a client share `buffer`: each takes out its data before another one reads."""
+    """A connection that reads little at a time, so that thousands of connections take little memory before they wait.
+    All connections of a client share `buffer`: each copies its data from it before another one reads."""
 
     def __init__(
         self,

@@ -26,7 +26,7 @@ _MALFORMED: Final = "a job of the push does not follow the protocol"
 
 
 class MalformedError(ValueError):
-    """A push that no master of this protocol sends."""
+    """The push does not follow the protocol."""
 
 
 class Admission:
@@ -65,7 +65,7 @@ class Admission:
         return 0 if self.is_draining else self._executor.free
 
     def offer(self, epoch: int, offers: Sequence[Any]) -> "PushAnswer":
-        """Start the jobs that are accepted. Raise MalformedError before any is started."""
+        """Start the jobs that are accepted, and return the answer. Raise MalformedError before any is started."""
         _check(offers)
         with self._executor.taking_up:
             return self._take(epoch, offers)

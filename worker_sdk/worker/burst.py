@@ -40,7 +40,7 @@ class Burst:
                 self.failed.discard(job_id)
 
     async def over(self, members: "Sequence[WorkerMembership]") -> None:
-        """Return when no job has run for `idle_s` and all reports are delivered, or when some namespace has no master
+        """Wait until no job has run for `idle_s` and all reports are delivered, or until some namespace has no master
         that registers the worker."""
         began_s = now_s()
         while True:

@@ -161,7 +161,7 @@ class Endings:
 
     def _fails_first(self, run: JobRun, end: Callable[[], None], exc: BaseException) -> bool:
         """Judge and log the failure of a handler once. Return whether the end must wait until a master has log lines of
-        this run. In this case, `end` is called later."""
+        this run. If so, `end` is called later."""
         if run.stopping is not None or run.is_settled or run.failure is not None:
             return False
         if is_for_want_of_descriptors(exc):
@@ -194,7 +194,7 @@ class Endings:
 
     def _tells_first(self, run: JobRun, end: Callable[[], None]) -> bool:
         """Return whether the end must wait until masters have the last progress of the job, because they ignore
-        progress after the end. In this case, `end` is called later."""
+        progress after the end. If so, `end` is called later."""
         if run.stopping is not None or run.is_settled or run.token not in self._reports.told:
             return False
         # Progress only informs people: waiting for it must not exceed the job's timeout or lease.

@@ -249,7 +249,7 @@ class Executor:
             self._watch_at(run.stop_due_s)
 
     def _interrupt(self, run: JobRun, why: Stop) -> None:
-        """Tell a running handler to stop, or end it where that is possible."""
+        """Tell a running handler to stop, or end it by force where that is possible."""
         if run.ctx is not None:
             run.ctx.cancelled.set()
         if run.handler.kind is HandlerKind.ASYNC:

@@ -386,7 +386,7 @@ class Heartbeat:
         return True
 
     def _ignored(self, fields: object, running: "Sequence[ReportedClaim]") -> dict[str, CheckpointNotSaved]:
-        """Log the fields that a master ignored. By token, return an error for each claim whose checkpoint was
+        """Log the fields that a master ignored. Return an error, by token, for each claim whose checkpoint was
         ignored."""
         unsaved: dict[str, CheckpointNotSaved] = {}
         told = []

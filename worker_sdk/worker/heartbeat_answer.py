@@ -54,13 +54,13 @@ class ParsedAnswer:
         )
 
     def add(self, earlier: "ParsedAnswer") -> None:
-        """Add the answer to an earlier call of the same heartbeat, in which other claims were named."""
+        """Merge in the answer to an earlier call of the same heartbeat, which named other claims."""
         self.lost |= earlier.lost
         self.cancel += earlier.cancel
 
 
 def refused_fields(answer: MasterAnswer) -> list[Any]:
-    """Return the fields that a problem names."""
+    """Return the paths of the fields that a refusal names."""
     errors = answer.body.get("errors")
     given = (
         [error.get("loc") for error in errors if isinstance(error, dict)] if isinstance(errors, list) else []

@@ -11,7 +11,7 @@ from typing import Final
 DRIFT: Final = 0.0005
 MAX_MARGIN_S: Final = 2.0
 
-# Read a monotonic clock that also runs while the machine sleeps, as leases do.
+# Returns the monotonic time in seconds. The clock also runs while the machine sleeps, because leases end then, too.
 now_s: Callable[[], float] = (
     functools.partial(time.clock_gettime, time.CLOCK_BOOTTIME)
     if hasattr(time, "CLOCK_BOOTTIME")

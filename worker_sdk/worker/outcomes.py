@@ -32,7 +32,7 @@ _CALLING_FILES: Final = (
     f"{Path(__file__).parents[1]}{os.sep}",
     f"{Path(asyncio.__file__).parent}{os.sep}",
 )
-MAX_TRACEBACK: Final = 14_000  # bytes; with type and message an error stays under 16 KiB
+MAX_TRACEBACK: Final = 14_000  # in bytes; with its type and message, an error then stays below 16 KiB
 
 
 class UnfitArgumentError(Exception):

@@ -62,13 +62,13 @@ class Reports(Protocol):
         ...
 
     def add_used(self, token: str, used: "Mapping[str, float]") -> None:
-        """Record units that the attempt has used, to report them at its end. The last number of each unit counts. By
-        now, the service has answered the attempt's call."""
+        """Record units that the attempt has used, to report them at its end. The last number of each unit counts. This
+        also records that the service has answered the attempt's call by now."""
         ...
 
     def observe(self, token: str, observation: "ObservedRoom") -> None:
-        """Report to masters soon how many units a service still accepts. By now, the service has answered the attempt's
-        call."""
+        """Report to masters soon how many units a service still accepts. This also records that the service has
+        answered the attempt's call by now."""
         ...
 
 
@@ -237,7 +237,7 @@ class PendingReports:
         return self._taken_at_s + (LAST_EVERY_S if is_last else PROGRESS_EVERY_S)
 
     def take(self) -> dict[str, PendingReport]:
-        """Take the reports by token, at most as many bytes as a heartbeat should carry."""
+        """Remove and return waiting reports, by token, up to the size that a heartbeat should have."""
         if not self._reports:
             self._under_way = {}
             return {}
