@@ -15,7 +15,7 @@ import { Members } from "./members.js";
 
 /** @typedef {import("./parts.js").Batch} Batch */
 
-/** Changes that come without an event, such as sealing, are polled. @type {import("../core/live.js").Reading} */
+/** Also polls, because some changes, such as sealing, cause no event. @type {import("../core/live.js").Reading} */
 export const READ = { events: ["jobs", "batches"], leastMs: 2000, everyMs: 5000, pollMs: 5000 };
 
 /** @param {{id: string, query: Record<string, string>, go: typeof import("../core/router.js").go, session: import("../core/api.js").Session}} props */
@@ -197,7 +197,7 @@ function Facts({ batch }) {
     </section>`;
 }
 
-/** @param {{action: string, batch: Batch, path: string, onClose: () => void, onDone: () => Promise<void>}} props Asks before it seals, cancels or retries. */
+/** @param {{action: string, batch: Batch, path: string, onClose: () => void, onDone: () => Promise<void>}} props Asks for confirmation before the batch is sealed, canceled or retried. */
 function Ask({ action, batch, path, onClose, onDone }) {
   const { counts } = batch;
   const count = action === "retry" ? counts.failed : counts.unfinished;

@@ -24,7 +24,7 @@ export const CALLBACKS = /** @type {const} */ (["on_success", "on_complete", "on
 /** @param {Batch} batch @returns {string} The first line of its description, or the end of its ID. */
 export const titleOf = (batch) => batch.description.split("\n")[0] || `…${batch.id.slice(-10)}`;
 
-/** @param {string | undefined} id @returns {Batch | null} The batch with this ID; null until it is read, or where there is none. */
+/** @param {string | undefined} id @returns {Batch | null} The batch with this ID; null if it is not loaded yet or does not exist. */
 export function useBatch(id) {
   const [batch, setBatch] = useState(/** @type {Batch | null} */ (null));
   useEffect(() => {
@@ -86,7 +86,7 @@ export function BatchStrip({ batch }) {
     </span>`;
 }
 
-/** @param {{batch: Batch}} props The share, for a row of a list. */
+/** @param {{batch: Batch}} props The share of finished jobs, for a row of a list. */
 export function BatchProgress({ batch }) {
   const { total, unfinished } = batch.counts;
   return html`<span class="batch-progress">
@@ -127,7 +127,7 @@ export function reasonText(batch, reason) {
   }
 }
 
-/** @param {{batch: Batch}} props The jobs that it starts. */
+/** @param {{batch: Batch}} props The jobs that the batch starts when it is over. */
 export function Callbacks({ batch }) {
   const some = CALLBACKS.flatMap((callback) => {
     const one = batch.callbacks[callback];
@@ -157,7 +157,7 @@ export function Callbacks({ batch }) {
     </section>`;
 }
 
-/** @param {{batch: Batch}} props With which errors its jobs failed, the most usual first. */
+/** @param {{batch: Batch}} props The errors with which its jobs failed, the most frequent first. */
 function FailedWith({ batch }) {
   const { data } = useResource(
     (signal) =>
@@ -185,7 +185,7 @@ export const failuresFirst = (reasons) => [
   ...reasons.filter((reason) => reason.code !== "failed"),
 ];
 
-/** @param {Batch} batch @param {string} state Of a callback. @returns {string} In words: one that waits in a batch that is over was not started. */
+/** @param {Batch} batch @param {string} state Of a callback. @returns {string} The state in words. A callback that still waits when the batch is over was not started. */
 export const callbackText = (batch, state) =>
   t(`batches.callback.${state === "waiting" && batch.state === "complete" ? "not_started" : state}`);
 

@@ -37,7 +37,7 @@ const valuesOf = (one) => ({
   ...Object.fromEntries(DAYS.map((day) => [day, (one?.weekend ?? USUAL).includes(day) ? "yes" : ""])),
 });
 
-/** @param {Values} values @returns {object} What the API takes. */
+/** @param {Values} values @returns {object} The body of the request. */
 export function calendarIn(values) {
   const weekend = values["own_weekend"] ? { weekend: DAYS.filter((day) => values[day]) } : {};
   const text = (/** @type {string} */ name) => (values[name] ?? "").trim();
@@ -147,7 +147,7 @@ export function CalendarEditor({ calendar, onClose, onDone }) {
 
 /**
  * @param {string} name @param {Values} values @param {boolean} isAsked
- * @returns {Found | null} What saving would change; null: nobody asks.
+ * @returns {Found | null} What saving would change; null if the preview is not shown.
  */
 function useChanges(name, values, isAsked) {
   const [found, setFound] = useState(/** @type {Found | null} */ (null));
@@ -175,7 +175,7 @@ function useChanges(name, values, isAsked) {
   return found;
 }
 
-/** @param {{found: Found}} props The holidays that come, go and get other names. */
+/** @param {{found: Found}} props The holidays that saving would add, remove or rename. */
 export function Changed({ found }) {
   const { changes, problem } = found;
   if (problem) return html`<${ErrorBox} problem=${problem} />`;

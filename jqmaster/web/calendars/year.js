@@ -94,7 +94,7 @@ function Month({ year, month, names, weekend }) {
     </table>`;
 }
 
-/** @param {{day: number, name: string | undefined, isOff: boolean}} props `day` 0: of another month. */
+/** @param {{day: number, name: string | undefined, isOff: boolean}} props `day` 0: an empty cell, for a day of another month. */
 function Day({ day, name, isOff }) {
   if (!day) return html`<td></td>`;
   const kind = name ? "holiday" : isOff ? "off" : "";

@@ -46,7 +46,7 @@ export function PauseButton({ target, what, label, class: more = "small", isIcon
 /** @type {(asked: Asked) => void} */
 let ask = () => {};
 
-/** One dialog serves all these buttons: even if a live row disappears meanwhile, the pressed one is paused. */
+/** The one dialog of all these buttons. It does not belong to a row, because a row may disappear while the dialog is open. */
 export function PauseHost() {
   const [asked, setAsked] = useState(/** @type {Asked | null} */ (null));
   ask = setAsked;

@@ -17,7 +17,7 @@ import { Badge, Text, Time, nowMs } from "../ui/formats.js";
 
 /** @typedef {import("../../answers").Schemas["UsageView"]} Usage */
 
-/** Nobody could read an opening that is nearer than this before it is over. */
+/** A time until an opening is not shown if it is shorter than this, because nobody could read it. */
 const SOON_MS = 1000;
 
 /**

@@ -23,7 +23,7 @@ export class Problem extends Error {
     this.detail = body.detail || "";
     this.code = body.code || "";
     this.errors = Array.isArray(body.errors) ? body.errors : [];
-    /** If the archive of logs is away: the store still has the lines after this one. */
+    /** If the archive of logs cannot be reached: the number after which the store still has lines. */
     this.storedAfter = body.stored_after;
     /**
      * The time at which the shown data were current, as Unix ms of this browser; null if no data are shown. @type
@@ -142,7 +142,7 @@ export const put = (path, body, headers) => call("PUT", path, { body, ...(header
 /** @template {string} Path @param {Path} path */
 export const del = (path) => call("DELETE", path);
 
-/** @returns {Promise<Session> | undefined} The call that boot.js began before the scripts were loaded; returned only once. */
+/** @returns {Promise<Session> | undefined} The call that boot.js began before the scripts were loaded. Only the first call of this function returns it. */
 function begunCall() {
   const page = /** @type {{jqmasterSession?: Promise<Response>}} */ (globalThis);
   const begun = page.jqmasterSession;
@@ -172,7 +172,7 @@ export async function logIn(credentials) {
   return (session = await call("POST", "api/session", { body: credentials }));
 }
 
-/** @returns {Promise<string | null>} Where the login provider ends its own session, if it has one. */
+/** @returns {Promise<string | null>} The address at which the login provider ends its own session; null if there is none. */
 export async function logOut() {
   const answer = await call("DELETE", "api/session");
   session = null;

@@ -4,7 +4,7 @@ const SECOND = 1000;
 const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
-/** @type {[number, string][]} The sizes of units and their words, in both languages. */
+/** @type {[number, string][]} The length of each unit in ms, and its words in both languages. */
 const UNITS = [
   [SECOND, "s|sec|secs|second|seconds|秒|秒間"],
   [MINUTE, "m|min|mins|minute|minutes|分|分間"],
@@ -14,7 +14,7 @@ const UNITS = [
 ];
 const SIZES = new Map(UNITS.flatMap(([size, words]) => words.split("|").map((word) => [word, size])));
 const WORDS = [...SIZES.keys()].sort((a, b) => b.length - a.length).join("|");
-/** One number with its unit. A half after it, as in 1時間半, adds half a unit. */
+/** A number with its unit. 半 after the unit, as in 1時間半, adds half a unit. */
 const PART = new RegExp(`^(\\d+(?:[.,]\\d+)?) ?(${WORDS})(?![a-z])(半)?(?:[ ,]|and |と)*`);
 /** Hours and minutes without the last unit, such as 1h30. */
 const SHORT = /^(\d+) ?(?:h|時間)(\d{1,2})$/;

@@ -4,7 +4,7 @@
  */
 import { useEffect, useState } from "./lib.js";
 
-/** Data of a greater age are shown as old. */
+/** Data that are older than this are shown as old. */
 export const OLD_MS = 5_000;
 const EVERY_MS = 1_000;
 
@@ -18,9 +18,9 @@ const EVERY_MS = 1_000;
 
 /** When the data was current, by this browser's clock. @type {number | null} */
 let asOfMs = null;
-/** The same by the store's clock. @type {string | null} */
+/** When the data was current, by the store's clock. @type {string | null} */
 let asOf = null;
-/** Whether the stream reports this. Masters of earlier releases do not, so then only an open stream is known. */
+/** Whether the stream reports the age of its data. Masters of earlier releases do not; their data count as current while the stream is open. */
 let isTold = false;
 let isOpen = false;
 /** @type {StoreFault | null} */
@@ -67,7 +67,7 @@ export function told({ as_of, age_ms, fault: present }) {
   look();
 }
 
-/** @param {StoreFault | null} present What the answer to another call says about the store, while there is no stream. */
+/** @param {StoreFault | null} present The fault of the store according to another call, while there is no stream. */
 export function toldByAnswer(present) {
   fault = present;
   look();
@@ -76,7 +76,7 @@ export function toldByAnswer(present) {
 /** @returns {number | null} When the data of the stream was current, as Unix ms of this browser. */
 export const streamAsOfMs = () => (isOpen && !isTold ? Date.now() : asOfMs);
 
-/** @param {object} resource @param {boolean} isFailing Whether `resource` shows former data, since it could not be loaded again. */
+/** @param {object} resource @param {boolean} isFailing Whether `resource` shows old data because it could not be loaded again. */
 export function note(resource, isFailing) {
   if (isFailing === failing.has(resource)) return;
   if (isFailing) failing.add(resource);

@@ -63,7 +63,7 @@ export function tOr(key, fallback) {
   return loaded[language()]?.[key] ?? fallback;
 }
 
-/** To make a format takes longer than to draw a row. @type {Map<string, Intl.NumberFormat>} */
+/** The formats that were created, because creating one takes longer than drawing a row. @type {Map<string, Intl.NumberFormat>} */
 const numberFormats = new Map();
 
 /**

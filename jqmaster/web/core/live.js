@@ -32,10 +32,10 @@ const EVENTS = [
   "action",
 ];
 const HIDDEN_GRACE_MS = 3000;
-/** A stream sends the whole current state right after it is opened. */
+/** How long to wait for the state that a stream sends right after it is opened. */
 const FIRST_WORD_MS = 2500;
 const RETRY_MS = [500, 1000, 2000, 4000];
-/** The master sends `alive` this often, whatever else it sends. */
+/** How often the master sends `alive`, even if it sends other events. */
 const PING_MS = 15_000;
 /**
  * A stream that is silent for this long is dead even if its connection is open: one `alive` may be lost, and the next
@@ -43,7 +43,7 @@ const PING_MS = 15_000;
  */
 const SILENCE_MS = 2 * PING_MS + 5_000;
 
-/** @type {Map<keyof Told, Set<(data: never) => void>>} Those of an event take its data. */
+/** @type {Map<keyof Told, Set<(data: never) => void>>} The listeners by event; each gets the data of its event. */
 const listeners = new Map();
 /** @type {Partial<LiveData>} */
 let latest = {};
@@ -57,7 +57,7 @@ let timer;
 /** @type {ReturnType<typeof setTimeout> | undefined} */
 let silence;
 let isStarted = false;
-/** Whether it was stopped before; if so, the page shows old data. */
+/** Whether the stream was stopped, so that the page shows old data when it starts again. */
 let wasStopped = false;
 
 /** Start the stream. It goes on until `stop`. */

@@ -19,7 +19,7 @@ import { useEffect, useState } from "./lib.js";
 const PREFIX = "jqmaster.";
 /** @type {Map<Name, Set<() => void>>} */
 const listeners = new Map();
-/** @type {Map<Name, unknown>} What is stored is trusted to be of its type. */
+/** @type {Map<Name, unknown>} The stored values. They are not checked against their types. */
 const values = new Map();
 
 /**

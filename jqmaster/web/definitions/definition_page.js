@@ -170,7 +170,7 @@ async function newestLike(type) {
   }
 }
 
-/** @param {{one: Definition}} props Why it starts no jobs, while it skips its instants. */
+/** @param {{one: Definition}} props Why the definition skips its instants, so that it starts no jobs. */
 function Skips({ one }) {
   const isSkipped = one.enabled && one.last_run?.outcome === "skipped";
   const { data } = useResource(
@@ -339,7 +339,7 @@ function Trigger({ one }) {
     <dt>${t("nav.events")}</dt><dd><a href=${href("events", { definition: one.name })}>${t("events.of_definition")}</a></dd>`;
 }
 
-/** @param {{one: Definition}} props What it makes of the newest events of its type, as it is now. */
+/** @param {{one: Definition}} props What this definition would do with the newest events of its type. */
 function NewestEvents({ one }) {
   const job = one.argument === null ? { job: only(one.job, ["name", "argument"]) } : {};
   const coming = useComing(

@@ -42,7 +42,7 @@ export async function runDefinition(name, onDone) {
 /** @type {(asked: Asked) => void} */
 export let askAbout = () => {};
 
-/** One dialog serves all these buttons: the row of a live list may disappear while somebody fills it in. */
+/** The one dialog of all these buttons. It does not belong to a row, because a row may disappear while somebody fills in the dialog. */
 export function DefinitionDialogs() {
   const [asked, setAsked] = useState(/** @type {Asked | null} */ (null));
   askAbout = setAsked;

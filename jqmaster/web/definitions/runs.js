@@ -8,14 +8,14 @@ import { Badge, Duration, Id, Num, State, durationText } from "../ui/formats.js"
 
 /** @typedef {import("../../answers").Schemas["RunView"]} RunView */
 
-/** The number of records that a strip has room for. */
+/** Maximum number of records in a strip. */
 export const STRIP = 30;
 // A run that is late by less than this is shown as punctual.
 const LATE_MS = 1000;
 
 /**
  * @param {RunView} run
- * @returns {number | null} How long after its instant it fired; null if its schedule did not fire it.
+ * @returns {number | null} How many ms after its instant the definition fired; null if the schedule did not start this run.
  */
 export const latenessMs = (run) =>
   run.outcome === "fired" && (run.reason === null || run.reason === "caught_up")
@@ -72,7 +72,7 @@ function stripText(runs) {
     : t("definitions.strip", { count: runs.length, parts: parts.join(", ") });
 }
 
-/** @param {{runs: RunView[]}} props The newest is last, as time runs. All have the same width, whatever the strip holds. */
+/** @param {{runs: RunView[]}} props The strip, oldest run first. All strips have the same width. */
 export function RunStrip({ runs }) {
   const label = stripText(runs);
   const shown = runs.slice(0, STRIP).reverse();

@@ -23,7 +23,7 @@ const ALSO = ["event_id", "occurred_at"];
 const READ = 10;
 const TYPING_MS = 400;
 
-/** @param {string} name Of a part of the form. @returns {string} "" for a part of another form. */
+/** @param {string} name Of a part of the form. @returns {string} The label; "" for a part of another form. */
 export function triggerLabel(name) {
   const own = ["event_type", "matching", "matcher", "argument_way", "mapping", "gathering", "gathering_key"];
   return [...own, ...FIGURES.debounce, ...FIGURES.collect].includes(name) ? t(`events.form.${name}`) : "";

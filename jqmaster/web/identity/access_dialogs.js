@@ -42,7 +42,7 @@ const rolesOf = (text) =>
       }),
   );
 
-/** @param {{form: import("../ui/forms.js").FormInputs, isFirst?: boolean, hasNamespaces: boolean}} props The role, and those in single namespaces. */
+/** @param {{form: import("../ui/forms.js").FormInputs, isFirst?: boolean, hasNamespaces: boolean}} props The inputs for the role, and for the roles in single namespaces. */
 function RoleFields({ form, isFirst = false, hasNamespaces }) {
   const roles = isFirst ? ["admin"] : hasNamespaces ? ROLES_WITH_NAMESPACES : ROLES;
   return html`<${FormField}

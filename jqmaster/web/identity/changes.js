@@ -12,7 +12,7 @@ import { whoText } from "./value_words.js";
 
 const CHANGES_SHOWN = 3;
 
-/** @param {{name: string, etag: string}} props Its newest changes. */
+/** @param {{name: string, etag: string}} props The newest changes of the object. */
 export function Changes({ name, etag }) {
   const { data, problem } = useResource(
     (signal) => get("api/audit", { target: name, limit: CHANGES_SHOWN }, signal),

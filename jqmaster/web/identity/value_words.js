@@ -49,7 +49,7 @@ export const keyWords = (key) =>
   tOr(`filter.${key}`, "").toLowerCase() ||
   tOr(`settings.label.${key}`, withoutUnit(key).replaceAll("_", " "));
 
-/** @param {string} key @returns {string} The key without its unit, which stands with the figure. */
+/** @param {string} key @returns {string} The key without its unit, which is shown with the number. */
 const withoutUnit = (key) => key.replace(/_(ms|s)$/, "");
 
 /** @param {number} ms @returns {string} */

@@ -9,7 +9,7 @@ import { LATEST, inZone, inputOf, instantIn, useZone } from "../ui/instants.js";
 /** @typedef {import("../../answers").Schemas["JobView"]} JobView */
 /** @typedef {`api/jobs/${string}`} JobPath */
 
-/** The names, in the API, of the values that a person may change. */
+/** The fields of the API that a person may change. */
 const CHANGEABLE = ["priority", "run_at", "max_retry", "timeout"];
 
 /** @param {string} name */

@@ -26,7 +26,7 @@ export const retriesText = ({ failures, max_retry: most }) =>
   most === 0 ? t("job.no_retries") : t("job.failures_of", { failures, most });
 
 const ENDED = ["name", "argument", "finished", "duration", "worker"];
-/** @type {Record<string, string[]>} What a list of one state shows before people choose; "": of all states. */
+/** @type {Record<string, string[]>} The default columns of a list by its state; "": the list of all states. */
 const DEFAULTS = {
   "": ["state", "name", "argument", "error", "created", "finished", "duration", "worker"],
   ready: ["name", "argument", "priority", "attempt", "created"],
@@ -204,7 +204,7 @@ const ALL = [
 ];
 const KEYS = ALL.map((column) => column.key);
 
-/** @param {{text: string | null | undefined, isCode?: boolean}} props One line of text from outside, whole in its title. */
+/** @param {{text: string | null | undefined, isCode?: boolean}} props One line of text from outside. Its title contains the whole text. */
 function Line({ text, isCode = false }) {
   if (!text) return html`<${Num} value=${null} />`;
   const shown = visible(text);
@@ -223,7 +223,7 @@ function Ran({ job }) {
  * Return the columns of a list: those in its address, else the chosen ones, else those that its state has at first.
  * @param {string} state
  * @param {string | undefined} asked Keys separated by commas, as in a shared link.
- * @returns {JobColumn[]} Those that nobody chose have `isDefault`.
+ * @returns {JobColumn[]} The default columns have `isDefault`.
  */
 export function useJobColumns(state, asked) {
   const [chosen] = usePref("columns", null);

@@ -47,7 +47,7 @@ export async function withIgnored(answer, signal) {
 /** @param {FailureGroup} group @returns {boolean} Whether it is resolved, and has not come back since. */
 const isResolved = (group) => Boolean(group.resolved) && group.resolved?.reopened_by === null;
 
-/** Acts that few people need at a time, which a menu has. */
+/** Actions that are seldom needed, and are therefore in a menu. */
 const ASKED = /** @type {const} */ (["values", "assign", "merge"]);
 
 /**
@@ -186,7 +186,7 @@ function Versions({ group }) {
   )} · </span>`;
 }
 
-/** @param {{group: FailureGroup, mayOperate: boolean, onChange: () => unknown}} props The groups that count in it. */
+/** @param {{group: FailureGroup, mayOperate: boolean, onChange: () => unknown}} props The groups that were merged into this one. */
 function Merged({ group, mayOperate, onChange }) {
   const merged = group.merged ?? [];
   if (merged.length === 0) return null;

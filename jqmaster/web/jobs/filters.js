@@ -25,7 +25,7 @@ export const FILTERS = [
 const OF_API = FILTERS.filter((key) => !["within", "field", "op", "value"].includes(key));
 const OPS = ["eq", "ne", "lt", "le", "gt", "ge", "glob", "exists"];
 const DEPLOY = "deploy";
-/** A batch can be found only by its whole ID. */
+/** The form of a complete ID, which the filter for batches needs. */
 const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 /** @type {Record<string, number>} */
 const WINDOWS_MS = {

@@ -18,7 +18,7 @@ import { FlowWaterfall } from "./flow_waterfall.js";
 /** @typedef {import("../../answers").Schemas["FlowView"]} FlowView */
 /** @typedef {import("../../answers").Schemas["FlowJob"]} FlowJob */
 
-/** At most this many jobs are requested: nobody can read a larger picture. */
+/** Maximum number of jobs to request, because nobody could read a larger picture. */
 const MAX_JOBS = 500;
 const VIEWS = /** @type {const} */ (["graph", "waterfall"]);
 

@@ -17,7 +17,7 @@ import { brokenIn, titleOf, useKeptNodes } from "./flow_parts.js";
 /** @typedef {import("./flow_parts.js").FlowJob} FlowJob */
 
 const ZOOMS = [0.15, 0.25, 0.4, 0.6, 0.8, 1];
-/** The space that the box takes from its content. */
+/** The width of the box that its content cannot use. */
 const BOX_MARGIN = 4;
 
 /** @param {FlowJob[]} jobs @param {Set<string>} alone Returns the facts that shape the picture. The states are left out, because they change all the time. */

@@ -20,9 +20,9 @@ const LABEL_HEIGHT = 17;
 const JUNCTION = 8;
 const GAP = { across: 14, along: 52 };
 const MARGIN = 12;
-/** Groups of at least this many similar jobs are drawn as one. */
+/** The number of similar jobs from which they are drawn as one group. */
 export const GROUPED_FROM = 5;
-/** Above this many lines, the faster method arranges them. */
+/** The number of lines above which a faster layout is used. */
 const FEW_LINES = 120;
 
 /** @type {typeof import("./flow_library.js") | null} */

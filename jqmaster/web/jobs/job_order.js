@@ -66,7 +66,7 @@ export function FlowCard({ job, found, session }) {
     </section>`;
 }
 
-/** Further jobs are folded away. */
+/** How many linked jobs are shown. Further ones are folded away. */
 const LINKED_AT_ONCE = 8;
 
 /** @param {{jobs: (LinkedJob | PredecessorView)[], count: number, flow: FlowView | null}} props `count`: of all jobs; `jobs` may be only the first of them. */

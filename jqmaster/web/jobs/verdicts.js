@@ -14,9 +14,9 @@ import { durationText, relativeText } from "../ui/formats.js";
 
 /** Maximum number of characters of a key value in the name of a constraint. */
 const MAX_VALUE = 60;
-/** The ways in which workers are unavailable, as the verdict has them. */
+/** The reasons for which workers are unavailable, as the fields of a verdict name them. */
 const UNAVAILABLE = /** @type {const} */ (["full", "draining", "broken", "paused", "refusing", "pulling"]);
-/** The jobs that one sentence names. */
+/** Maximum number of jobs that one sentence names. */
 const MAX_NAMED_JOBS = 3;
 
 /** @param {Verdict<"no_worker">} verdict */

@@ -20,7 +20,7 @@ export const isBad = (one) =>
 /** @param {Entry} one */
 export const isFull = (one) => one.waiting_quota !== null && one.waiting_quota >= 1;
 
-/** @param {Entry} one Whether it works, and people should look at it all the same. */
+/** @param {Entry} one Whether it works, but people should look at it. */
 export const isWarned = (one) => isFull(one) || one.failed_move !== null;
 
 /** @param {Entry} one @returns {number} The worst has the lowest. */

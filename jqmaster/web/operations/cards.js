@@ -10,7 +10,7 @@ import { LEVELS, MEMORY_BAD, MEMORY_WARN } from "./faults.js";
 /** @typedef {import("../../answers").Schemas["Stats"]} Stats */
 /** @typedef {import("../../answers").Schemas["MasterView"]} Master */
 
-/** The states of workers that are shown only if some workers are in them. */
+/** States of workers that are shown only if some workers are in them. */
 const UNUSUAL = /** @type {const} */ (["stale", "draining", "detached"]);
 
 /** @param {{stats: Stats}} props */

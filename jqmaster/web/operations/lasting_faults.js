@@ -40,7 +40,7 @@ const isSkipping = (runs) =>
 
 /** @type {Map<string, Held>} Constraints that hold jobs back, or did until lately. */
 const held = new Map();
-/** @type {ListedConstraint[] | null} The last answer counted in `held`: a page draws each answer several times. */
+/** @type {ListedConstraint[] | null} The last answer that was counted in `held`. It is not counted again when the page draws it again. */
 let counted = null;
 
 /**

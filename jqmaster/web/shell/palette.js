@@ -22,7 +22,7 @@ import { entry, fitOf, knownIndex, loadIndex, search } from "./palette_index.js"
 
 const TYPING_MS = 200;
 const MOST = 6;
-/** How long Enter waits for the answer of a slow master. */
+/** How long Enter waits for the master's answer. */
 const PATIENCE_MS = 5_000;
 const JOB_ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 /** The words for the kinds of objects. */
@@ -247,7 +247,7 @@ const searchJobs = (text) => ({
   act: () => (JOB_ID.test(text) ? go("job", { id: text.toLowerCase() }) : go("jobs", { q: text })),
 });
 
-/** @param {() => void} onHelp @returns {Command[]} What changes this browser alone. */
+/** @param {() => void} onHelp @returns {Command[]} Commands that change settings of this browser only. */
 function settings(onHelp) {
   const command = (/** @type {string} */ key, /** @type {() => void} */ act) => ({
     key,

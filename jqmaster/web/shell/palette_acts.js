@@ -149,7 +149,7 @@ export async function presentActs(route, session, onPause, onAsk, onKnown, signa
     hint: visible(id),
     act: () => attempt(() => post(path, body), t(done, { name: visible(id) })),
   });
-  /** An act that asks first. */
+  /** An action that asks for confirmation. */
   const careful = (
     /** @type {string} */ act,
     /** @type {string} */ path,
@@ -222,7 +222,7 @@ export async function presentActs(route, session, onPause, onAsk, onKnown, signa
   if (page === "definitions") {
     const path = /** @type {const} */ (`api/definitions/${encodeURIComponent(id)}`);
     const definition = await get(path, {}, signal);
-    /** An act for which the page has a dialog. */
+    /** An action that opens a dialog of the page. */
     const open = (/** @type {"run" | "pause"} */ what) => ({
       key: `present ${what}`,
       kind: t("palette.here"),

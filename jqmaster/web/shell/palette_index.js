@@ -74,7 +74,7 @@ const isMissing = (result) =>
 /**
  * @template T
  * @param {PromiseSettledResult<T>} result
- * @returns {T | null} Null for what could not be read, or what the reader may not see.
+ * @returns {T | null} The value; null if it could not be read, or if the reader may not see it.
  */
 const valueOf = (result) => (result.status === "fulfilled" ? result.value : null);
 

@@ -78,7 +78,7 @@ function widthOfLabels(_, labels) {
 
 /**
  * @param {string[]} labels
- * @returns {string[]} Labels of small values may round to the same text: only the first is shown.
+ * @returns {string[]} The labels to show. Labels of small values may round to the same text; then only the first one is shown.
  */
 const told = (labels) => labels.map((label, at) => (label === labels[at - 1] ? "" : label));
 
@@ -141,7 +141,7 @@ export function Chart({
   latest.current = data;
   const drawn = useRef(marks);
   drawn.current = marks;
-  /** The period that was zoomed to, in Unix seconds. */
+  /** The visible period after a zoom, in Unix seconds; null: the whole period. */
   const [zoom, setZoom] = useState(/** @type {{min: number, max: number} | null} */ (null));
   const zoomed = useRef(zoom);
   zoomed.current = zoom;

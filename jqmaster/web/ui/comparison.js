@@ -9,9 +9,9 @@ import { useResource } from "../core/live.js";
 
 const HOUR_S = 3600;
 const DAY_S = 86_400;
-/** The distance of the earlier period in seconds, by the word in the address. @type {Record<string, number>} */
+/** How many seconds earlier the compared period is, by the word in the address. @type {Record<string, number>} */
 export const PERIODS_S = { "1d": DAY_S, "7d": 7 * DAY_S };
-/** Hours are kept for 30 days. */
+/** Spans that cannot be compared: figures by hour are kept for 30 days only. */
 const NOT_WITH = ["30d"];
 
 /** @param {string | undefined} word Of the address. @param {string} span @returns {string} "" compares with nothing. */

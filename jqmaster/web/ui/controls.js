@@ -39,12 +39,12 @@ export function Copy({ text, label, kind = "" }) {
     </button>`;
 }
 
-/** @param {{children?: Node}} props The ways to copy one thing, which few people need at a time. */
+/** @param {{children?: Node}} props A menu of ways to copy one object. */
 export function CopyMenu({ children }) {
   return html`<details class="menu"><summary class="button small">${t("copy")}</summary><div class="menu-items">${children}</div></details>`;
 }
 
-/** @param {{label: string, children?: Node}} props Acts that few people need: a press on one closes the menu. */
+/** @param {{label: string, children?: Node}} props A menu of actions that are seldom needed. Choosing one closes the menu. */
 export function MoreMenu({ label, children }) {
   const close = (/** @type {MouseEvent} */ event) => {
     if (event.target instanceof Element && event.target.closest("button, a"))
@@ -55,7 +55,7 @@ export function MoreMenu({ label, children }) {
     </details>`;
 }
 
-/** @param {string} text For pages without a secure origin, where there is no clipboard API. */
+/** @param {string} text Copies the text on pages without a secure origin, where browsers have no clipboard API. */
 function copyByHand(text) {
   const area = document.createElement("textarea");
   area.value = text;

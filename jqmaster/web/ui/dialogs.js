@@ -12,7 +12,7 @@ import { Icon } from "./icons.js";
 /** @typedef {import("../core/lib.js").Node} Node */
 
 /**
- * @param {{title: string, onClose: () => void, children?: Node, isWide?: boolean}} props A modal dialog; Escape closes it, the focus returns.
+ * @param {{title: string, onClose: () => void, children?: Node, isWide?: boolean}} props A modal dialog. Escape closes it, and the focus returns to where it was.
  */
 export function Dialog({ title, onClose, children, isWide = false }) {
   const ref = useRef(/** @type {HTMLDialogElement | null} */ (null));
@@ -45,7 +45,7 @@ export function Dialog({ title, onClose, children, isWide = false }) {
 
 const TOAST_MS = 6_000;
 const UNDO_MS = 15_000;
-/** For actions on at least this many jobs, the count has to be typed. */
+/** The number of jobs from which the user has to type the count to confirm an action. */
 const TYPED_FROM = 1000;
 
 /**
@@ -178,7 +178,7 @@ export function Toasts() {
  * Run `act`, and show `done` or the problem. For small actions without a dialog.
  * @param {() => Promise<unknown>} act
  * @param {string} done
- * @returns {Promise<boolean>} Whether it was done.
+ * @returns {Promise<boolean>} Whether `act` succeeded.
  */
 export async function attempt(act, done) {
   try {

@@ -8,7 +8,7 @@ import { LATEST, inZone, inputOf, instantIn, useZone } from "./instants.js";
 /** @typedef {import("../core/lib.js").Node} Node */
 
 const TYPING_MS = 350;
-/** The page of another address is drawn within this time. */
+/** How long it takes at most to draw the page of another address. */
 const SHOWN_MS = 100;
 
 let isPressed = false;

@@ -73,7 +73,7 @@ const MINUTE_MS = 60_000;
 /**
  * @param {number} ms
  * @returns {number}
- *   The same in whole seconds, or from a minute on in whole minutes, so that its text does not change all the time.
+ *   The duration in whole seconds, or from a minute on in whole minutes, so that its text changes less often.
  */
 export function steadyMs(ms) {
   const step = ms < MINUTE_MS ? 1000 : MINUTE_MS;
@@ -110,7 +110,7 @@ export function Bytes({ value }) {
 }
 
 let skewMs = 0;
-/** @param {string} at The instant of an answer made just now: times are shown by the master's clock. */
+/** @param {string} at The master's time in an answer that has just arrived. Times on pages are relative to the master's clock. */
 export function tellTime(at) {
   const ms = Date.parse(at) - Date.now();
   if (Number.isFinite(ms)) skewMs = ms;

@@ -7,7 +7,7 @@ import { visible } from "../core/text.js";
 /** @typedef {import("../core/lib.js").FieldEvent} FieldEvent */
 
 /** @typedef {import("../core/lib.js").Node} Node */
-/** @typedef {Record<string, string>} Values What is in a form, as text; a checkbox has "yes" or "". */
+/** @typedef {Record<string, string>} Values The values of a form as text; a checkbox has "yes" or "". */
 
 /**
  * One part of a form that somebody else changed while it was open.
@@ -196,7 +196,7 @@ export function FormField({
   ) => html`<${tag} autocomplete="off" ...${a} ...${attributes} ...${form.input(name)}>${children}<//>`}<//>`;
 }
 
-/** How to write a value as JSON, also one that JSON does not have. */
+/** Explains how to write a value as JSON, including values that JSON does not have. */
 export const JsonHint = () =>
   html`${t("enqueue.argument.hint")} <code>${'{"$bin": "…"}'}</code> <code>${'{"$ext": [1, "…"]}'}</code>`;
 

@@ -1,7 +1,7 @@
 /** Our own icons, in the colour of the text. A text next to each icon always has its meaning, too. */
 import { html } from "../core/lib.js";
 
-/** @type {Record<string, string>} Paths in a square of 16. */
+/** @type {Record<string, string>} The SVG path of each icon, in a square of 16 by 16. */
 const PATHS = {
   overview: "M2 9.5 8 3l6 6.5M4 8v5.5h3V10h2v3.5h3V8",
   jobs: "M2.5 4h11M2.5 8h11M2.5 12h11",
@@ -43,7 +43,7 @@ const PATHS = {
   times: "M8 3.500V8l3 2M2.500 8a5.500 5.500 0 1 0 11 0a5.500 5.500 0 1 0-11 0",
 };
 
-/** @param {{name: string}} props Nothing where there is no such icon. */
+/** @param {{name: string}} props Draws nothing if there is no icon of this name. */
 export function Icon({ name }) {
   const path = PATHS[name];
   if (!path) return null;

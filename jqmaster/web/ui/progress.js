@@ -3,7 +3,7 @@ import { t } from "../core/i18n.js";
 import { html, useEffect, useRef } from "../core/lib.js";
 import { visible } from "../core/text.js";
 
-/** No event of the stream reports progress: it is polled this often while it is shown. */
+/** How often progress is polled while it is shown, because no event of the stream reports it. */
 const ASK_MS = 2000;
 
 /** @param {{progress: {fraction: number | null, message: string | null}}} props A bar with its share, then the message. */

@@ -5,7 +5,7 @@ import { visible } from "../core/text.js";
 
 let ofPage = "";
 
-/** @param {string} title What the tab says, except while something on the page is more exact. */
+/** @param {string} title The title of the tab, unless an object on the page sets a more exact one. */
 export function usePageTitle(title) {
   useEffect(() => {
     ofPage = title;

@@ -137,7 +137,7 @@ const COLUMNS = [
   },
 ];
 
-/** @param {Summary | Calendar} one A calendar whose source lists all of its days. @returns {string} How far they go. */
+/** @param {Summary | Calendar} one A calendar whose source lists all of its days. @returns {string} The first and the last of these days, in words. */
 function listedText(one) {
   const last = "holidays" in one ? one.holidays.at(-1) : null;
   return last ? t("calendars.last_listed", { day: last.date }) : t("calendars.listed");
@@ -276,7 +276,7 @@ const renewalOf = (one) => ({
   weekend: one.weekend,
 });
 
-/** @param {{one: Calendar, onClose: () => void, onDone: () => unknown}} props Shows what another look at the source would change. */
+/** @param {{one: Calendar, onClose: () => void, onDone: () => unknown}} props Shows what reading the source again would change. */
 function Renewal({ one, onClose, onDone }) {
   const path = pathOfCalendar(one.name);
   const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));

@@ -49,7 +49,7 @@ function Marks({ constraint }) {
     ${!constraint.usage.in_force && html`<${Badge} kind="warn">${t("constraints.not_in_force")}<//>`}`;
 }
 
-/** @param {{constraint: ListedConstraint}} props How full it is: of slots, else of starts; with a key, how many of its values are full. */
+/** @param {{constraint: ListedConstraint}} props How many slots are in use, or if it has none, how many starts. With a key: how many of its values are full. */
 function Usage({ constraint }) {
   const { usage } = constraint;
   const [closed, all] = [usage.closed_keys ?? 0, usage.keys ?? 0];
@@ -72,7 +72,7 @@ function Usage({ constraint }) {
 }
 
 /**
- * @param {{usage: ListedConstraint["usage"]}} props Jobs that this constraint keeps from starting; its other jobs wait for something else.
+ * @param {{usage: ListedConstraint["usage"]}} props The number of jobs that wait because of this constraint. Its other jobs wait for something else.
  */
 function Held({ usage }) {
   if (usage.held === null) return html`<${Num} value=${null} />`;
@@ -80,7 +80,7 @@ function Held({ usage }) {
   return html`<span title=${title} class=${usage.held > 0 ? "" : "muted"}><${Num} value=${usage.held} /></span>`;
 }
 
-/** @param {{at: string | null}} props When the first closed gate opens. Until the master has opened it, it is still closed. */
+/** @param {{at: string | null}} props When the first closed gate opens. After that time, the gate stays closed until the master opens it. */
 function Opening({ at }) {
   useTick();
   if (at && Date.parse(at) < nowMs()) return html`<span class="muted">${t("constraints.opening")}</span>`;

@@ -415,7 +415,7 @@ function usePreview(text) {
 
 /**
  * @param {{name: string}} props
- *   How much of a concurrency limit is in use now. A constraint with a key has a limit for each value, and is silent here.
+ *   How much of a concurrency limit is in use now. A constraint with a key is left out, because it has a limit for each value.
  */
 function InUse({ name }) {
   const { data } = useResource(

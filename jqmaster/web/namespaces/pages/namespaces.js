@@ -26,7 +26,7 @@ import { Stores } from "../stores.js";
 /** @typedef {import("../../core/lib.js").FieldEvent} FieldEvent */
 /** @typedef {typeof import("../../core/router.js").go} Go */
 
-/** Masters read the figures of all namespaces at most once a second, for all readers. */
+/** Poll the figures. Many readers cost little, because a master reads the figures at most once a second. */
 const FIGURES = { pollMs: 2000 };
 const STORES = { pollMs: 5000 };
 

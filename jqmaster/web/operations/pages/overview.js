@@ -36,7 +36,7 @@ const FAILING_LEAST = 3;
 const FAULTS_MS = 4_000;
 const FULL_MS = 2_500;
 const PATIENCE_MS = 1_500;
-/** @type {never[]} Always the same list, since every new list counts as an answer. */
+/** @type {never[]} An empty list, always the same object: a new list would count as a new answer. */
 const NONE = [];
 /** The whole queue. */
 const ALL = {};

@@ -245,7 +245,7 @@ function documentOf(one) {
   };
 }
 
-/** @param {{one: TargetDetail}} props The newest answers. Their bodies are there for those who may see content. */
+/** @param {{one: TargetDetail}} props The newest answers. Their bodies are shown to users who may see content. */
 function Answers({ one }) {
   const last = one.figures.last;
   return html`<section class="card" aria-labelledby="answers">
