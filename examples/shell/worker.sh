@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# A worker in bash, with curl and jq: it asks for jobs, in JSON. Slow, and complete: cancel, leases, drain, detachment, its end.
+# A worker in bash, with curl and jq, that polls for jobs in JSON. It is slow but complete: it handles cancellation, leases,
+# drains, detachment and its own end.
 #
 #   JQMASTER_URL=http://127.0.0.1:8080 examples/shell/worker.sh
 #   jqmaster conformance worker --run "examples/shell/worker.sh"
 #
-# What it holds lies in files of a folder of its own, one folder for each claim (named by its token):
+# It stores each claim in a folder that is named by the token of the claim. The files in it are:
 #   job       the offer            lease     ms of uptime at which it must have stopped    pid     of the handler
 #   result    what was reported    stopping  lost, canceled, timeout or handed_back        named   an answered heartbeat named it
 set -u
@@ -52,7 +53,7 @@ call() { # METHOD PATH BODY TIMEOUT_S
 field() { jq -r "$1" <<< "$BODY"; }
 pause() { nap "$(($1)).$((RANDOM % 900 + 100))"; }
 
-# --- the store's time: each answer gives it within its round trip, which yields its bounds
+# --- the store's time: it is contained in each answer, and the round trip of the call yields its bounds
 
 learn() { # SENT_MS STORE_MS FENCE
   local low high; now_ms
@@ -81,7 +82,7 @@ running() {
 is_draining() { [ -f drain ] || [ -f leaving ]; }
 room() { running; if is_draining; then ROOM=0; else ROOM=$((MAX_JOBS - ${#RUNNING[@]})); fi; }
 held() { VALUE=${2:-}; [ -f "$1" ] && read -r VALUE < "$1"; } # FILE DEFAULT
-# Read from a pipe into which nothing is ever written, to sleep without starting a process.
+# Sleep without starting a process: read from a pipe into which nothing is ever written.
 exec {silence}<> <(:)
 nap() { read -r -t "$1" -u "$silence"; }
 

@@ -1,6 +1,6 @@
-// Writes jqmaster/web/bundle/: the program as one script, the sheets as one, each language as one, and a page that names them
-// by the hashes of their contents. A master serves these as long as they were made from the present sources. With
-// --check it writes nothing, and fails where the folder holds anything else.
+// Writes jqmaster/web/bundle/: the program as one script, the stylesheets as one, each language as one, and a page that
+// loads them under names with the hashes of their contents. Masters serve these files only if they were built from the
+// current sources. With --check, write nothing, and fail if the folder differs.
 import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join, relative, sep } from "node:path";
@@ -17,8 +17,8 @@ const LANGUAGES = { en: "lang/english.js", ja: "lang/japanese.js" };
 const LATER = { layout: "jobs/flow_library.js" };
 const target = ["es2022", "chrome105", "firefox110", "safari16"];
 const small = { minify: true, charset: "utf8", target };
-// Keep the lines of the sources: a small change there is a small change here, in reviews and in merges. gzip does the
-// rest.
+// Keep the lines of the sources, so that a small change stays small in reviews and merges. Pages are sent with gzip
+// anyway.
 const readable = {
   bundle: true,
   charset: "utf8",
@@ -32,7 +32,7 @@ const readable = {
 
 const sha256 = (data) => createHash("sha256").update(data).digest("hex");
 
-/** The files that the bundle is made of. */
+/** Returns the paths of the files from which the bundle is built. */
 function sources(folder = web) {
   return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
     const path = join(folder, entry.name);
@@ -41,7 +41,7 @@ function sources(folder = web) {
   });
 }
 
-/** One digest of all sources: of their paths and their contents. */
+/** Returns one digest of the paths and contents of all sources. */
 function digest() {
   const lines = sources().map(
     (path) => `${relative(web, path).split(sep).join("/")} ${sha256(readFileSync(path))}\n`,
@@ -49,7 +49,7 @@ function digest() {
   return sha256(lines.sort().join(""));
 }
 
-/** Libraries change seldom and are large: they alone are minified. */
+/** Minify libraries only, because they are large and change seldom. */
 const libraries = {
   name: "libraries",
   setup: (build) =>
@@ -62,7 +62,7 @@ const script = async (path, more = {}) =>
   (await build({ ...readable, plugins: [libraries], entryPoints: [join(web, path)], ...more })).outputFiles[0]
     .text;
 
-/** The files of the bundle by name. */
+/** Returns the files of the bundle by name. */
 async function made() {
   const files = { "app.js": await script("shell/app.js") };
   for (const [code, path] of Object.entries(LANGUAGES)) files[`${code}.js`] = await script(path);

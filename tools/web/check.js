@@ -1,5 +1,5 @@
-// Type-check the web UI against openapi/jqmaster.yaml: its files stand beside the types of the API's answers, their
-// templates are JSX, and the types of its libraries replace the vendored builds, which have none.
+// Type-check the web UI against openapi/jqmaster.yaml. For the check, its files are put next to the types of the API's
+// answers, its templates are converted to JSX, and types replace the vendored libraries, which have none.
 import { spawnSync } from "node:child_process";
 import { cpSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";

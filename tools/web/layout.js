@@ -1,5 +1,6 @@
-// Lay out the html`` templates that have a line of more than 160 columns: Prettier formats only the JavaScript in their
-// holes, and that only where a hole has a line break. Breaks are made where htm drops white space, so the pages stay the same.
+// Lay out html`` templates that have a line of more than 160 columns: Prettier formats only the JavaScript in their
+// holes, and only if a hole has a line break. Add line breaks only where htm drops white space, so that the pages do
+// not change.
 import { readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -14,10 +15,10 @@ const options = { parser: "babel", ...JSON.parse(readFileSync(join(here, ".prett
 const PRINTED = { printWidth: options.printWidth, tabWidth: 2, useTabs: false };
 const NOT_OURS = ["bundle", "lang", "vendor"];
 const LONGEST = 160;
-// Prettier may undo a break in a hole, and then the templates in the hole are laid out instead.
+// If Prettier removes a line break in a hole, lay out the templates inside the hole instead.
 const MAX_PASSES = 30;
 
-/** The sources that have templates. */
+/** Returns the sources that may have templates. */
 const sources = (folder = web) =>
   readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
     const path = join(folder, entry.name);
@@ -25,7 +26,7 @@ const sources = (folder = web) =>
     return entry.name.endsWith(".js") ? [path] : [];
   });
 
-/** How htm reads a template, as text. */
+/** Returns, as text, what htm makes of a template. */
 function reading({ texts }) {
   const bound = htm.bind((type, props, ...children) => ({ type, props, children }));
   return JSON.stringify(bound([...texts], ...texts.slice(1).map((_, at) => `hole ${at}`)));
@@ -48,7 +49,8 @@ function documentOf(template, tree, column, depth) {
     const whole = content.length > 0 && [indent([before, fill(content)]), after];
     return group([begin, whole || "", "<", part(close), ">"]);
   };
-  // White space with a line break at the end of a text means nothing. Other white space stays, and no line breaks there.
+  // White space with a line break at the end of a text has no meaning. Keep all other white space, and add no line
+  // break there.
   const edgesOf = (text) => ({
     before: /^\s*\n/.test(text) ? hardline : /^\s/.test(text) ? "" : softline,
     content: text.replace(/^\s*\n\s*|\s*\n\s*$/g, ""),
@@ -82,7 +84,7 @@ function documentOf(template, tree, column, depth) {
   return align(depth, ["X".repeat(column), indent(fill(contentOf(tree).content))]);
 }
 
-/** The text of a template, laid out; as it is if that is not possible. */
+/** Returns the text of a template with its new layout, or unchanged if it cannot be laid out. */
 function laidOut(template, column, depth) {
   const present = template.texts
     .map((text, at) => text + (at < template.holes.length ? `\${${template.holes[at]}}` : ""))
@@ -96,7 +98,7 @@ function laidOut(template, column, depth) {
   return text;
 }
 
-/** The text of a file with its long templates laid out, from the outside to the inside. */
+/** Returns the text of a file after its long templates were laid out, outer ones first. */
 async function formatted(text) {
   let settled = [];
   for (let pass = 0; pass < MAX_PASSES; pass++) {

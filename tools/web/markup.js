@@ -1,15 +1,15 @@
-// Turn html`` templates into JSX, for the type checker alone: it sees the props of components only there. Lines stay where
-// they are, so that what it says about them is about the sources.
+// Convert html`` templates to JSX for the type checker, which checks the props of components only there. Keep line
+// numbers, so that its errors refer to the sources.
 import { templatesOf } from "./templates.js";
 
-// A component that an expression chooses: nothing is known about its props.
+// A component that is the result of an expression. Its props are not checked.
 const CHOSEN = "chosen-component";
 
-/** One template as JSX. Texts are left out: they have no types. */
+/** Returns one template as JSX, without its texts, which have no types. */
 function markupOf({ texts, holes }) {
   const open = [];
   let made = "(<>";
-  // Of the tag that is being read: its name, and whether that has ended. Null: between tags.
+  // The tag that is being read: its name, and whether the name is complete. Null between tags.
   let tag = null;
   let quote = "";
   let isTextTold = false;
@@ -57,12 +57,12 @@ function markupOf({ texts, holes }) {
   return `${made}</>)`;
 }
 
-/** A source with JSX in place of its templates. */
+/** Returns a source in which JSX replaces the templates. */
 export function withMarkup(source) {
   let text = source;
   for (;;) {
     const all = templatesOf(text);
-    // Inner ones first: they are in the holes of outer ones.
+    // Convert inner templates first, because they are in the holes of outer ones.
     const inner = all.filter(
       ({ start, end }) => !all.some((other) => other.start > start && other.end < end),
     );

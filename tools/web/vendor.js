@@ -1,5 +1,5 @@
-// Copies what the web UI uses of its libraries, with their licences, into jqmaster/web/vendor/, and writes down
-// what it copied: the suite checks the files against these sums without npm.
+// Copies the parts of libraries that the web UI uses, with their licences, to jqmaster/web/vendor/, and records the
+// digests of the copies. With these, the tests check the files without npm.
 import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url";
 const here = dirname(fileURLToPath(import.meta.url));
 const target = join(here, "../../jqmaster/web/vendor");
 
-/** File in vendor/ → package and the path within it. */
+/** By file in vendor/: the package, and the path of the file in it. */
 const FILES = {
   "preact.js": ["preact", "dist/preact.module.js"],
   "hooks.js": ["preact", "hooks/dist/hooks.module.js"],
@@ -20,14 +20,14 @@ const FILES = {
   "LICENSE.uplot": ["uplot", "LICENSE"],
   "d3-dag.js": ["d3-dag", "dist/d3-dag.esm.min.mjs"],
   "LICENSE.d3-dag": ["d3-dag", "LICENSE"],
-  // d3-dag's build contains parts of these.
+  // The build of d3-dag contains parts of these packages.
   "LICENSE.d3-array": ["d3-array", "LICENSE"],
   "LICENSE.quadprog": ["quadprog", "LICENSE"],
   "LICENSE.javascript-lp-solver": ["javascript-lp-solver", "LICENSE"],
   "LICENSE.stringify-object": ["stringify-object", "license"],
 };
 
-/** Browsers resolve no bare names, and the maps are not shipped. */
+/** Replace bare module names, which browsers cannot resolve, and remove references to source maps, which are not copied. */
 const adapt = (text) =>
   text.replaceAll('from"preact"', 'from"./preact.js"').replace(/\n?\/\/# sourceMappingURL=.*\n?$/, "");
 

@@ -130,7 +130,7 @@ class Conf(MutableMapping[str, Any]):
         values, name = self._read(), _name_of(name)
         if name in values:
             return values[name]
-        if name == "beat_schedule":  # build the stored map first: applications add entries to it
+        if name == "beat_schedule":  # store the map that is returned: applications add entries to it
             return values.setdefault(name, {})
         if name in _DEFAULTS:
             return _DEFAULTS[name]

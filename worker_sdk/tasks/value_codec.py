@@ -158,7 +158,7 @@ def encode_other(value: Any) -> Any:
     if is_model(type(value)):
         return value.model_dump(by_alias=True, round_trip=True, warnings=False)
     if type(value).__module__.partition(".")[0] == "pydantic" and "Secret" not in type(value).__name__:
-        return str(value)  # a URL
+        return str(value)  # a pydantic URL
     raise TypeError(
         f"a value of type {type(value).__name__} cannot be encoded; convert it to a type that can be"
     )

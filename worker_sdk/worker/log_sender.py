@@ -84,7 +84,7 @@ class LogSender:
         self._idle.set()
         self._is_hurried = asyncio.Event()
         self._is_stopping = False
-        # Whether the last master stored no logs, so that no line can be sent now.
+        # Whether the last call failed. If so, no end of a claim waits for its lines.
         self._is_failing = False
         # Claims whose end waits until masters have received their first lines; the future is done then.
         self._awaited: dict[ClaimLog, Future[None]] = {}

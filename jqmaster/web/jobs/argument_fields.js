@@ -25,7 +25,8 @@ const NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?$/;
 const UTC_INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,3})?Z$/;
 const DATE = /^\d{4}-\d\d-\d\d$/;
 const TIME = /^\d\d:\d\d(:\d\d(\.\d{1,3})?)?$/;
-// Prefixes for what the form stores about a parameter, because a parameter may have the name of another field.
+// Prefixes of form values that belong to a parameter. They are needed because a parameter may be named like another
+// field.
 const TYPED = "argument.";
 const SHOWN_AS = "argument as.";
 const EXAMPLES = /** @type {Record<string, string>} */ ({

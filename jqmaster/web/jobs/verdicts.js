@@ -159,7 +159,7 @@ function constraintText(verdict, why) {
  */
 export function expectedWaitMs(verdict, why) {
   if (verdict.kinds.join() !== "rate" || !verdict.limit || !verdict.opens_at) return null;
-  // With weights, the time is unknown, because the weights of the jobs before this one are.
+  // With weights, the wait cannot be computed: nobody knows the weights of the jobs before this one.
   if (appliedTo(verdict, why).weight) return null;
   const ahead = why.verdicts.find((one) => one.code === "ahead");
   if (!ahead) return null;

@@ -19,8 +19,8 @@ const STEPS = 10;
 const MIN_GROWTH = 100;
 const MOST = 20;
 
-// A constraint counts as full after this many answers in a row that say so, because it may be full for a moment under
-// load. It counts as free again after so many other answers, because one job may get through.
+// A full constraint is a fault after LOOKS_TO_BEGIN answers in a row, because it may be full for a moment under load.
+// The fault ends after LOOKS_TO_END answers in a row without it, because a single job may get through.
 const LOOKS_TO_BEGIN = 3;
 const LOOKS_TO_END = 2;
 const LONG_MS = 60_000;
