@@ -15,7 +15,8 @@ const options = { parser: "babel", ...JSON.parse(readFileSync(join(here, ".prett
 const PRINTED = { printWidth: options.printWidth, tabWidth: 2, useTabs: false };
 const NOT_OURS = ["bundle", "lang", "vendor"];
 const LONGEST = 160;
-// If Prettier removes a line break in a hole, lay out the templates inside the hole instead.
+// Maximum number of passes. If Prettier removes a line break in a hole, the next pass lays out the templates inside the
+// hole instead.
 const MAX_PASSES = 30;
 
 /** Returns the sources that may have templates. */

@@ -19,7 +19,7 @@ class HasLog(Protocol):
     def _note_page(self, page: Mapping[str, Any]) -> None: ...
 
     def _refuse_page(self, exc: Exception) -> None:
-        """Raise the handle's exception that corresponds to this one of a pusher."""
+        """Raise the exception of a handle that corresponds to this exception of a pusher."""
         ...
 
 

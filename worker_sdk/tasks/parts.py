@@ -23,7 +23,7 @@ class Streamed(Protocol):
     def _decode_part(self, value: Any, decode: Callable[[Any], Any]) -> Any: ...
 
     def _refuse_page(self, exc: Exception) -> None:
-        """Raise the handle's exception that corresponds to this one of a pusher."""
+        """Raise the exception of a handle that corresponds to this exception of a pusher."""
         ...
 
 

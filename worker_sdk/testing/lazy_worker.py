@@ -140,7 +140,7 @@ class Portal:
         return _portal_of_caller.get() is self
 
     def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
-        """Run it and wait for its end. Raise its exception."""
+        """Run a coroutine in this loop, and wait for its end. Raise its exception."""
 
         async def ended() -> tuple[Any, BaseException | None]:
             _portal_of_caller.set(self)  # so that this task, and threads that it starts, find the portal

@@ -33,7 +33,7 @@ _depth: contextvars.ContextVar[int] = contextvars.ContextVar("depth", default=0)
 
 
 class TooDeepError(RecursionError):
-    """Inline tasks enqueue one another too deep."""
+    """Tasks that run inline enqueue each other too deeply."""
 
 
 class Runner:
