@@ -61,7 +61,7 @@ class UserService:
         is_disabled: bool | None = None,
         who: str,
     ) -> tuple[StoredUser, int | None]:
-        """Change a user, and return it with the last login. A parameter that is None leaves its value unchanged. The
+        """Change a user, and return it with the last login. None leaves a value unchanged. The
         user's sessions end. Raise NotFoundError, ConflictError (`last_admin`)."""
         before = await self.get(name)
         last_login_ms = await self._store.last_login_ms(name)
