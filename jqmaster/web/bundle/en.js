@@ -671,7 +671,7 @@ var en_batches_default = {
   "flow.zoom.in": "Zoom in",
   "flow.zoom.out": "Zoom out",
   "flow.zoom.fit": "Fit",
-  "flow.keys": "The right and left arrow keys follow the order of the jobs, the up and down keys move to jobs next to them, and Enter opens a job.",
+  "flow.keys": "The left and right arrow keys move to earlier and later jobs, the up and down keys to neighbouring jobs, and Enter opens a job.",
   "flow.view": "Show as",
   "flow.view.graph": "Graph",
   "flow.view.waterfall": "Waterfall",
