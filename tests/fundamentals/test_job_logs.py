@@ -79,7 +79,7 @@ async def test_an_unknown_job_has_no_log(url: str) -> None:
     configure(url=url)
     try:
         handle = write.handle("01890000-0000-7000-8000-000000000000")
-        with pytest.raises(ResultGone, match="there is no job"):
+        with pytest.raises(ResultGone, match="does not exist"):
             _ = [line async for line in handle.logs()]
     finally:
         configure()

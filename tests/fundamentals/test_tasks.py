@@ -361,9 +361,9 @@ async def test_each_reason_for_no_result_has_an_exception_of_its_own(url: str) -
             await (await load.aenqueue()).aget(10)
         kept = await load.using(keep_result=True).aenqueue()
         assert await kept.aget(10) == 1
-        with pytest.raises(ResultGone, match="there is no job"):
+        with pytest.raises(ResultGone, match="does not exist"):
             await load.handle("00000000-0000-7000-8000-000000000001").aget(10)
-        with pytest.raises(ResultGone, match="there is no job"):
+        with pytest.raises(ResultGone, match="does not exist"):
             await load.handle("00000000-0000-7000-8000-000000000001").arefresh()
 
         later = await load.using(delay=60).aenqueue()

@@ -106,7 +106,7 @@ async def test_a_namespace_is_created_changed_closed_opened_and_deleted(
         await dialog.get_by_label("Type shop to delete it").fill("shop")
         await remove.click()
         await expect(dialog).to_contain_text("has 2 unfinished jobs")
-        await dialog.get_by_label("Also with unfinished jobs").check()
+        await dialog.get_by_label("Even if it has unfinished jobs").check()
         await remove.click()
         await heading(page, "Namespaces")
         await expect(page.get_by_role("button", name="Namespace default")).to_have_count(0)

@@ -197,7 +197,11 @@ function Facts({ batch }) {
     </section>`;
 }
 
-/** @param {{action: string, batch: Batch, path: string, onClose: () => void, onDone: () => Promise<void>}} props Asks for confirmation before the batch is sealed, canceled or retried. */
+/**
+ * Ask for confirmation before the batch is sealed, canceled or retried.
+ *
+ * @param {{action: string, batch: Batch, path: string, onClose: () => void, onDone: () => Promise<void>}} props
+ */
 function Ask({ action, batch, path, onClose, onDone }) {
   const { counts } = batch;
   const count = action === "retry" ? counts.failed : counts.unfinished;

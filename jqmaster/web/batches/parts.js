@@ -185,7 +185,13 @@ export const failuresFirst = (reasons) => [
   ...reasons.filter((reason) => reason.code !== "failed"),
 ];
 
-/** @param {Batch} batch @param {string} state Of a callback. @returns {string} The state in words. A callback that still waits when the batch is over was not started. */
+/**
+ * Return the state of a callback in words. A callback that still waits when the batch is over was not started.
+ *
+ * @param {Batch} batch
+ * @param {string} state
+ * @returns {string}
+ */
 export const callbackText = (batch, state) =>
   t(`batches.callback.${state === "waiting" && batch.state === "complete" ? "not_started" : state}`);
 

@@ -42,7 +42,11 @@ const rolesOf = (text) =>
       }),
   );
 
-/** @param {{form: import("../ui/forms.js").FormInputs, isFirst?: boolean, hasNamespaces: boolean}} props The inputs for the role, and for the roles in single namespaces. */
+/**
+ * The inputs for the role, and for the roles in single namespaces.
+ *
+ * @param {{form: import("../ui/forms.js").FormInputs, isFirst?: boolean, hasNamespaces: boolean}} props
+ */
 function RoleFields({ form, isFirst = false, hasNamespaces }) {
   const roles = isFirst ? ["admin"] : hasNamespaces ? ROLES_WITH_NAMESPACES : ROLES;
   return html`<${FormField}

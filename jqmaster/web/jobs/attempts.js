@@ -15,7 +15,11 @@ import { JobLink, jobIn } from "./flow_parts.js";
 /** @param {JobView} job Whether the top of the page shows the error of the last attempt. */
 export const isTold = (job) => isIn(job.state, "finished") && job.state !== "succeeded";
 
-/** @param {{job: JobView, flow: FlowView | null}} props Why the job ended and where its error was raised. This is at the top of the page, where people look first. */
+/**
+ * Why the job ended and where its error was raised. This is at the top of the page, where people look first.
+ *
+ * @param {{job: JobView, flow: FlowView | null}} props
+ */
 export function LastWord({ job, flow }) {
   const cause = job.skipped_by && jobIn(flow, job.skipped_by.id);
   const last = job.attempts.at(-1);

@@ -12,7 +12,9 @@ import { Icon } from "./icons.js";
 /** @typedef {import("../core/lib.js").Node} Node */
 
 /**
- * @param {{title: string, onClose: () => void, children?: Node, isWide?: boolean}} props A modal dialog. Escape closes it, and the focus returns to where it was.
+ * A modal dialog. Escape closes it, and the focus returns to where it was.
+ *
+ * @param {{title: string, onClose: () => void, children?: Node, isWide?: boolean}} props
  */
 export function Dialog({ title, onClose, children, isWide = false }) {
   const ref = useRef(/** @type {HTMLDialogElement | null} */ (null));

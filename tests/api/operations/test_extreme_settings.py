@@ -170,7 +170,7 @@ async def test_no_value_of_a_setting_loses_jobs_or_closes_the_way_back(
                 text
                 for one in caplog.records
                 if one.name.startswith("worker_sdk") and one.levelno >= logging.WARNING
-                if not (text := one.getMessage()).endswith("given back: too_late")
+                if not (text := one.getMessage()).endswith("handed back: too_late")
             ]
             assert not refused, changes
         # A job that was lost would have started again meanwhile, or be stopped.

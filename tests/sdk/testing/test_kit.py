@@ -119,7 +119,7 @@ def test_a_recorded_job_can_be_canceled_and_a_key_counts_once() -> None:
         handle.cancel()
         with pytest.raises(JobCanceled):
             handle.get()
-        with pytest.raises(ResultGone, match="there is no job"):
+        with pytest.raises(ResultGone, match="does not exist"):
             double.handle("00000000-0000-7000-8000-000000000001").get()
         assert [run.job.id for run in drain(jobs)] == []
 
