@@ -108,8 +108,8 @@ async def _drain(rig: InstallationRig, space: Space, within_s: float) -> bool:
 
 async def _read(rig: InstallationRig, space: Space, own: History, history: InstallationHistory) -> None:
     """Read the end state of a namespace. A store whose data have no mark does not serve them."""
-    client, copies = rig.clients[space.store], dict[str, list[str]]()
-    for store, other in rig.clients.items():
+    client, copies = rig.readers[space.store], dict[str, list[str]]()
+    for store, other in rig.readers.items():
         if await other.command("EXISTS", space.keys.generation):
             for job_id in await end_state(other, space.keys):
                 copies.setdefault(job_id, []).append(store)

@@ -36,6 +36,8 @@ CLOCK_WITHIN_S = 10.0
 HALTED = {psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP}
 # The only store, or the one that `redis_url` names.
 STORE = "store"
+# How long the reading of the end state waits for each answer of a store.
+READ_WITHIN_S = 60.0
 
 
 def is_registration(first_line: str) -> bool:
@@ -74,6 +76,8 @@ class Rig:
         # By name of a process that ended by itself: when that was seen.
         self._dead_since_s: dict[str, float] = {}
         self.clients: dict[str, StoreClient] = {}
+        # For the end state, which is read once: a slow disk must not leave the run without a verdict.
+        self.readers: dict[str, StoreClient] = {}
 
     @classmethod
     @contextlib.asynccontextmanager
@@ -148,6 +152,7 @@ class Rig:
         for name, store in self.stores.items():
             await asyncio.to_thread(store.start)
             self.clients[name] = StoreClient(store.admin_url, connections=4, timeout_s=2.0)
+            self.readers[name] = StoreClient(store.admin_url, connections=1, timeout_s=READ_WITHIN_S)
         for n in range(1, self.scale.masters + 1):
             await self._make_master(f"master-{n}")
         for n in range(1, self.scale.workers + 1):
@@ -289,7 +294,7 @@ class Rig:
                 # A process that does not end needs its logs, but does not concern this run.
                 with contextlib.suppress(AssertionError):
                     await asyncio.to_thread(process.terminate, 20)
-        for client in self.clients.values():
+        for client in (*self.clients.values(), *self.readers.values()):
             await client.close()
         for link in self.links.values():
             await link.stop()

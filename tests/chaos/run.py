@@ -29,7 +29,7 @@ from tests.chaos.instants import Definition
 from tests.chaos.load import Mix, Pushers
 from tests.chaos.outside_load import OutsideSystem
 from tests.chaos.plan import Planned, Scale
-from tests.chaos.rig import Rig
+from tests.chaos.rig import STORE, Rig
 from tests.chaos.spend_load import WIDEST, LimitEditor
 from tests.chaos.webhook_load import hooks
 
@@ -117,12 +117,13 @@ async def run(order: Order, directory: Path) -> tuple[History, Report]:
         answering.cancel()
         await asyncio.gather(answering, return_exceptions=True)
         history.definitions = await _runs(rig, made)
-        jobs = await end_state(rig.client)
+        reader = rig.readers[STORE]
+        jobs = await end_state(reader)
         history.jobs = {i: job for i, job in jobs.items() if not job.name.startswith((RESERVED, HOSTILE))}
         history.own_jobs = {i: job for i, job in jobs.items() if job.name.startswith(RESERVED)}
         history.deliveries = receiver.deliveries()
-        history.fsck = [f"{f.rule} {f.key} {f.detail}" async for f in fsck.check(rig.client, MAIN)]
-        history.slots = await slots(rig.client)
+        history.fsck = [f"{f.rule} {f.key} {f.detail}" async for f in fsck.check(reader, MAIN)]
+        history.slots = await slots(reader)
         history.calls = pushers.calls + outside.calls
         history.faults, history.epochs = rig.faults, rig.epochs
         history.stuck = rig.stuck
