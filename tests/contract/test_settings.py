@@ -17,7 +17,7 @@ from jqmaster.app.shard_faults import ShardFaults
 from jqmaster.clock import SystemClock
 from jqmaster.config import RULES, Settings
 from jqmaster.domain.namespaces.namespace import Namespace
-from jqmaster.service.operations.settings_catalog import CATALOG, GROUPS, OVERRIDABLE, RUNTIME
+from jqmaster.service.operations.settings_catalog import CATALOG, GROUPS, LOWERED_ONLY, OVERRIDABLE, RUNTIME
 from jqmaster.store.health.store_report import StoreReport
 from jqmaster.store.keys import Keys
 from jqmaster.store.leadership.leadership import Leadership
@@ -161,7 +161,8 @@ async def test_a_setting_that_changed_leaves_a_master_as_if_it_had_been_started_
 
 @pytest.mark.req("D15", "D29")
 async def test_a_setting_of_a_namespace_reaches_all_its_parts_and_nothing_that_namespaces_share() -> None:
-    async with master_with() as master:
+    usual = {key: QUICK.get(key, CATALOG[key].default) for key in LOWERED_ONLY}
+    async with master_with(**{key: other_values(key, QUICK)[key] for key in usual}) as master:
         clock, store, shared = SystemClock(), master.store, master.shared
         built = master._build_namespace(
             Namespace("shop", "shop"),
@@ -182,7 +183,7 @@ async def test_a_setting_of_a_namespace_reaches_all_its_parts_and_nothing_that_n
             return {way for way, value in before.items() if after.get(way) != value}
 
         for key in sorted(OVERRIDABLE):
-            changes = other_values(key, QUICK)
+            changes = {key: usual[key]} if key in usual else other_values(key, QUICK)
             live._take(StoredSettings(1, changes))
             own = moved(parts, of_parts)
             assert own or key in READ_AT_USE, f"{key}: nobody in the namespace reads it"

@@ -4,7 +4,7 @@ those of the installation, overridden by its own."""
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
 from pydantic import ValidationError
@@ -17,7 +17,14 @@ from jqmaster.errors import ConflictError, FieldError, InvalidError, JqmasterErr
 from jqmaster.lifecycle import BackgroundLoops
 from jqmaster.live_value import LiveValue
 from jqmaster.service.operations.setting_values import changed_values, check_each, fault_of, nearest_value
-from jqmaster.service.operations.settings_catalog import CATALOG, OVERRIDABLE, RUNTIME, SettingInfo, plain
+from jqmaster.service.operations.settings_catalog import (
+    CATALOG,
+    LOWERED_ONLY,
+    OVERRIDABLE,
+    RUNTIME,
+    SettingInfo,
+    plain,
+)
 from jqmaster.store.identity.audit import encode_entry
 from jqmaster.store.operations.settings import SettingsStore, StoredSettings
 
@@ -169,7 +176,7 @@ class LiveSettings:
 
         Raises InvalidError that names each field, ConflictError, and what `SettingsStore` raises.
         """
-        check_each(changes, self._settable)
+        check_each(changes, {key: self._info(key) for key in self._settable})
         for _ in range(MAX_REPEATS):
             stored = await self._store.load()
             known, _ = self._with(stored.values)
@@ -199,13 +206,21 @@ class LiveSettings:
     def view(self) -> tuple[list[LiveSetting], int]:
         """Return every setting, and the version."""
         beneath, views = self._beneath, []
-        for key, info in CATALOG.items():
+        for key in CATALOG:
+            info = self._info(key)
             value, reset_value = (
                 None if info.is_secret else plain(getattr(settings, key))
                 for settings in (self.current, beneath)
             )
             views.append(LiveSetting(info, value, self._source_of(key), reset_value, key in self._settable))
         return views, self.version
+
+    def _info(self, key: str) -> SettingInfo:
+        """Return the setting with the bounds that apply here."""
+        info = CATALOG[key]
+        if self._installation and key in LOWERED_ONLY:
+            return replace(info, maximum=getattr(self._beneath, key))
+        return info
 
     def _source_of(self, key: str) -> str:
         if key in self._stored.values and key in self._settable:
@@ -289,8 +304,8 @@ class LiveSettings:
             return self._beneath, []
         taken = {}
         for key, value in known.items():
-            nearest = nearest_value(CATALOG[key], value)
-            if fault_of(CATALOG[key], nearest) is None:
+            nearest = nearest_value(self._info(key), value)
+            if fault_of(self._info(key), nearest) is None:
                 taken[key] = nearest
         taken = self._consistent(taken)
         try:
@@ -309,7 +324,7 @@ class LiveSettings:
             if broken is None:
                 break
             fitted = broken.fitted(settings) if broken.fitted else {}
-            if fitted and all(fault_of(CATALOG[key], value) is None for key, value in fitted.items()):
+            if fitted and all(fault_of(self._info(key), value) is None for key, value in fitted.items()):
                 taken |= fitted
             else:
                 taken = {key: value for key, value in taken.items() if key not in broken.fields}

@@ -1,7 +1,7 @@
 """Values of settings: the faults of single settings, and changes of several settings."""
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from jqmaster.errors import FieldError, InvalidError
@@ -28,8 +28,9 @@ def nearest_value(info: SettingInfo, value: Any) -> Any:
     return info.maximum if info.maximum is not None and value > info.maximum else value
 
 
-def check_each(changes: Mapping[str, Any], settable: Collection[str]) -> None:
-    """Raise InvalidError that names each change that is not possible by itself. `settable`: what can change here."""
+def check_each(changes: Mapping[str, Any], settable: Mapping[str, SettingInfo]) -> None:
+    """Raise InvalidError that names each change that is not possible by itself. `settable`: the settings that can
+    change here, with the bounds that apply here."""
     faults = []
     for key, value in changes.items():
         info = CATALOG.get(key)
@@ -40,7 +41,9 @@ def check_each(changes: Mapping[str, Any], settable: Collection[str]) -> None:
         elif key not in settable:
             fault = "it holds in all namespaces; change it at the installation, without a namespace"
         else:
-            fault = None if value is None else fault_of(info, value)
+            fault = None if value is None else fault_of(settable[key], value)
+            if fault and settable[key] != info and fault_of(info, value) is None:
+                fault += ", as at the installation, because namespaces share the memory of a store"
         if fault:
             faults.append(FieldError((key,), fault))
     if faults:

@@ -87,25 +87,23 @@ RUNTIME: Final = frozenset({"leader_ttl_s", *(key for group in RUNTIME_GROUPS fo
     "log_format",
     "audit_export",
 }
+# Settings of what stays in the store and for how long. Namespaces share the memory of a store, so a namespace may have
+# lower values than the installation, but no higher ones.
+LOWERED_ONLY: Final = frozenset(
+    {*GROUPS["Retention"], "max_log_line_bytes", "max_log_bytes", "max_logs_bytes", "max_definitions"}
+)
 # Settings for which a namespace may have its own values, because they affect only its jobs, workers and data. Other
 # settings describe or protect what all namespaces of a master share, or have a quota for each namespace.
-OVERRIDABLE: Final = frozenset(
-    {
-        *(
-            key
-            for group in ("Leases and dispatch", "Silent workers", "Retention")
-            for key in GROUPS[group]
-            # Exclude these: one client pushes for all namespaces, and moves wait for the heartbeats of the
-            # installation.
-            if key not in ("push_timeout_s", "heartbeat_interval_s")
-        ),
-        "check_arguments",
-        "max_log_line_bytes",
-        "max_log_bytes",
-        "max_logs_bytes",
-        "max_definitions",
-    }
-)
+OVERRIDABLE: Final = LOWERED_ONLY | {
+    "check_arguments",
+    *(
+        key
+        for group in ("Leases and dispatch", "Silent workers")
+        for key in GROUPS[group]
+        # Exclude these: one client pushes for all namespaces, and moves wait for the heartbeats of the installation.
+        if key not in ("push_timeout_s", "heartbeat_interval_s")
+    ),
+}
 OTHER_GROUP: Final = "Other"
 # The group of settings that decide who gets access and who sees job content. Only admins may change them, and the
 # access log records the changes.

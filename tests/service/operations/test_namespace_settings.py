@@ -8,7 +8,7 @@ import pytest
 from jqmaster.config import Settings
 from jqmaster.errors import InvalidError
 from jqmaster.service.operations.live_settings import LiveSettings
-from jqmaster.service.operations.settings_catalog import CATALOG, OVERRIDABLE, RUNTIME
+from jqmaster.service.operations.settings_catalog import CATALOG, LOWERED_ONLY, OVERRIDABLE, RUNTIME
 from jqmaster.store.keys import Keys
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.operations.settings import SettingsStore
@@ -101,6 +101,14 @@ async def test_a_namespace_that_is_served_no_longer_follows_nothing(layers: Laye
         ({"lease_ms": 1}, {"lease_ms": "must be at least 500"}),
         ({"lease_ms": 2500, "offer_ms": 500}, {"lease_ms": "raise lease_ms or lower heartbeat_interval_s"}),
         ({"max_logs_bytes": 2_000_000}, {"max_logs_bytes": "max_log_bytes must"}),
+        (
+            {"max_logs_bytes": 68_719_476_736, "retention_succeeded_max": 100_001},
+            {
+                "max_logs_bytes": "must be at most 268435456, as at the installation",
+                "retention_succeeded_max": "must be at most 100000, as at the installation",
+            },
+        ),
+        ({"retention_failed_max": 100_000_001}, {"retention_failed_max": "must be at most 100000"}),
     ],
 )  # fmt: skip
 async def test_what_a_namespace_cannot_have_is_refused_whole_and_named(
@@ -149,6 +157,25 @@ async def test_settings_of_an_installation_that_became_a_namespace_count_as_far_
         (50_000, "namespace", 20_000, True),
         ("info", "default", "info", False),
     ]
+
+
+async def test_a_namespace_keeps_no_more_in_the_store_that_it_shares_than_the_installation_allows(
+    layers: Layers, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Not with the rights of an operator of the namespace, and not by an override from before the installation's
+    value was lowered."""
+    for key in sorted(LOWERED_ONLY):
+        too_much = getattr(layers.installation.current, key) + 1
+        with pytest.raises(InvalidError):
+            await layers.shop.change({key: too_much}, "ada")
+    await layers.shop.change({"retention_succeeded_max": 90_000}, "ada")
+    await layers.installation.change({"retention_succeeded_max": 500}, "eve")
+    assert layers.shop.current.retention_succeeded_max == 500
+    assert "setting retention_succeeded_max was changed to 90000 in namespace shop" in caplog.text
+    (shown,) = (view for view in layers.shop.view()[0] if view.info.key == "retention_succeeded_max")
+    assert (shown.value, shown.info.maximum) == (500, 500)
+    await layers.installation.change({"retention_succeeded_max": None}, "eve")
+    assert layers.shop.current.retention_succeeded_max == 90_000
 
 
 def test_a_namespace_may_override_what_concerns_it_alone() -> None:
