@@ -84,7 +84,7 @@ async def test_a_token_of_one_namespace_does_nothing_in_another(
         method, path, status, code = await told(of_all, operation)
         if not is_of_installation:
             assert (method, path, status, code) == (method, path, 401, "unauthorized")
-        elif not operation.concerns_all:
+        elif not (operation.is_of_installation or operation.changes_installation):
             assert (method, path, status, code) == (method, path, 404, "unknown_namespace")
         elif operation.access is not Scope.READ:
             assert (method, path, status, code) == (method, path, 403, "forbidden")

@@ -26,7 +26,7 @@ MIN_JOBS: Final = 20
 MAX_JOBS: Final = 300
 # The most that one lone job may cost the master, the worker and the pusher together: files entered, changes from one
 # file to another, and calls. A budget falls and never rises: lower it by each saving.
-BUDGET: Final = {"files": 69, "turns": 292, "calls": 566}
+BUDGET: Final = {"files": 69, "turns": 292, "calls": 564}
 
 
 def test_every_file_that_the_document_names_exists() -> None:

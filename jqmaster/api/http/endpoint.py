@@ -266,11 +266,6 @@ class Operation:
     also: AccessScope | None = None
 
     @property
-    def concerns_all(self) -> bool:
-        """Return whether this operation concerns all namespaces, if it is called without the path of one."""
-        return self.is_of_installation or self.changes_installation
-
-    @property
     def is_vital(self) -> bool:
         """Return whether this operation is exempt from the limits on pushers. Without the exemption, a limit that is
         too low could end the leases of all workers, or could never be undone."""
@@ -424,7 +419,7 @@ class Endpoint:
                 session,
                 person=person,
                 also=operation.also,
-                is_of_installation=operation.concerns_all,
+                is_of_installation=operation.is_of_installation or operation.changes_installation,
             )
         except (UnauthorizedError, ForbiddenError, NotFoundError):
             return False  # not found: the token is no longer valid for this namespace
@@ -454,7 +449,7 @@ class Endpoint:
             has_effect=operation.has_effect,
             person=person,
             also=operation.also,
-            is_of_installation=operation.concerns_all,
+            is_of_installation=operation.is_of_installation or operation.changes_installation,
         )
         if (prove := scope.get(PROVE)) is not None:
             prove(is_worker=operation.is_vital)
