@@ -48,6 +48,7 @@ from jqmaster.service.namespaces.overview import NamespaceOverview
 from jqmaster.service.namespaces.places import Places
 from jqmaster.service.namespaces.quotas_in_force import QuotasInForce
 from jqmaster.service.namespaces.registry import NamespaceRegistry
+from jqmaster.service.namespaces.slot_moves import SlotMoves
 from jqmaster.service.notices.editor import NoticeEditor
 from jqmaster.service.notices.reader import NoticeReader
 from jqmaster.service.notices.webhooks import DeliveryReader
@@ -132,6 +133,7 @@ class NamespaceServices:
     overview: NamespaceOverview
     places: Places
     moves: MoveService
+    slots: SlotMoves
 
 
 @dataclass(frozen=True, slots=True)

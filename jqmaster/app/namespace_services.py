@@ -18,7 +18,9 @@ from jqmaster.service.namespaces.moves import MoveService
 from jqmaster.service.namespaces.overview import NamespaceOverview
 from jqmaster.service.namespaces.places import StorePlace
 from jqmaster.service.namespaces.registry import NamespaceRegistry
+from jqmaster.service.namespaces.slot_moves import SlotMoves
 from jqmaster.service.namespaces.troubles import InstallationTroubles
+from jqmaster.store.identity.audit import AuditStore
 from jqmaster.store.keys import Keys
 from jqmaster.store.leadership.masters import MasterStore
 from jqmaster.store.link.shard import Shard
@@ -78,9 +80,9 @@ def namespace_services(
     moves = MoveService(
         tools.moves, tools.namespaces, tools.masters, places, shard.services.link, pace=tools.pace
     )
-    return NamespaceServices(
-        registry, editor, NamespaceOverview(registry, places, tools.moves, shared.clock), places, moves
-    )
+    slots = SlotMoves(editor.get, places, AuditStore(shard.services.link))
+    overview = NamespaceOverview(registry, places, tools.moves, shared.clock)
+    return NamespaceServices(registry, editor, overview, places, moves, slots)
 
 
 def installation_troubles(

@@ -224,6 +224,22 @@ _MOVE: Final[dict[str, Any]] = {
     "began_at": "2026-11-21T04:30:00.000Z",
     "ended_at": None,
 }
+_CLUSTER_NODE: Final[dict[str, Any]] = {
+    "id": "9e88b8531cee32aab65bab42fa5b33ef48e5c2db",
+    "address": "10.0.0.1:6379",
+    "has_slot": True,
+    "used_memory_bytes": 48_123_904,
+    "max_memory_bytes": 2_147_483_648,
+}
+_SLOT_MOVE: Final[dict[str, Any]] = {
+    "source": "10.0.0.1:6379",
+    "target": "10.0.0.3:6379",
+    "state": "moving",
+    "engine_state": "snapshotting",
+    "reason": "",
+    "began_at": "2026-11-21T04:30:00.000Z",
+    "ended_at": None,
+}
 _STORE: Final[dict[str, Any]] = {
     "name": "b",
     "topology": "single",
@@ -1042,6 +1058,36 @@ EXAMPLES: Final[dict[str, Any]] = {
     "NamespaceRequest": {"title": "The shop", "store": "b", "quotas": {"waiting_jobs": 100_000}},
     "NamespaceView": _NAMESPACE,
     "MoveRequest": {"store": "c", "dry_run": True},
+    "SlotMoveRequest": {"node": "10.0.0.3:6379", "dry_run": True},
+    "SlotMovePlanView": {
+        "name": "shop",
+        "store": "c",
+        "slot": 8113,
+        "source": "10.0.0.1:6379",
+        "target": "10.0.0.3:6379",
+        "dry_run": True,
+        "keys": 120_000,
+        "bytes": 58_720_256,
+    },
+    "ClusterNodeView": _CLUSTER_NODE,
+    "SlotMoveView": _SLOT_MOVE,
+    "SlotView": {
+        "name": "shop",
+        "store": "c",
+        "slot": 8113,
+        "node": "10.0.0.1:6379",
+        "nodes": [
+            _CLUSTER_NODE,
+            {
+                **_CLUSTER_NODE,
+                "id": "61f46ba46cf0371be39e4b434aa697fea2dafd14",
+                "address": "10.0.0.3:6379",
+                "has_slot": False,
+            },
+        ],
+        "move": _SLOT_MOVE,
+        "fault": "",
+    },
     "MovePlanView": {
         "name": "shop",
         "store": "c",

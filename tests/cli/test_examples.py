@@ -20,6 +20,7 @@ from tests.support import real_time
 from tests.support.master import PATIENT, Api, forget, master_on
 from tests.support.scripted_worker import ScriptedWorker, puller_at
 from tests.support.server import StoreServer, started
+from tests.support.topology import Cluster
 from tests.support.waiting import wait_until
 from tests.support.webhook_receiver import SECRET
 
@@ -189,6 +190,12 @@ class World:
     async def token_id(self) -> str:
         return str((await self.made("/api/tokens", label="old", scopes=["read"]))["id"])
 
+    async def other_node(self) -> str:
+        """Return the address of a node to which the engine can move `shop`; empty if it moves no slots."""
+        slot = (await self.api.call("GET", "/api/namespaces/shop/slot"))[1]
+        nodes = [one["address"] for one in slot["nodes"] if not one["has_slot"]]
+        return "" if slot["fault"] else str(nodes[0])
+
     async def ben(self) -> str:
         await self.api.call(
             "POST", "/api/users", {"name": "ben", "role": "viewer", "password": "correct horse battery"}
@@ -218,16 +225,16 @@ MAKES: dict[str, Callable[[World], Awaitable[str]]] = {
 
 
 @pytest.fixture
-def other_store() -> Iterator[StoreServer]:
+def other_store() -> Iterator[Cluster]:
     """The store `b`, to which a namespace is moved."""
-    server = StoreServer()
-    with started(server):
-        yield server
+    cluster = Cluster()
+    with started(cluster):
+        yield cluster
 
 
 @pytest.fixture
 async def world(
-    store_server: StoreServer, other_store: StoreServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store_server: StoreServer, other_store: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[World]:
     settings = {
         "tokens": [f"admin+push+work+operate+read:{TOKEN}"],
@@ -318,6 +325,10 @@ async def test_each_example_runs(world: World, store_server: StoreServer) -> Non
                 continue
             found = await MAKES[path](world) if path in MAKES else ""
             words = [found if word == "ID" else word for word in words]
+            if "--to-node" in words:
+                words[-1] = await world.other_node()
+                if not words[-1]:
+                    continue
             variables = {}
             if "--redis" in words:
                 del words[(at := words.index("--redis")) : at + 2]

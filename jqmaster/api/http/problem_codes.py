@@ -267,8 +267,10 @@ CODES: Final = (
                 "move.",
                 "Repeat with `force=true`. The request then finds the store that has the data, and closes the "
                 "namespace there."),
-    ProblemCode("move_refused", (409,), "The namespace cannot be moved to that store. `detail` says why.",
-                "Remove the cause, or choose another store."),
+    ProblemCode("move_refused", (409,), "The namespace cannot be moved to that store or node. `detail` says why.",
+                "Remove the cause, or choose another store or node."),
+    ProblemCode("not_on_cluster", (409,), "The store of the namespace is not a Cluster, so it has no other node.",
+                "Move the namespace to another store."),
     ProblemCode("namespace_faulted", (503,), "The namespace has failed on this master. Other namespaces work.",
                 "Read the reason at `/ns/NAME/readyz`, or in the log of the master."),
     ProblemCode("namespace_full", (429,), "The namespace has reached its quota of waiting jobs, of their bytes, of "

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from jqmaster.api.constraints.handlers import precondition
 from jqmaster.api.http.endpoint import Call, Reply
 from jqmaster.api.namespaces import views
-from jqmaster.api.namespaces.move_schemas import MoveRequest
+from jqmaster.api.namespaces.move_schemas import MoveRequest, SlotMoveRequest
 from jqmaster.api.namespaces.schemas import NamespaceRequest
 from jqmaster.api.services import NamespaceServices
 from jqmaster.domain.namespaces.namespace import Namespace
@@ -79,6 +79,28 @@ async def abort_move(call: Call) -> Reply:
     return await _detailed(call, 202)
 
 
+async def get_slot(call: Call) -> Reply:
+    call.query()
+    if not _is_shown(call, name := call.path["name"]):
+        raise no_namespace(name)
+    return await _slot(call, 200)
+
+
+async def move_slot(call: Call) -> Reply:
+    slots, name = _services(call).slots, call.path["name"]
+    request = await call.read(SlotMoveRequest)
+    if request.dry_run:
+        return Reply(200, views.slot_plan_view(await slots.plan(name, request.node)))
+    await slots.begin(name, request.node, call.who)
+    return await _slot(call, 202)
+
+
+async def abort_slot_move(call: Call) -> Reply:
+    call.query()
+    await _services(call).slots.abort(call.path["name"], call.who)
+    return await _slot(call, 202)
+
+
 async def overview(call: Call) -> Reply:
     call.query()
     found = await _services(call).overview.all()
@@ -125,6 +147,10 @@ async def _detailed(call: Call, status: int) -> Reply:
     except DamagedError as exc:
         fault = exc.detail
     return Reply(status, views.details_view(namespace, move, fault), _etag(namespace))
+
+
+async def _slot(call: Call, status: int) -> Reply:
+    return Reply(status, views.slot_view(*await _services(call).slots.place(call.path["name"])))
 
 
 def _shown(namespace: Namespace, status: int) -> Reply:

@@ -1,10 +1,11 @@
-"""HTTP models of moves of namespaces between stores."""
+"""HTTP models of moves of namespaces: to another store, and to another node of a Cluster."""
 
 from pydantic import Field
 
 from jqmaster.api.namespaces.schemas import NamespaceName, NamespaceView, StoreName
 from jqmaster.api.schemas import Answer, Count, Request
 from jqmaster.domain.namespaces.move import MoveStep
+from jqmaster.domain.namespaces.slot import SlotMoveState
 
 
 class MoveRequest(Request):
@@ -71,5 +72,75 @@ class NamespaceDetails(NamespaceView):
         description=(
             "A fault of the move, and its remedy: the record cannot be read, or the namespace is "
             "marked as being moved although no move is in progress. Empty: there is no fault."
+        )
+    )
+
+
+class SlotMoveRequest(Request):
+    """A request to move the slot of a namespace to another node of its Cluster."""
+
+    node: str = Field(
+        min_length=1,
+        max_length=300,
+        description="Primary to which the slot is moved: `host:port` or ID, as `nodes` lists them.",
+    )
+    dry_run: bool = Field(False, description="true: only check and measure the move, and change nothing.")
+
+
+class SlotMovePlanView(Answer):
+    """A move of a slot that has not begun. The namespace is served meanwhile, so it has no stop."""
+
+    name: NamespaceName
+    store: StoreName
+    slot: Count
+    source: str = Field(description="Address of the node that has the slot.")
+    target: str = Field(description="Address of the node to which the slot would be moved.")
+    dry_run: bool
+    keys: Count = Field(description="Keys of the namespace.")
+    bytes: Count = Field(description="Memory that the keys take, estimated from a sample.")
+
+
+class ClusterNodeView(Answer):
+    """A primary of a Cluster that answers."""
+
+    id: str
+    address: str
+    has_slot: bool = Field(description="Whether it has the slot of the namespace.")
+    used_memory_bytes: Count
+    max_memory_bytes: int | None = Field(description="Null: it has no limit.")
+
+
+class SlotMoveView(Answer):
+    """The newest move of a slot that the engine remembers. A node that restarts forgets its moves."""
+
+    source: str = Field(description="Address of the node; its ID if the node does not answer.")
+    target: str = Field(description="Address of the node; its ID if the node does not answer.")
+    state: SlotMoveState = Field(
+        description=(
+            "moving: the engine copies the slot, which is served at its old node. done, failed, aborted: the move has "
+            "ended. Unless it is done, the slot stays at its old node."
+        )
+    )
+    engine_state: str = Field(description="The engine's own word for the state.")
+    reason: str = Field(description="Why the move failed, as the engine says. Empty otherwise.")
+    began_at: str
+    ended_at: str | None = Field(description="Null: the move is in progress.")
+
+
+class SlotView(Answer):
+    """The slot of a namespace on a Cluster, and the node that has it."""
+
+    name: NamespaceName
+    store: StoreName
+    slot: Count
+    node: str | None = Field(
+        description="Address of the node that has the slot. Null: no node that answers says so."
+    )
+    nodes: list[ClusterNodeView] = Field(description="Primaries that answer, by address.")
+    move: SlotMoveView | None = Field(description="Null: the engine remembers none.")
+    fault: str = Field(
+        description=(
+            "Why the engine cannot move the slot, with the remedy: the user of the store has no right for it, or the "
+            "engine is older than Valkey 9. Empty: it can."
         )
     )

@@ -56,6 +56,19 @@ _ABORT_TEXT: Final = (
     "stores for the data, and closes the namespace in the store that has them. Open the namespace afterwards. "
     "At any moment, at most one store serves the data."
 )
+_SLOT_TEXT: Final = (
+    "Asks every primary of the Cluster. Refused with 409 `not_on_cluster` if the store of the namespace is not a "
+    "Cluster."
+)
+_MOVE_SLOT_TEXT: Final = (
+    "Lets the engine move the slot (Valkey 9, `CLUSTER MIGRATESLOTS`). The namespace is served meanwhile. `dry_run` "
+    "checks the node and measures the data. A `GET` shows the progress, which the engine keeps: no master has to carry "
+    "the move out. The audit log records the request. Any namespace can be moved so, also `default`."
+)
+_ABORT_SLOT_TEXT: Final = (
+    "Lets the engine cancel the move; the slot stays at its node. Refused with 409 `move_refused` while the node moves "
+    "other slots, too, because the engine can cancel only all of them."
+)
 _OVERVIEW_TEXT: Final = (
     "Reads the figures of each namespace from its own store, at most once a second. If a store does not "
     "answer, only the figures of its own namespaces are missing."
@@ -80,6 +93,15 @@ _OPERATIONS: Final = [
               move_schemas.MoveRequest, problems=(404, 409, *_ENTRY), text=_MOVE_TEXT),
     Operation("DELETE", "/api/namespaces/{name}/move", handlers.abort_move, Scope.ADMIN, "Abort a move", "namespaces",
               {202: move_schemas.NamespaceDetails}, query=_FORCE, problems=(404, 409, *_ENTRY), text=_ABORT_TEXT),
+    Operation("GET", "/api/namespaces/{name}/slot", handlers.get_slot, Scope.READ, "Get the slot of a namespace",
+              "namespaces", {200: move_schemas.SlotView}, problems=(404, 409, *_ENTRY), text=_SLOT_TEXT),
+    Operation("POST", "/api/namespaces/{name}/slot/move", handlers.move_slot, Scope.ADMIN,
+              "Move the slot of a namespace to another node", "namespaces",
+              {200: move_schemas.SlotMovePlanView, 202: move_schemas.SlotView}, move_schemas.SlotMoveRequest,
+              problems=(404, 409, *_ENTRY), text=_MOVE_SLOT_TEXT),
+    Operation("DELETE", "/api/namespaces/{name}/slot/move", handlers.abort_slot_move, Scope.ADMIN,
+              "Abort the move of a slot", "namespaces", {202: move_schemas.SlotView}, problems=(404, 409, *_ENTRY),
+              text=_ABORT_SLOT_TEXT),
     Operation("GET", "/api/overview", handlers.overview, Scope.READ, "Get an overview of all namespaces", "namespaces",
               {200: schemas.Overview}, problems=(404, *_STORE), text=_OVERVIEW_TEXT),
     Operation("GET", "/api/stores", handlers.list_stores, Scope.READ, "List stores", "namespaces",

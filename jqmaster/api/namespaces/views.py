@@ -6,10 +6,12 @@ from typing import Any
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.namespaces.move import Move
 from jqmaster.domain.namespaces.namespace import Namespace
+from jqmaster.domain.namespaces.slot import SlotMove, SlotPlace
 from jqmaster.service.namespaces.documents import describe
 from jqmaster.service.namespaces.moves import MovePlan
 from jqmaster.service.namespaces.overview import SeenNamespace
 from jqmaster.service.namespaces.places import StorePlace
+from jqmaster.service.namespaces.slot_moves import SlotMovePlan
 
 
 def namespace_view(namespace: Namespace) -> dict[str, Any]:
@@ -53,6 +55,55 @@ def plan_view(plan: MovePlan) -> dict[str, Any]:
         "bytes": plan.size.bytes,
         "stop_s": plan.size.stop_ms / 1000,
         "keeps_leases": plan.keeps_leases,
+    }
+
+
+def slot_view(namespace: Namespace, place: SlotPlace) -> dict[str, Any]:
+    """Return a `SlotView`."""
+    return {
+        "name": namespace.name,
+        "store": namespace.store,
+        "slot": place.slot,
+        "node": place.address_of(place.node_id) if place.node_id else None,
+        "nodes": [
+            {
+                "id": one.id,
+                "address": one.address,
+                "has_slot": one.id == place.node_id,
+                "used_memory_bytes": one.used_memory_bytes,
+                "max_memory_bytes": one.max_memory_bytes or None,
+            }
+            for one in place.nodes
+        ],
+        "move": _slot_move_view(place, place.move) if place.move else None,
+        "fault": place.fault,
+    }
+
+
+def _slot_move_view(place: SlotPlace, move: SlotMove) -> dict[str, Any]:
+    """Return a `SlotMoveView`."""
+    return {
+        "source": place.address_of(move.source),
+        "target": place.address_of(move.target),
+        "state": move.state,
+        "engine_state": move.engine_state,
+        "reason": move.reason,
+        "began_at": iso_ms(move.began_at_ms),
+        "ended_at": None if move.ended_at_ms is None else iso_ms(move.ended_at_ms),
+    }
+
+
+def slot_plan_view(plan: SlotMovePlan) -> dict[str, Any]:
+    """Return a `SlotMovePlanView`."""
+    return {
+        "name": plan.namespace.name,
+        "store": plan.namespace.store,
+        "slot": plan.place.slot,
+        "source": plan.place.address_of(plan.place.node_id),
+        "target": plan.target.address,
+        "dry_run": True,
+        "keys": plan.size.keys,
+        "bytes": plan.size.bytes,
     }
 
 

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 import typer
@@ -168,7 +168,15 @@ def move(
     http: MasterSession,
     name: NameArgument,
     *,
-    to: Annotated[str, typer.Option(metavar="STORE", help="Configured store to move the namespace to.")],
+    to: Annotated[
+        str | None, typer.Option(metavar="STORE", help="Configured store to move the namespace to.")
+    ] = None,
+    to_node: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NODE", help="Node of its Cluster to move it to: host:port or ID. Nothing stops."
+        ),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only check and measure the namespace, and change nothing.")
     ] = False,
@@ -176,22 +184,56 @@ def move(
         bool, typer.Option("--wait/--no-wait", help="Show the progress of the move until it has ended.")
     ] = True,
 ) -> None:
-    """Move a namespace to another store. The namespace is stopped meanwhile."""
-    body = {"store": to, "dry_run": dry_run}
-    _, answer = http.call("POST", namespaces.path(name, "move"), body=body, timeout_s=_MAX_CHECK_S)
+    """Move a namespace to another store, which stops it meanwhile, or to another node of its Cluster."""
+    if (to is None) == (to_node is None):
+        exits.fail(exits.USAGE, "use either --to STORE or --to-node NODE")
+    parts, body = (("move",), {"store": to}) if to else (("slot", "move"), {"node": to_node})
+    _, answer = http.call(
+        "POST", namespaces.path(name, *parts), body={**body, "dry_run": dry_run}, timeout_s=_MAX_CHECK_S
+    )
     if dry_run:
-        http.say(answer, _plan(answer))
+        http.say(answer, _plan(answer) if to else _slot_plan(answer))
         return
+    if to:
+        answer = _followed(http, namespaces.path(name), answer, _store_move) if wait else answer
+        line, is_done = _store_move(answer), answer["move"]["step"] == "done"
+    else:
+        target = answer["move"]["target"] if answer["move"] else to_node
+        answer = _followed(http, namespaces.path(name, "slot"), answer, _slot_place) if wait else answer
+        line, is_done = _slot_place(answer), answer["node"] == target
+    http.say(answer, f"{name}  {line}")
+    if wait and not is_done:
+        raise typer.Exit(exits.FAILED)
+
+
+def _followed(http: MasterSession, path: str, answer: Any, line_of: Callable[[Any], str]) -> Any:
+    """Show the progress of a move until it has ended. Return the last answer."""
     told = ""
-    while wait and answer["move"]["ended_at"] is None:
-        if (line := _progress(answer["move"])) != told:
-            typer.echo(f"{name}  {line}", err=True)
+    while (move := answer["move"]) and move["ended_at"] is None:
+        if (line := line_of(answer)) != told:
+            typer.echo(f"{answer['name']}  {line}", err=True)
             told = line
         time.sleep(_LOOK_EVERY_S)
-        answer = http.get(namespaces.path(name))
-    http.say(answer, f"{name}  {_progress(answer['move'])}")
-    if wait and answer["move"]["step"] != "done":
-        raise typer.Exit(exits.FAILED)
+        answer = http.get(path)
+    return answer
+
+
+@app.command()
+def slot(http: MasterSession, name: NameArgument) -> None:
+    """Show which node of a Cluster has a namespace, and the newest move of its slot."""
+    found = http.get(namespaces.path(name, "slot"))
+    if http.says_json(found):
+        return
+    output.say(f"{name}  {_slot_place(found)}")
+    output.show_table(
+        ("NODE", "SLOT", "MEMORY", "ID"),
+        [
+            (one["address"], found["slot"] if one["has_slot"] else "", _memory(one), one["id"])
+            for one in found["nodes"]
+        ],
+    )
+    if found["fault"]:
+        output.say(f"The slot cannot be moved: {found['fault']}")
 
 
 @app.command("abort-move")
@@ -199,6 +241,10 @@ def abort_move(
     http: MasterSession,
     name: NameArgument,
     *,
+    node: Annotated[
+        bool,
+        typer.Option("--node", help="Abort the move to another node of its Cluster, not to another store."),
+    ] = False,
     force: Annotated[
         bool,
         typer.Option(
@@ -208,7 +254,11 @@ def abort_move(
     ] = False,
     confirm: ConfirmOption = None,
 ) -> None:
-    """Abort the move of a namespace, and open it again in its old store."""
+    """Abort the move of a namespace, which is served again in its old store or stays at its old node."""
+    if node:
+        _, answer = http.call("DELETE", namespaces.path(name, "slot", "move"))
+        http.say(answer, f"{name}  {_slot_place(answer)}")
+        return
     if force:
         _confirm(name, confirm, "Type the name of the namespace to end its move")
     query = {"force": "true" if force else None}
@@ -271,6 +321,27 @@ def _plan(plan: Mapping[str, Any]) -> str:
         f"{plan['name']}  {plan['keys']} keys, {plan['bytes'] / 2**20:.1f} MiB to store {plan['store']}; "
         f"expected stop: {plan['stop_s']:.0f} s; {leases}"
     )
+
+
+def _slot_plan(plan: Mapping[str, Any]) -> str:
+    return (
+        f"{plan['name']}  slot {plan['slot']}, {plan['keys']} keys, {plan['bytes'] / 2**20:.1f} MiB from "
+        f"{plan['source']} to {plan['target']}; nothing stops"
+    )
+
+
+def _slot_place(found: Mapping[str, Any]) -> str:
+    """Return a text about the node of a slot, and its newest move."""
+    told = f"slot {found['slot']} at {found['node'] or 'no node'}"
+    if not (move := found["move"]):
+        return told
+    reason = f"  ({move['reason']})" if move["reason"] else ""
+    state = move["engine_state"] if move["state"] == "moving" else move["state"]
+    return f"{told}; {move['source']} to {move['target']}: {state}{reason}"
+
+
+def _store_move(found: Mapping[str, Any]) -> str:
+    return _progress(found["move"])
 
 
 def _progress(move: Mapping[str, Any]) -> str:

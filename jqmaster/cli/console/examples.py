@@ -145,8 +145,10 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "namespaces move": (
         "jqmaster namespaces move shop --to b --dry-run",
         "jqmaster namespaces move shop --to b",
+        "jqmaster namespaces move shop --to-node 10.0.0.3:6379",
     ),
     "namespaces abort-move": ("jqmaster namespaces abort-move shop",),
+    "namespaces slot": ("jqmaster namespaces slot shop",),
     "namespaces close": ("jqmaster namespaces close shop",),
     "namespaces delete": ("jqmaster namespaces delete shop --confirm shop",),
     "namespaces stores": ("jqmaster namespaces stores",),

@@ -89,8 +89,8 @@ class MoveService:
         if target == namespace.store:
             raise refusal(
                 ("store",),
-                "already has the data of the namespace; to move it to another node of a Cluster, let the engine "
-                "move its slot, as docs/store.md says",
+                "already has the data of the namespace; to move it to another node of a Cluster, use `jqmaster "
+                "namespaces move --to-node` (`POST …/slot/move`)",
             )
         if namespace.is_moving:
             raise ConflictError(f"namespace {name} is already being moved", code="move_under_way")

@@ -98,6 +98,11 @@ class StoreClient:
     def is_on_cluster(self) -> bool:
         return isinstance(self._locator, ClusterLocator)
 
+    @property
+    def cluster(self) -> ClusterLocator | None:
+        """The locator of the shard's node; None: the store is not a Cluster."""
+        return self._locator if isinstance(self._locator, ClusterLocator) else None
+
     def doubt(self, error: Exception) -> None:
         """On a Cluster, look again for the node that holds the shard, because this error may mean that the shard has
         moved. If the error names the node, use that node."""

@@ -1,7 +1,8 @@
 """The node of a Cluster that holds the slot of a shard. All keys of a shard carry its tag, so one node serves the whole
 shard."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from redis.asyncio import Redis
@@ -19,6 +20,17 @@ _FAILED: Final = ("fail", "noaddr", "handshake")
 def slot_of(shard: str) -> int:
     """Return the slot of all keys whose hash tag is this shard."""
     return int(key_slot(f"{{{shard}}}".encode()))
+
+
+@dataclass(frozen=True, slots=True)
+class Primary:
+    """A primary of the Cluster. `epoch`: how new its claims to slots are. `has_slot`: whether it has the slot of the
+    shard."""
+
+    id: str
+    endpoint: Endpoint
+    epoch: int
+    has_slot: bool
 
 
 class ClusterLocator(Locator):
@@ -53,31 +65,57 @@ class ClusterLocator(Locator):
         if self._address != self._last:
             self._take(self._address)
 
+    async def primaries(self) -> list[Primary]:
+        """Return the primaries of the Cluster, by address. Only the newest claim to the slot counts. Raise
+        redis.exceptions.ConnectionError if no node answers."""
+        views = await ask_all(self._nodes, self._view)
+        if not views:
+            raise RedisConnectionError("no node of the cluster answers")
+        newest: dict[str, Primary] = {}
+        for one in (one for view in views for one in view):
+            if one.id not in newest or newest[one.id].epoch < one.epoch:
+                newest[one.id] = one
+        owner = max((one for one in newest.values() if one.has_slot), key=lambda one: one.epoch, default=None)
+        return sorted(
+            (replace(one, has_slot=one is owner) for one in newest.values()), key=lambda one: one.endpoint
+        )
+
+    def client_of(self, primary: Primary) -> Redis:
+        """Return a client of one node, which stays open as long as this locator."""
+        self._remember(primary.endpoint)
+        return self._seeds.get(primary.endpoint) or self._others[primary.endpoint]
+
     async def _find(self) -> Endpoint:
-        if self._last and self._last not in self._seeds:
+        if self._last:
             self._remember(self._last)
-        claims = await ask_all([*self._seeds.values(), *self._others.values()], self._ask)
+        claims = [claim for claims in await ask_all(self._nodes, self._claims) for claim in claims]
         if not claims:
             raise RedisConnectionError("no node of the cluster says which node holds the slot")
-        newest = max(epoch for epoch, _ in claims)
-        return min(endpoint for epoch, endpoint in claims if epoch == newest)
+        newest = max(one.epoch for one in claims)
+        return min(one.endpoint for one in claims if one.epoch == newest)
 
-    async def _ask(self, node: Redis) -> tuple[int, Endpoint] | None:
+    @property
+    def _nodes(self) -> Sequence[Redis]:
+        return [*self._seeds.values(), *self._others.values()]
+
+    async def _claims(self, node: Redis) -> list[Primary] | None:
+        """Return the primaries that have the slot as this node sees it; None: it knows none."""
+        return [one for one in await self._view(node) if one.has_slot] or None
+
+    async def _view(self, node: Redis) -> list[Primary]:
         nodes: _Nodes = await node.execute_command("CLUSTER NODES")  # type: ignore[no-untyped-call]
         asked_host = str(node.connection_pool.connection_kwargs["host"])
-        claims = [
-            (int(one["epoch"]), self._endpoint(address, one, asked_host))
+        return [
+            Primary(
+                one["node_id"], self._endpoint(address, one, asked_host), int(one["epoch"]), self._serves(one)
+            )
             for address, one in nodes.items()
-            if self._serves(one)
+            if _is_primary(one)
         ]
-        return max(claims, default=None)
 
     def _serves(self, node: dict[str, Any]) -> bool:
-        flags = node["flags"].split(",")
-        if "master" not in flags or any(flag in flags for flag in _FAILED):
-            return False
         if self._slot is None:
-            return "myself" in flags
+            return "myself" in node["flags"].split(",")
         return any(int(found[0]) <= self._slot <= int(found[-1]) for found in node["slots"])
 
     def _endpoint(self, address: str, node: dict[str, Any], asked_host: str) -> Endpoint:
@@ -88,9 +126,14 @@ class ClusterLocator(Locator):
         return (name if name and self._is_tls else host) or asked_host, int(port)
 
     def _remember(self, endpoint: Endpoint) -> None:
-        if endpoint not in self._others:
+        if endpoint not in self._seeds and endpoint not in self._others:
             self._others[endpoint] = self._connect(endpoint)
 
     async def _disconnect(self) -> None:
-        for node in [*self._seeds.values(), *self._others.values()]:
+        for node in self._nodes:
             await node.aclose()
+
+
+def _is_primary(node: dict[str, Any]) -> bool:
+    flags = node["flags"].split(",")
+    return "master" in flags and not any(flag in flags for flag in _FAILED)

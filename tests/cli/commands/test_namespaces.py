@@ -17,6 +17,7 @@ from jqmaster.store.link.client import StoreClient
 from tests.support import real_time
 from tests.support.master import forget, master_on
 from tests.support.server import StoreServer, started
+from tests.support.topology import Cluster
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.req("D29"), real_time.MASTER]
@@ -283,3 +284,65 @@ async def test_what_belongs_to_the_installation_is_told(shell: Shell) -> None:
         refused = await shell.run(*words)
         assert refused.exit_code == 3
         assert "belong to the installation: call this path without /ns/ and a name" in refused.output
+
+
+async def test_a_namespace_is_moved_to_another_node_of_its_cluster(tmp_path: Path) -> None:
+    cluster = Cluster()
+    with started(cluster):
+        async with master_on(cluster.url, data_dir=tmp_path) as (master, _):
+            shell = Shell(master)
+            found = json.loads(await shell.says("namespaces", "slot", "default", "--json"))
+            if found["fault"]:
+                pytest.skip("this store moves slots key by key only")
+            source = found["node"]
+            target = next(one["address"] for one in found["nodes"] if not one["has_slot"])
+            told = await shell.says("namespaces", "slot", "default")
+            assert told.startswith(f"default  slot {found['slot']} at {source}\n")
+            assert re.search(rf"^{target} +[0-9]+ MiB", told, re.MULTILINE)
+            move = ("namespaces", "move", "default", "--to-node", target)
+            plan = await shell.says(*move, "--dry-run")
+            assert f"from {source} to {target}; nothing stops" in plan
+            done = await shell.run(*move)
+            assert done.stdout.startswith(f"default  slot {found['slot']} at {target}; ")
+            assert f"default  slot {found['slot']} at {source}; {source} to {target}: " in done.stderr
+            back = await shell.says("namespaces", "move", "default", "--to-node", source, "--no-wait")
+            assert f"{target} to {source}: " in back
+
+            async def is_back() -> bool:
+                told = await shell.says("namespaces", "slot", "default", "--json")
+                return bool(
+                    json.loads(told)["move"]["state"] == "done" and json.loads(told)["node"] == source
+                )
+
+            await wait_until(is_back, what="the slot is back")
+            refused = await shell.run("namespaces", "abort-move", "default", "--node")
+            assert refused.exit_code != 0
+            assert "is not being moved" in refused.stderr
+            for words in ((), ("--to", "b", "--to-node", target)):
+                refused = await shell.run("namespaces", "move", "default", *words)
+                assert refused.exit_code == 2
+                assert "either --to STORE or --to-node NODE" in refused.stderr
+
+
+async def test_a_move_to_a_node_that_is_aborted_ends_the_command(tmp_path: Path) -> None:
+    cluster = Cluster()
+    with started(cluster):
+        async with master_on(cluster.url, data_dir=tmp_path) as (master, api):
+            shell = Shell(master)
+            found = json.loads(await shell.says("namespaces", "slot", "default", "--json"))
+            if found["fault"]:
+                pytest.skip("this store moves slots key by key only")
+            for node in cluster.nodes:
+                node.ask("DEBUG", "SLOTMIGRATION", "PREVENT-PAUSE", 1)
+            target = next(one["address"] for one in found["nodes"] if not one["has_slot"])
+            moving = asyncio.create_task(shell.run("namespaces", "move", "default", "--to-node", target))
+
+            # By the API, because two commands in one process would share their output.
+            async def is_aborted() -> bool:
+                status, _ = await api.call("DELETE", "/api/namespaces/default/slot/move")
+                return status == 202
+
+            await wait_until(is_aborted, what="the move is aborted")
+            done = await moving
+            assert done.exit_code == 1
+            assert ": aborted" in done.stdout

@@ -1064,6 +1064,7 @@ export type ProblemCode =
   | "not_found"
   | "not_leader"
   | "not_moving"
+  | "not_on_cluster"
   | "not_pulling"
   | "not_unique"
   | "notice_exists"
