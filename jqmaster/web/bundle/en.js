@@ -569,6 +569,8 @@ var en_audit_default = {
   "act.namespace.delete": "Namespace deleted",
   "act.namespace.move": "Move of a namespace requested",
   "act.namespace.abort_move": "Move of a namespace aborted",
+  "act.namespace.move_slot": "Move of a namespace to another node requested",
+  "act.namespace.abort_slot_move": "Move of a namespace to another node aborted",
   "act.namespace.moved": "Namespace moved",
   "act.namespace.move_failed": "Move of a namespace failed",
   "act.namespace.found": "Data of a namespace found",

@@ -520,6 +520,8 @@ var ja_audit_default = {
   "act.namespace.delete": "名前空間の削除",
   "act.namespace.move": "名前空間の移動の指示",
   "act.namespace.abort_move": "名前空間の移動の中止",
+  "act.namespace.move_slot": "名前空間の別ノードへの移動の指示",
+  "act.namespace.abort_slot_move": "名前空間の別ノードへの移動の中止",
   "act.namespace.moved": "名前空間の移動の完了",
   "act.namespace.move_failed": "名前空間の移動の失敗",
   "act.namespace.found": "名前空間のデータの発見",
