@@ -204,14 +204,14 @@ def unknown_worker(worker_id: str) -> NotFoundError:
 
 
 @contextlib.contextmanager
-def after_it_was_done() -> Iterator[None]:
-    """Surround reads that follow a completed change. If the store fails there, the error says that the change was
-    made."""
+def after_it_was_done(done: str = "the change was made") -> Iterator[None]:
+    """Surround what follows a completed change, or a part of one. If the store or a limit refuses it, the error says
+    what was `done` before."""
     try:
         yield
-    except StoreUnavailableError as exc:
+    except (StoreUnavailableError, OverloadedError) as exc:
         raise OutcomeUnknownError(
-            f"the change was made, but then: {exc.detail}", retry_after_s=exc.retry_after_s
+            f"{done}, but then: {exc.detail}", retry_after_s=exc.retry_after_s
         ) from None
 
 

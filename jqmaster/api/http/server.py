@@ -20,7 +20,7 @@ from jqmaster.api.http.problems import problem_response
 from jqmaster.clock import until_tick_s
 from jqmaster.config import Settings
 from jqmaster.domain.identity.caller import TrustedProxies
-from jqmaster.errors import OverloadedError
+from jqmaster.errors import OutcomeUnknownError
 from jqmaster.live_value import LiveValue
 from worker_sdk.transport.asgi_types import App, Receive, Scope, Send
 from worker_sdk.transport.guarded import LINGER_S, config_of
@@ -169,7 +169,7 @@ class MasterServer:
             if not self._stopping:
                 raise
             response = problem_response(
-                OverloadedError("the master is stopping"),
+                OutcomeUnknownError("the master stopped before the request had ended", retry_after_s=1),
                 negotiate(join_fields(scope["headers"]), strict=False),
             )
             with contextlib.suppress(RuntimeError):  # the answer had already begun

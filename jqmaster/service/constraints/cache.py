@@ -1,11 +1,12 @@
 """This master's copy of the constraints."""
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
 from jqmaster.domain.constraints.constraint_set import NO_CONSTRAINTS, ConstraintSet
-from jqmaster.errors import StoreUnavailableError
+from jqmaster.errors import StoreUnavailableError, after_it_was_done
 from jqmaster.store.constraints.constraints import ConstraintSnapshot, ConstraintStore
 from jqmaster.store.jobs.placement import StaleConstraints
 
@@ -36,10 +37,14 @@ class ConstraintCache:
             return self.current
 
     async def under(self, act: Callable[[ConstraintSet], Awaitable[_T]]) -> _T:
-        """Run `act` under the current constraints. Raise StoreUnavailableError if they keep changing."""
+        """Run `act` under the current constraints. Raise StoreUnavailableError if they keep changing;
+        OutcomeUnknownError if `act` has done a part of its work."""
+        is_begun = False
         for _ in range(MAX_REPEATS):
             try:
                 return await act(self.current.constraint_set)
-            except StaleConstraints:
+            except StaleConstraints as stale:
+                is_begun |= stale.is_begun
                 await self.reload()
-        raise StoreUnavailableError("the constraints change too fast to be followed", retry_after_s=1.0)
+        with after_it_was_done("a part was carried out") if is_begun else contextlib.nullcontext():
+            raise StoreUnavailableError("the constraints change too fast to be followed", retry_after_s=1.0)

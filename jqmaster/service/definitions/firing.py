@@ -1,5 +1,6 @@
 """Fires definitions: decides about each due instant, and has the store write the outcome."""
 
+import contextlib
 import functools
 import logging
 from collections.abc import Iterator, Sequence
@@ -14,7 +15,7 @@ from jqmaster.domain.definitions.misfire import judge, most_caught_up
 from jqmaster.domain.definitions.run import FiringFigures, RunOutcome, RunReason
 from jqmaster.domain.definitions.schedule import Occurrence
 from jqmaster.domain.definitions.time_zone import GapOrFold
-from jqmaster.errors import ConflictError, NotFoundError, OverloadedError
+from jqmaster.errors import ConflictError, NotFoundError, OverloadedError, after_it_was_done
 from jqmaster.lifecycle import EntriesApart
 from jqmaster.live_value import LiveValue
 from jqmaster.service.constraints.cache import ConstraintCache
@@ -110,21 +111,23 @@ class DefinitionFiring:
         self, name: str, due: Sequence[Occurrence], *, also_forgotten: bool = False
     ) -> list[FiringOutcome]:
         """Start the jobs of past instants, oldest first. `also_forgotten`: also for instants whose run records may have
-        been removed. Raise NotFoundError."""
+        been removed. Raise NotFoundError, and OutcomeUnknownError if only the first instants were started."""
         verdict = InstantVerdict.BACKFILL_FORGOTTEN if also_forgotten else InstantVerdict.BACKFILL
         found: list[FiringOutcome] = []
         for page in pages(due, MAX_INSTANTS):
             entries = [
                 Entry(one.at_ms, verdict, RunReason.BACKFILL, moved_from_ms=one.moved_from_ms) for one in page
             ]
-            for _ in range(MAX_REPEATS):
-                became = await self._fire([_extra_firing(await self.known_of_time(name), entries)])
-                if FiringOutcome.CHANGED not in became:
-                    break
-            else:
-                raise _too_busy(name)
-            found += became
+            with after_it_was_done("some of the jobs were started") if found else contextlib.nullcontext():
+                found += await self._backfill_page(name, entries)
         return found
+
+    async def _backfill_page(self, name: str, entries: Sequence[Entry]) -> list[FiringOutcome]:
+        for _ in range(MAX_REPEATS):
+            became = await self._fire([_extra_firing(await self.known_of_time(name), entries)])
+            if FiringOutcome.CHANGED not in became:
+                return became
+        raise _too_busy(name)
 
     async def known(self, name: str) -> KnownDefinition:
         """Return a definition. Raise NotFoundError."""

@@ -21,6 +21,8 @@ from jqmaster.errors import (
     ForbiddenError,
     NotFoundError,
     OutcomeUnknownError,
+    OverloadedError,
+    RateLimitedError,
     StoreUnavailableError,
 )
 from jqmaster.live_value import LiveValue
@@ -47,6 +49,8 @@ MAX_WAITING: Final = 5_000
 # Maximum number of tries. Each further try is needed only if somebody has changed a definition meanwhile, and
 # people do not change them this often.
 MAX_REPEATS: Final = 10
+# Refusals that claim no effect, which is wrong if earlier events of the same request are stored.
+_REFUSALS: Final = (StoreUnavailableError, OverloadedError, RateLimitedError)
 
 
 class _StoreCall:
@@ -132,7 +136,7 @@ class EventIntake:
             for answer in await self._flush(page):
                 if isinstance(answer, ReceivedEvent):
                     received.append(answer)
-                elif received and isinstance(answer, StoreUnavailableError):
+                elif received and isinstance(answer, _REFUSALS):
                     raise OutcomeUnknownError(
                         "some of the events may have been stored; repeat the request with the same "
                         f"keys ({answer.detail})",

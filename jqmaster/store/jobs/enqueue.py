@@ -102,7 +102,7 @@ class EnqueueStore:
                     f"the store carried out only a part; repeat with the same IDs ({exc.detail})",
                     retry_after_s=exc.retry_after_s,
                 ) from exc
-            _raise_refusal(replies, most_per_s)
+            _raise_refusal(replies, most_per_s, is_begun=True)
             others = _outcomes(replies, specs, spans[len(first) :], most_per_s)
         run_at_ms, delays_ms = set(map(_RUN_AT_MS, specs)), set(map(_DELAY_MS, specs))
         if claim is None and not all(delays_ms):
@@ -201,7 +201,9 @@ class EnqueueStore:
         return found
 
 
-def _raise_refusal(replies: Sequence[tuple[str, list[Any]]], most_per_s: int | None) -> None:
+def _raise_refusal(
+    replies: Sequence[tuple[str, list[Any]]], most_per_s: int | None, *, is_begun: bool = False
+) -> None:
     words = {word for word, _ in replies}
     if "other_data" in words:
         raise StoreUnavailableError(
@@ -210,7 +212,7 @@ def _raise_refusal(replies: Sequence[tuple[str, list[Any]]], most_per_s: int | N
             retry_after_s=5.0,
         )
     if "stale_constraints" in words:
-        raise StaleConstraints
+        raise StaleConstraints(is_begun=is_begun or len(words) > 1)
     word, data = replies[0]
     if word == "full":
         raise PushRefused({0: BacklogFull(data[0].decode())})

@@ -21,7 +21,12 @@ _ONE_GATE = _COUNTS[1]
 
 
 class StaleConstraints(Exception):  # noqa: N818 - a value for the service, not an error of the store
-    """The constraints have a new edition. The caller must match its jobs again and retry."""
+    """The constraints have a new edition. The caller must match its jobs again and retry. `is_begun`: the call had
+    several steps, and some of them may have been carried out."""
+
+    def __init__(self, *, is_begun: bool = False) -> None:
+        super().__init__()
+        self.is_begun = is_begun
 
 
 def fields_of(job: JobSpec | Job) -> JobFields:

@@ -737,7 +737,7 @@ async def test_stop_answers_what_is_under_way_and_then_closes(
         await wait_until(lambda: len(edge.app.calls) == 1)
         await edge.server.stop()
         head, _, body = (await read_to_end(reader)).partition(b"\r\n\r\n")
-        assert (statuses(head), msgpack.unpackb(body)["code"]) == ([503], "overloaded")
+        assert (statuses(head), msgpack.unpackb(body)["code"]) == ([503], "outcome_unknown")
         check_headers(headers_of(head))
         assert await read_to_end(idle) == b""
 

@@ -1,15 +1,24 @@
 """A backfill starts no instant again whose record was removed, unless it is told to."""
 
 import asyncio
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from jqmaster.domain.definitions.run import RunReason
 from jqmaster.domain.jobs.job import JobState
-from jqmaster.errors import InvalidError
+from jqmaster.errors import (
+    InvalidError,
+    JqmasterError,
+    OutcomeUnknownError,
+    OverloadedError,
+    StoreUnavailableError,
+)
 from jqmaster.live_value import LiveValue
 from jqmaster.service.definitions.editor import Backfill
-from jqmaster.store.definitions.definitions import KeptRuns
+from jqmaster.service.definitions.firing import MAX_INSTANTS
+from jqmaster.store.definitions.definitions import Firing, FiringOutcome, KeptRuns
 from jqmaster.store.health.document_checks import event_faults
 from jqmaster.store.health.repair import Repair
 from tests.service.definitions.test_editor import Edited
@@ -197,3 +206,32 @@ async def test_two_masters_that_backfill_a_range_at_once_start_each_job_once(wor
     assert sum(answer.started or 0 for answer in done) == 250
     assert all(isinstance(answer, (Backfill, InvalidError)) for answer in answers)
     assert await one.run_all() == 250
+
+
+@pytest.mark.parametrize(
+    "refused", [StoreUnavailableError("the store does not answer"), OverloadedError("busy")]
+)
+async def test_a_backfill_that_ends_after_its_first_instants_says_that_some_were_started(
+    world: StoreWorld, refused: JqmasterError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = Backfilling(world)
+    await one.put(schedule={"every_minutes": 1})
+    fire, calls = world.definitions.fire, list[int]()
+
+    async def fire_once(
+        firings: Sequence[Firing], *constraints: Any, **options: Any
+    ) -> tuple[int, list[list[FiringOutcome]]]:
+        if calls:
+            raise refused
+        calls.append(len(firings[0].entries))
+        return await fire(firings, *constraints, **options)
+
+    monkeypatch.setattr(world.definitions, "fire", fire_once)
+    begin_ms = START_MS - DAY_MS
+    with pytest.raises(
+        OutcomeUnknownError, match=f"some of the jobs were started, but then: {refused.detail}"
+    ):
+        await one.backfill(begin_ms, begin_ms + (MAX_INSTANTS + 1) * MINUTE_MS)
+    with pytest.raises(type(refused)):
+        await one.backfill(begin_ms - 2 * MINUTE_MS, begin_ms - MINUTE_MS)
+    assert (calls, await one.run_all()) == ([MAX_INSTANTS], MAX_INSTANTS)

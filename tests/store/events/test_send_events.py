@@ -9,7 +9,14 @@ from jqmaster.domain.definitions.run import RunOutcome, job_id_of_event
 from jqmaster.domain.events.event import Effect, Event
 from jqmaster.domain.ids import is_id, new_id
 from jqmaster.domain.jobs.job import JobState
-from jqmaster.errors import ConflictError, OutcomeUnknownError, OverloadedError, StoreUnavailableError
+from jqmaster.errors import (
+    ConflictError,
+    JqmasterError,
+    OutcomeUnknownError,
+    OverloadedError,
+    RateLimitedError,
+    StoreUnavailableError,
+)
 from jqmaster.service.events import intake
 from jqmaster.store.events.events import EventStore, MatchedEvent, ReceivedEvent, StaleDefinitions
 from jqmaster.store.jobs.placement import StaleConstraints
@@ -198,8 +205,9 @@ async def test_what_was_written_before_a_change_is_not_written_again(
     assert len(await events.jobs()) == len(await events.runs()) == 4
 
 
-async def test_a_store_that_fails_in_the_middle_leaves_the_outcome_unknown(
-    events: Events, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("kind", [StoreUnavailableError, OverloadedError, RateLimitedError])
+async def test_a_refusal_in_the_middle_leaves_the_outcome_unknown(
+    events: Events, monkeypatch: pytest.MonkeyPatch, kind: type[JqmasterError]
 ) -> None:
     send = events.store.send
     calls = 0
@@ -208,14 +216,14 @@ async def test_a_store_that_fails_in_the_middle_leaves_the_outcome_unknown(
         nonlocal calls
         calls += 1
         if calls > 1:
-            raise StoreUnavailableError("away", retry_after_s=1.0)
+            raise kind("away", retry_after_s=1.0)
         return await send(*given, **named)  # type: ignore[arg-type]
 
     monkeypatch.setattr(events.store, "send", fail)
     monkeypatch.setattr(intake, "MAX_PER_CALL", 2)
     with pytest.raises(OutcomeUnknownError):
         await events.intake.many([event() for _ in range(3)])
-    with pytest.raises(StoreUnavailableError):
+    with pytest.raises(kind):
         await events.intake.one(event())
 
 
