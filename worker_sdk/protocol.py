@@ -5,7 +5,7 @@ Generated from openapi/jqmaster.yaml and openapi/worker.yaml by `make spec`; cha
 
 from __future__ import annotations
 
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Any, Final, Literal, NotRequired, TypedDict
 
 ProblemCode = Literal[
     "action_over", "address_refused", "address_unresolved", "address_unverified", "admin_only", "agents_off",
@@ -46,6 +46,14 @@ ProblemCode = Literal[
     "unsupported_media_type", "unsupported_transfer_encoding", "user_exists", "value_erased", "webhooks_off",
     "worker_detached", "wrong_password"
 ]
+# The codes of status 503 which prove that the request had no effect. After any other 503, it may have had one.
+NO_EFFECT_CODES: Final[frozenset[ProblemCode]] = frozenset(
+    {
+        "durability_unavailable", "namespace_closed", "namespace_faulted", "namespace_moving",
+        "namespace_starting", "overloaded", "store_full", "store_unavailable", "store_unfit",
+        "too_many_streams"
+    }
+)  # fmt: skip
 
 
 class ClaimRef(TypedDict):

@@ -3,12 +3,13 @@ jqmaster.cli.docs --write`."""
 
 import sys
 import types
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from jqmaster.api.http.problem_codes import CODES
+from jqmaster.api.http.problem_codes import CODES, ProblemCode
 from jqmaster.cli.console.exits import TABLE
 from jqmaster.cli.console.topics import VARIABLES, ClientVariable
 from jqmaster.config import Settings
@@ -53,8 +54,9 @@ A master answers an error as a problem ([RFC 9457](https://www.rfc-editor.org/rf
   code by its status.
 * `detail` is for people and may change. `errors` lists each invalid field (`loc`, its path from the outside in) and what is
   wrong with it (`msg`). `detail` repeats the first.
-* A **429** or **503** has `Retry-After`, in seconds. After a 503 the request had no effect, except with the code
-  `outcome_unknown`: then it may have taken effect, and it is safe to repeat it with the same ID.
+* A **429** or **503** has `Retry-After`, in seconds. A request that got 429 had no effect. For a 503, the table says whether
+  the request had no effect or may have had one; treat an unknown code of status 503 like `outcome_unknown`. It is safe to
+  repeat a request with the same ID.
 * A **500** is an internal error of the master. A 502 or 504 comes from a proxy; treat it like `outcome_unknown`.
 * If the connection breaks before the answer, or the caller gives up, the request may have taken effect: repeat it with the
   same ID.
@@ -91,10 +93,16 @@ def _variable_row(one: ClientVariable) -> str:
 
 def errors_document() -> str:
     rows = [
-        f"| `{entry.code}` | {', '.join(map(str, entry.statuses))} | {entry.when} | {entry.remedy} |\n"
+        f"| `{entry.code}` | {', '.join(map(str, entry.statuses))} | {entry.when}{_effect_of(entry)} | {entry.remedy} |\n"
         for entry in sorted(CODES, key=lambda entry: (entry.statuses[0], entry.code))
     ]
     return _ERRORS_HEAD + "".join(rows)
+
+
+def _effect_of(entry: ProblemCode) -> str:
+    if HTTPStatus.SERVICE_UNAVAILABLE not in entry.statuses:
+        return ""
+    return f" The request {'had no effect' if entry.had_no_effect else 'may have had an effect'}."
 
 
 def _row(name: str, field: FieldInfo) -> str:

@@ -272,7 +272,13 @@ def master_document() -> dict[str, Any]:
         {
             "type": "string",
             "enum": sorted(entry.code for entry in CODES),
-            "description": "The codes of problems. docs/errors.md describes each.",
+            "description": "The codes of problems. docs/errors.md describes each. `x-had-no-effect` lists the codes of status "
+            "503 which prove that the request had no effect. After any other 503, it may have had one.",
+            protocol_generator.HAD_NO_EFFECT: sorted(
+                entry.code
+                for entry in CODES
+                if entry.had_no_effect and HTTPStatus.SERVICE_UNAVAILABLE in entry.statuses
+            ),
         },
     )
     spec.components.parameter("Store", "header", _STORE)

@@ -12,13 +12,15 @@ Generated from openapi/jqmaster.yaml and openapi/worker.yaml by `make spec`; cha
 
 from __future__ import annotations
 
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Any, Final, Literal, NotRequired, TypedDict
 '''
 # The types that modules of the SDK name. The types within these are generated as well.
 NAMED_BY_THE_SDK: Final = (
     "ClaimRequest", "Dispatch", "HeartbeatAnswer", "HeartbeatRequest", "JobInput", "OutsideCallback", "Problem", "PushAnswer",
     "RegisterAnswer", "RegisterRequest", "Rejected", "ReportedClaim", "StartRequest", "WorkerStatus",
 )  # fmt: skip
+# The field of the schema `ProblemCode` that lists the codes of status 503 with which a request had no effect.
+HAD_NO_EFFECT: Final = "x-had-no-effect"
 _WIDTH: Final = 110
 _SIMPLE: Final = {
     "string": "str",
@@ -43,6 +45,7 @@ def python_source(documents: Sequence[Mapping[str, Any]], names: Iterable[str] =
         [
             HEADER,
             *(_literal(name, schema) for name, schema in sorted(literals.items())),
+            *(_codes_without_effect(s[HAD_NO_EFFECT]) for s in literals.values() if HAD_NO_EFFECT in s),
             "",
             *(_typed_dict(name, schema) for name, schema in sorted(objects.items())),
             *(f"\n{_comment(s, '')}{name} = {_type_of(s)}" for name, s in sorted(unions.items())),
@@ -86,12 +89,25 @@ def _references(schema: Any) -> Iterator[str]:
 
 def _literal(name: str, schema: Mapping[str, Any]) -> str:
     line = f"{name} = {_type_of(schema)}"
-    if len(line) <= _WIDTH:
-        return line
-    values = textwrap.wrap(
-        ", ".join(map(_quoted, schema["enum"])), _WIDTH, initial_indent="    ", subsequent_indent="    "
+    return line if len(line) <= _WIDTH else "\n".join([f"{name} = Literal[", *_wrapped(schema["enum"]), "]"])
+
+
+def _codes_without_effect(codes: Sequence[str]) -> str:
+    lines = [
+        "# The codes of status 503 which prove that the request had no effect. After any other 503, it may have had one.",
+        "NO_EFFECT_CODES: Final[frozenset[ProblemCode]] = frozenset(",
+        "    {",
+        *_wrapped(codes, indent=" " * 8),
+        "    }",
+        ")  # fmt: skip",
+    ]
+    return "\n".join(lines)
+
+
+def _wrapped(values: Sequence[str], indent: str = "    ") -> list[str]:
+    return textwrap.wrap(
+        ", ".join(map(_quoted, values)), _WIDTH, initial_indent=indent, subsequent_indent=indent
     )
-    return "\n".join([f"{name} = Literal[", *values, "]"])
 
 
 def _typed_dict(name: str, schema: Mapping[str, Any]) -> str:

@@ -5,7 +5,7 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from jqmaster.spec.protocol_generator import schemas_named
+from jqmaster.spec.protocol_generator import HAD_NO_EFFECT, schemas_named
 
 HEADER: Final = """/**
  * The messages between master, worker and pusher.
@@ -40,7 +40,29 @@ def typescript_source(
     """Return the text of a module with the types `names` and all that they consist of. Raises ValueError if two
     documents give one name different meanings."""
     schemas = schemas_named(names, documents)
-    return "\n".join([HEADER, *(_declaration(name, schema) for name, schema in sorted(schemas.items()))])
+    codes = [schema[HAD_NO_EFFECT] for schema in schemas.values() if HAD_NO_EFFECT in schema]
+    return "\n".join(
+        [
+            HEADER,
+            *(_declaration(name, schema) for name, schema in sorted(schemas.items())),
+            *map(_codes_without_effect, codes),
+        ]
+    )
+
+
+def _codes_without_effect(codes: Sequence[str]) -> str:
+    values = textwrap.wrap(
+        ", ".join(map(_quoted, codes)), _WIDTH, initial_indent="  ", subsequent_indent="  "
+    )
+    text = "The codes of status 503 which prove that the request had no effect. After any other 503, it may have had one."
+    return "\n".join(
+        [
+            f"{_comment({'description': text}, '')}export const NO_EFFECT_CODES: ReadonlySet<string> = new Set<ProblemCode>([",
+            f"{chr(10).join(values)},",
+            "]);",
+            "",
+        ]
+    )
 
 
 def _declaration(name: str, schema: Mapping[str, Any]) -> str:

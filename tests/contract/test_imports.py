@@ -263,7 +263,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         },
         "pusher": {"", "masters", "transport"},
         "masters": {"", "transport"},
-        "transport": {".forked"},
+        "transport": {".forked", ".protocol"},
         "celery_compat": {
             "",
             "tasks",

@@ -16,6 +16,8 @@ from jqmaster.domain.jobs.job import JobState
 from jqmaster.errors import JqmasterError
 from tests.support.contract import document
 from tests.support.each import for_each
+from worker_sdk import protocol
+from worker_sdk.transport.certain_refusals import had_no_effect
 
 ROOT = Path(__file__).parents[2]
 CLASSES = {
@@ -33,6 +35,7 @@ COMPOSED = {
 }
 # The protocol of a master's and a worker's server.
 GUARDED = ROOT / "worker_sdk/transport/guarded.py"
+TYPESCRIPT = ROOT / "clients/typescript/src/wire/protocol.ts"
 # Places where a variable holds the code.
 NAMED_ELSEWHERE = {
     "store_unfit": 503, "store_full": 503, "invalid_argument": 422, "unserved_name": 422, "unchecked_argument": 422,
@@ -103,6 +106,37 @@ def test_the_table_holds_every_code_with_its_statuses() -> None:
 def test_every_code_says_when_and_what_to_do(entry: ProblemCode) -> None:
     assert re.fullmatch(r"[^|]+[.]", entry.when)
     assert re.fullmatch(r"[^|]+[.]", entry.remedy)
+
+
+@for_each("entry", CODES, ids=lambda entry: entry.code)
+def test_every_code_of_429_and_503_and_no_other_says_whether_the_request_had_no_effect(
+    entry: ProblemCode,
+) -> None:
+    assert (entry.had_no_effect is not None) == (not {429, 503}.isdisjoint(entry.statuses))
+    # Clients treat every 429 as having had no effect, also with a code that they do not know.
+    assert entry.had_no_effect or 429 not in entry.statuses
+
+
+def test_both_sdks_know_the_codes_of_503_with_which_a_request_had_no_effect() -> None:
+    codes = {entry.code for entry in CODES if 503 in entry.statuses and entry.had_no_effect}
+    assert {"overloaded", "store_unavailable"} < codes
+    assert codes == protocol.NO_EFFECT_CODES
+    text = TYPESCRIPT.read_text("utf-8").partition("NO_EFFECT_CODES")[2]
+    assert set(re.findall(r'"(\w+)"', text)) == codes
+    for entry in CODES:
+        for status in entry.statuses:
+            assert had_no_effect(status, entry.code) == bool(entry.had_no_effect), entry
+
+
+def test_only_the_table_and_generated_modules_list_these_codes() -> None:
+    folders = [(ROOT / "jqmaster", "*.py"), (ROOT / "worker_sdk", "*.py"), (TYPESCRIPT.parents[1], "*.ts")]
+    sources = {path: path.read_text("utf-8") for folder, kind in folders for path in folder.rglob(kind)}
+    found = {
+        path
+        for path, text in sources.items()
+        if '"durability_unavailable"' in text and '"overloaded"' in text
+    }
+    assert found == {ROOT / "jqmaster/api/http/problem_codes.py", Path(str(protocol.__file__)), TYPESCRIPT}
 
 
 def test_the_document_lists_the_codes_and_lets_new_ones_come() -> None:

@@ -36,7 +36,9 @@ def test_the_types_of_the_wire_are_those_that_its_modules_name() -> None:
         ):
             named.update(name.split()[-1] for name in names.split(",") if name.strip())
     generated = set(
-        re.findall(r"^export (?:interface|type) (\w+)", (PACKAGE / "src/wire/protocol.ts").read_text(), re.M)
+        re.findall(
+            r"^export (?:interface|type|const) (\w+)", (PACKAGE / "src/wire/protocol.ts").read_text(), re.M
+        )
     )
     assert named <= generated
     assert set(NAMED_BY_THE_PACKAGE) <= named

@@ -1,17 +1,8 @@
 """Refusals by which a master says that a request had no effect, so that the request can be repeated."""
 
-from typing import Final
-
-# Codes of answers with status 503 which prove that the request had no effect. After any other code, as without an
-# answer, it may have had one.
-_CODES: Final = frozenset(
-    {
-        "durability_unavailable", "namespace_closed", "namespace_faulted", "namespace_moving", "namespace_starting",
-        "overloaded", "store_full", "store_unavailable", "store_unfit",
-    }
-)  # fmt: skip
+from worker_sdk.protocol import NO_EFFECT_CODES
 
 
 def had_no_effect(status: int, code: str) -> bool:
-    """Return whether an answer with this status and code says that the request had no effect."""
-    return status == 429 or (status == 503 and code in _CODES)
+    """Return whether an answer with this status and code says that the request had no effect. Every 429 does."""
+    return status == 429 or (status == 503 and code in NO_EFFECT_CODES)

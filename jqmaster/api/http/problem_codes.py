@@ -1,7 +1,7 @@
 """Every problem `code`, with its statuses, its cause, and what a caller should do.
 
-This table generates the enum in openapi/jqmaster.yaml and docs/errors.md. A test compares it with every error that the
-code raises.
+This table generates docs/errors.md, and the enum and the list `x-had-no-effect` in openapi/jqmaster.yaml, from which
+both SDKs get them. A test compares it with every error that the code raises.
 """
 
 from dataclasses import dataclass
@@ -12,12 +12,15 @@ from jqmaster.domain.jobs.job import JobState
 
 @dataclass(frozen=True, slots=True)
 class ProblemCode:
-    """One code. `statuses` are the HTTP statuses that it can have."""
+    """One code. `statuses`: the HTTP statuses that it can have. `had_no_effect`: for a code of status 429 or 503,
+    whether it proves that the request had no effect, so that a client need not treat its outcome as unknown; None for
+    all other codes."""
 
     code: str
     statuses: tuple[int, ...]
     when: str
     remedy: str
+    had_no_effect: bool | None = None
 
 
 _FIX: Final = "Correct the request."
@@ -57,12 +60,15 @@ CODES: Final = (
                 "Set `oidc_user_claim` to a claim that everybody has."),
     ProblemCode("no_login_provider", (404,), "No login provider is configured.", "Set `oidc_issuer`."),
     ProblemCode("provider_unavailable", (503,), "The login provider does not answer, or its answer cannot be used.",
-                "Try again, or log in with a token. The master logs the reason."),
-    ProblemCode("too_many_previews", (429,), "The caller requested too many previews recently.", _LATER),
-    ProblemCode("too_many_agent_calls", (429,), "Agents of the caller called too many tools recently.", _LATER),
+                "Try again, or log in with a token. The master logs the reason.", had_no_effect=False),
+    ProblemCode("too_many_previews", (429,), "The caller requested too many previews recently.", _LATER,
+                had_no_effect=True),
+    ProblemCode("too_many_agent_calls", (429,), "Agents of the caller called too many tools recently.", _LATER,
+                had_no_effect=True),
     ProblemCode("agents_off", (404,), "The master has no tools for agents, because its extra `mcp` is not installed.",
                 "Install `jqmaster[mcp]` where masters run, and restart them."),
-    ProblemCode("too_many_registrations", (429,), "Too many of the caller's registrations failed recently.", _LATER),
+    ProblemCode("too_many_registrations", (429,), "Too many of the caller's registrations failed recently.", _LATER,
+                had_no_effect=True),
     ProblemCode("wrong_password", (403,), "The current password is wrong.", "Try again with the correct one."),
     ProblemCode("not_a_user", (403,), "The caller logged in with a token, so there is no password to change.",
                 "Log in as a user."),
@@ -143,7 +149,7 @@ CODES: Final = (
         ProblemCode(f"job_{state}", (409,), f"The request does not apply to a job that is {state}.", _READ)
         for state in JobState
     ),
-    ProblemCode("backlog_full", (429,), "A constraint allows no more waiting jobs.", _LATER),
+    ProblemCode("backlog_full", (429,), "A constraint allows no more waiting jobs.", _LATER, had_no_effect=True),
     ProblemCode("retried_before", (409,), "The job has had other attempts than the `attempt` of the request.",
                 "Read the job again. If an earlier request has already retried it, do nothing."),
     ProblemCode("value_erased", (409,), "Somebody erased a value that the job needs to run.",
@@ -156,7 +162,7 @@ CODES: Final = (
                 "Count again with `dry_run`, and decide again."),
     ProblemCode("action_over", (409,), "The bulk action has ended.", _NOTHING),
     ProblemCode("too_many_actions", (429,), "Too many bulk actions are running.",
-                "Wait for one to end, or cancel one."),
+                "Wait for one to end, or cancel one.", had_no_effect=True),
     # Workers
     ProblemCode("unknown_contract", (404,), "No contract of this job name is stored.", _NOTHING),
     ProblemCode("unknown_slot_rule", (404,), "No slots are kept under this ID.",
@@ -177,7 +183,8 @@ CODES: Final = (
     ProblemCode("not_pulling", (409,), "The worker registered an address, so jobs are pushed to it.",
                 "Do not call `claim`, or register with `url: null`."),
     ProblemCode("no_such_poll", (409,), "The poll to withdraw never arrived or is not the newest.", _NOTHING),
-    ProblemCode("poll_replaced", (429,), "The same worker made a later call for jobs.", "Make one call at a time."),
+    ProblemCode("poll_replaced", (429,), "The same worker made a later call for jobs.", "Make one call at a time.",
+                had_no_effect=True),
     # Challenges
     ProblemCode("stale_token", (409,), "The worker does not hold the job under this token.",
                 "Stop the job: another attempt runs, or it is over."),
@@ -201,7 +208,8 @@ CODES: Final = (
                 "Do nothing: a callback no longer has any effect."),
     ProblemCode("bad_signature", (403,), "The signature of the callback is missing or wrong.",
                 "Sign the body with the secret of the challenge."),
-    ProblemCode("too_many_callbacks", (429,), "The caller's address requested too many unknown request IDs.", _LATER),
+    ProblemCode("too_many_callbacks", (429,), "The caller's address requested too many unknown request IDs.", _LATER,
+                had_no_effect=True),
     # Constraints, settings, masters
     ProblemCode("unknown_constraint", (404,), "No constraint has this name.", "Check the name."),
     ProblemCode(
@@ -257,9 +265,10 @@ CODES: Final = (
                 "Remove the name there first, or use a pattern, which leaves listed names to others."),
     ProblemCode("unknown_namespace", (404,), "No namespace has this name.",
                 "Check the name, and the path after `/ns/`."),
-    ProblemCode("namespace_starting", (503,), "The master is opening the namespace.", _LATER),
-    ProblemCode("namespace_closed", (503,), "The namespace is closed.", "Ask an admin to open it."),
-    ProblemCode("namespace_moving", (503,), "The namespace is being moved to another store.", _LATER),
+    ProblemCode("namespace_starting", (503,), "The master is opening the namespace.", _LATER, had_no_effect=True),
+    ProblemCode("namespace_closed", (503,), "The namespace is closed.", "Ask an admin to open it.", had_no_effect=True),
+    ProblemCode("namespace_moving", (503,), "The namespace is being moved to another store.", _LATER,
+                had_no_effect=True),
     ProblemCode("move_under_way", (409,), "The namespace is already being moved.",
                 "Wait until the move has ended, or abort it."),
     ProblemCode("not_moving", (409,), "There is no running move to abort.", _NOTHING),
@@ -272,11 +281,12 @@ CODES: Final = (
     ProblemCode("not_on_cluster", (409,), "The store of the namespace is not a Cluster, so it has no other node.",
                 "Move the namespace to another store."),
     ProblemCode("namespace_faulted", (503,), "The namespace has failed on this master. Other namespaces work.",
-                "Read the reason at `/ns/NAME/readyz`, or in the log of the master."),
+                "Read the reason at `/ns/NAME/readyz`, or in the log of the master.", had_no_effect=True),
     ProblemCode("namespace_full", (429,), "The namespace has reached its quota of waiting jobs, of their bytes, of "
-                "workers or of streams.", "Repeat after `Retry-After`, or raise the quota of the namespace."),
+                "workers or of streams.", "Repeat after `Retry-After`, or raise the quota of the namespace.",
+                had_no_effect=True),
     ProblemCode("namespace_rate", (429,), "The jobs pushed in this second have reached the quota `pushes_per_s` of "
-                "the namespace.", _LATER),
+                "the namespace.", _LATER, had_no_effect=True),
     ProblemCode("push_over_quota", (422,), "The push has more jobs than the quota `pushes_per_s` of the namespace "
                 "allows in a second.", "Push the jobs in several requests, or raise the quota."),
     ProblemCode("argument_over_quota", (422,), "The argument exceeds the quota `argument_bytes` of the namespace.",
@@ -332,26 +342,26 @@ CODES: Final = (
     ProblemCode("last_admin", (409,), "The change would leave no administrator.",
                 "Create another administrator first."),
     # Limits and the store
-    ProblemCode("rate_limited", (429,), "The caller sends too many requests.", _LATER),
-    ProblemCode("too_many_logins", (429,), "There were too many failed logins.", _LATER),
-    ProblemCode("overloaded", (503,), "The master has reached a limit. The request had no effect.", _LATER),
-    ProblemCode("too_many_streams", (503,), "Too many streams of this master are open.", _LATER),
+    ProblemCode("rate_limited", (429,), "The caller sends too many requests.", _LATER, had_no_effect=True),
+    ProblemCode("too_many_logins", (429,), "There were too many failed logins.", _LATER, had_no_effect=True),
+    ProblemCode("overloaded", (503,), "The master has reached a limit.", _LATER, had_no_effect=True),
+    ProblemCode("too_many_streams", (503,), "Too many streams of this master are open.", _LATER, had_no_effect=True),
     ProblemCode("store_unavailable", (503,),
-                "The store is unreachable, loading, read-only or full. The request had no effect.", _LATER),
-    ProblemCode("store_full", (503,), "The store has no room for new jobs. The request had no effect.",
-                "Free memory. Running jobs can still end."),
-    ProblemCode("store_unfit", (503,), "The store does not provide what is configured. The request had no effect.",
-                "Run `jqmaster doctor`."),
+                "The store is unreachable, loading, read-only or full.", _LATER, had_no_effect=True),
+    ProblemCode("store_full", (503,), "The store has no room for new jobs.",
+                "Free memory. Running jobs can still end.", had_no_effect=True),
+    ProblemCode("store_unfit", (503,), "The store does not provide what is configured.",
+                "Run `jqmaster doctor`.", had_no_effect=True),
     ProblemCode("durability_unavailable", (503,),
-                "The store does not provide the requested durability. The request had no effect.",
-                "Repeat later, or request a lower level."),
-    ProblemCode("outcome_unknown", (503,), "The request may have taken effect.",
-                "Repeat the same request with the same ID. This is safe."),
+                "The store does not provide the requested durability.",
+                "Repeat later, or request a lower level.", had_no_effect=True),
+    ProblemCode("outcome_unknown", (503,), "The master stopped or lost the store before it knew the outcome.",
+                "Repeat the same request with the same ID. This is safe.", had_no_effect=False),
     ProblemCode("internal", (500,), "The master has an internal error. `detail` contains an incident number, which "
                 "is also in the log of the master.", "Report it."),
     ProblemCode("damaged", (500,), "A stored record is damaged.", "Run `jqmaster fsck`."),
     ProblemCode("archive_unavailable", (503,), "The archive of job logs does not answer, or refuses the master.",
-                _LATER),
+                _LATER, had_no_effect=False),
     ProblemCode("archive_damaged", (502,), "A log in the archive was changed after it was written.",
                 "Restore the object named in `detail` from a backup, or skip its lines with `after`."),
 )  # fmt: skip

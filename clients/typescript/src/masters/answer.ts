@@ -1,6 +1,7 @@
 /** A master's answer to one call. */
 
 import { CONTENT_TYPE, decode, isMap } from "../wire/msgpack.js";
+import { NO_EFFECT_CODES } from "../wire/protocol.js";
 
 /** No master answered: the call may or may not have been carried out. */
 export class NoAnswerError extends Error {
@@ -9,15 +10,6 @@ export class NoAnswerError extends Error {
 
 /** The longest wait that a Retry-After can cause. */
 const MAX_RETRY_AFTER_S = 60;
-
-/**
- * Codes of status 503 with which a request had no effect. After any other code, as after no answer, it may have had
- * one.
- */
-const CERTAIN_REFUSALS: ReadonlySet<string> = new Set([
-  "durability_unavailable", "namespace_closed", "namespace_faulted", "namespace_moving", "namespace_starting",
-  "overloaded", "store_full", "store_unavailable", "store_unfit",
-]);
 
 /** A master's answer. */
 export class MasterAnswer {
@@ -77,9 +69,9 @@ export class MasterAnswer {
     return [408, 425, 429].includes(this.status) || this.status >= 500 || (this.status >= 300 && this.status < 400);
   }
 
-  /** Whether the master says that the request had no effect. */
+  /** Whether the master says that the request had no effect. Every 429 does. */
   get hadNoEffect(): boolean {
-    return this.status === 429 || (this.status === 503 && CERTAIN_REFUSALS.has(this.code));
+    return this.status === 429 || (this.status === 503 && NO_EFFECT_CODES.has(this.code));
   }
 
   toString(): string {

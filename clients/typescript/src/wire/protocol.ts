@@ -954,7 +954,10 @@ export interface Problem {
   stored_after?: number;
 }
 
-/** The codes of problems. docs/errors.md describes each. */
+/**
+ * The codes of problems. docs/errors.md describes each. `x-had-no-effect` lists the codes of status 503 which prove
+ * that the request had no effect. After any other 503, it may have had one.
+ */
 export type ProblemCode =
   | "action_over"
   | "address_refused"
@@ -1424,3 +1427,9 @@ export interface WorkerStatus {
   names: string[];
   draining: boolean;
 }
+
+/** The codes of status 503 which prove that the request had no effect. After any other 503, it may have had one. */
+export const NO_EFFECT_CODES: ReadonlySet<string> = new Set<ProblemCode>([
+  "durability_unavailable", "namespace_closed", "namespace_faulted", "namespace_moving", "namespace_starting",
+  "overloaded", "store_full", "store_unavailable", "store_unfit", "too_many_streams",
+]);
