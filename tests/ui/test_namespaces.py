@@ -15,6 +15,7 @@ from jqmaster.service.namespaces.mover import Mover
 from tests.support import real_time
 from tests.support.namespaces import Installation, installed
 from tests.support.server import StoreServer, started
+from tests.support.topology import Cluster
 from tests.ui.conftest import Screens
 from tests.ui.test_core import accessible, accessible_in_each_look
 
@@ -151,6 +152,48 @@ async def test_a_namespace_is_moved_after_its_stop_was_told(
     await one.until_served("shop")
     assert await one.api("shop").state(job_id) == "ready"
     assert (await one.api().call("GET", "/api/namespaces/shop"))[1]["store"] == "b"
+
+
+async def test_a_namespace_is_moved_to_another_node_of_its_cluster(
+    browser: Browser, store_server: StoreServer, tmp_path: Path
+) -> None:
+    cluster = Cluster()
+    with started(cluster):
+        async with installed(store_server, cluster, tmp_path) as one:
+            await one.put("shop", "b")
+            await one.until_served("shop")
+            slot = (await one.api().call("GET", "/api/namespaces/shop/slot"))[1]
+            source, target = slot["node"], next(n["address"] for n in slot["nodes"] if not n["has_slot"])
+            async with Screens(browser, one.url).open("#/namespaces?name=shop") as page:
+                card = page.locator(".card").filter(has_text="Node of the Cluster")
+                row = card.get_by_role("row").filter(has_text=target)
+                await expect(card.get_by_role("row").filter(has_text=source)).to_contain_text(
+                    "has the namespace"
+                )
+                if slot["fault"]:
+                    await expect(card).to_contain_text("Valkey 9")
+                    await expect(row.get_by_role("button")).to_have_count(0)
+                    return
+                for end in ("aborted", "done"):
+                    for node in cluster.nodes:
+                        node.ask("DEBUG", "SLOTMIGRATION", "PREVENT-PAUSE", int(end == "aborted"))
+                    await row.get_by_role("button", name="Move here").click()
+                    dialog = page.get_by_role("dialog")
+                    await expect(dialog).to_contain_text(f"to node {target}?")
+                    await expect(dialog).to_contain_text("Keys")
+                    await accessible(page)
+                    await dialog.get_by_role("button", name="Move", exact=True).click()
+                    await expect(dialog).to_have_count(0)
+                    if end == "aborted":
+                        await expect(card).to_contain_text("the engine copies the data")
+                        await accessible(page)
+                        await card.get_by_role("button", name="Abort the move").click()
+                    await expect(card).to_contain_text(f"{end} from {source} to {target}", timeout=20_000)
+                await expect(row).to_contain_text("has the namespace")
+                await accessible_in_each_look(page, "#/namespaces?name=shop")
+            async with Screens(browser, one.url).open("#/namespaces?name=default") as page:
+                await heading(page, "default")
+                await expect(page.get_by_text("Node of the Cluster")).to_have_count(0)
 
 
 async def test_a_move_that_failed_is_told_and_a_damaged_one_is_ended(

@@ -15677,7 +15677,7 @@ function MoveDialog({ one, onClose, onDone }) {
   const others = (stores.data?.stores ?? []).map((store2) => store2.name).filter((name) => name !== one.store);
   const [chosen, setChosen] = E2("");
   const store = chosen || others[0] || "";
-  const { plan, problem } = usePlan(one.name, store);
+  const { plan, problem } = usePlan(pathOfMove(one.name), "store", store);
   const begin = async () => {
     await post(pathOfMove(one.name), { store });
     toast(t("namespaces.move.begun", { name: visible(one.name) }));
@@ -15700,9 +15700,9 @@ function MoveDialog({ one, onClose, onDone }) {
       ${plan && html`<${PlanFacts} plan=${plan} />`}
     <//>`;
 }
-function usePlan(name, store) {
+function usePlan(path, key, target) {
   const [plan, setPlan] = E2(
-    /** @type {Plan | null} */
+    /** @type {unknown} */
     null
   );
   const [problem, setProblem] = E2(
@@ -15713,13 +15713,10 @@ function usePlan(name, store) {
     let isOver = false;
     setPlan(null);
     setProblem(null);
-    if (store)
-      post(pathOfMove(name), { store, dry_run: true }).then(
+    if (target)
+      post(path, { [key]: target, dry_run: true }).then(
         (answer) => {
-          if (!isOver) setPlan(
-            /** @type {Plan} */
-            answer
-          );
+          if (!isOver) setPlan(answer);
         },
         (error) => {
           if (!isOver) setProblem(error instanceof Problem ? error : new Problem(0, {}));
@@ -15728,7 +15725,7 @@ function usePlan(name, store) {
     return () => {
       isOver = true;
     };
-  }, [name, store]);
+  }, [path, key, target]);
   return { plan, problem };
 }
 var PlanFacts = ({ plan }) => html`<div role="status"><dl class="facts">
@@ -15759,6 +15756,91 @@ var KINDS8 = { done: "ok", failed: "bad", aborted: "off", returning: "warn" };
 function doneOf(move) {
   if (move.step === "copying") return move.copied_keys;
   return move.step === "checking" ? move.compared_keys : null;
+}
+
+// namespaces/slot.js
+var POLL = { pollMs: 2e3 };
+var pathOfSlot = (name) => (
+  /** @type {const} */
+  `${pathOfNamespace(name)}/slot`
+);
+var pathOfMove2 = (name) => (
+  /** @type {const} */
+  `${pathOfSlot(name)}/move`
+);
+function SlotCard({ name, mayMove }) {
+  const [target, setTarget] = E2("");
+  const found = useResource((signal) => get(pathOfSlot(name), {}, signal), [name], POLL);
+  const slot = found.data;
+  const isMoving = slot?.move?.ended_at === null;
+  const abort = async () => {
+    if (await attempt(() => call("DELETE", pathOfMove2(name)), t("namespaces.move.aborting")))
+      await found.reload();
+  };
+  const isOffered = mayMove && slot && !slot.fault && !isMoving;
+  return html`<section class="card"><h2>${t("namespaces.slot")}</h2>
+      <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
+      ${!slot && !found.problem && html`<${Loading} />`}
+      ${slot && html`<dl class="facts">
+            <dt>${t("namespaces.slot.number")}</dt><dd><${Num} value=${slot.slot} /></dd>
+            <dt>${t("namespaces.slot.node")}</dt><dd>${slot.node === null ? t("namespaces.slot.nowhere") : html`<${Text} value=${slot.node} max=${60} />`}</dd>
+            ${slot.move && html`<${MoveFacts} move=${slot.move} />`}
+          </dl>
+          ${mayMove && isMoving && html`<p><${Button} onClick=${abort}>${t("namespaces.move.abort")}<//></p>`}
+          ${mayMove && slot.fault && html`<p class="muted"><${Text} value=${slot.fault} max=${400} /></p>`}
+          <${Table}
+            caption=${t("namespaces.slot.nodes")} rows=${slot.nodes} rowKey=${(one) => one.id}
+            label=${(one) => one.address}
+            columns=${columnsOf4(isOffered ? setTarget : null)} />`}
+      ${target && html`<${SlotMoveDialog}
+          name=${name} target=${target} onClose=${() => setTarget("")} onDone=${found.reload} />`}
+    </section>`;
+}
+var columnsOf4 = (onMove) => [
+  {
+    key: "node",
+    label: t("namespaces.slot.node"),
+    phone: "main",
+    render: (one) => html`<${Text} value=${one.address} max=${60} />`
+  },
+  {
+    key: "memory",
+    label: t("namespaces.memory"),
+    align: "end",
+    phone: "line",
+    render: ({ used_memory_bytes: used, max_memory_bytes: most }) => html`<${Bytes} value=${used} />${most !== null && html` / <${Bytes} value=${most} />`}`
+  },
+  {
+    key: "move",
+    label: t("job.actions"),
+    align: "end",
+    phone: "side",
+    render: (one) => one.has_slot ? html`<span class="muted">${t("namespaces.slot.here")}</span>` : onMove && html`<${Button} opensDialog class="small" onClick=${() => onMove(one.address)}>${t("namespaces.slot.move")}<//>`
+  }
+];
+var MoveFacts = ({ move }) => html`<dt>${t("namespaces.move.card")}</dt>
+    <dd><${Badge} kind=${KINDS8[move.state] ?? "info"}>${t(`namespaces.slot.state.${move.state}`)}<//>
+      ${" "}${t("namespaces.slot.way", { source: visible(move.source), target: visible(move.target) })}</dd>
+    ${move.reason && html`<dt>${t("namespaces.move.reason")}</dt><dd><${Text} value=${move.reason} max=${300} /></dd>`}
+    <dt>${t("namespaces.move.began")}</dt><dd><${Time} at=${move.began_at} /></dd>
+    ${move.ended_at && html`<dt>${t("namespaces.move.ended")}</dt><dd><${Time} at=${move.ended_at} /></dd>`}`;
+function SlotMoveDialog({ name, target, onClose, onDone }) {
+  const { plan, problem } = usePlan(pathOfMove2(name), "node", target);
+  const begin = async () => {
+    await post(pathOfMove2(name), { node: target });
+    toast(t("namespaces.move.begun", { name: visible(name) }));
+    await onDone();
+  };
+  return html`<${Sure}
+      title=${t("namespaces.slot.title", { name: visible(name), node: visible(target) })}
+      verb=${t("namespaces.move")} isReady=${plan !== null} onConfirm=${begin} onClose=${onClose}>
+      <p>${t("namespaces.slot.text")}</p>
+      <${ErrorBox} problem=${problem} />
+      ${!plan && !problem && html`<${Loading} />`}
+      ${plan && html`<div role="status"><dl class="facts">
+          <dt>${t("namespaces.move.keys")}</dt><dd><${Num} value=${plan.keys} /></dd>
+          <dt>${t("namespaces.memory")}</dt><dd><${Bytes} value=${plan.bytes} /></dd></dl></div>`}
+    <//>`;
 }
 
 // namespaces/stores.js
@@ -15945,6 +16027,7 @@ function One6({ name, go: go3, session: session2 }) {
   const [dialog, setDialog] = E2("");
   const found = useResource((signal) => get(path, {}, signal), [name], FIGURES4);
   const figures = useResource((signal) => get("api/overview", {}, signal), [name], FIGURES4);
+  const stores = useResource((signal) => get("api/stores", {}, signal), [name], STORES2);
   useTitle(name);
   const one = found.data;
   const entry2 = figures.data?.namespaces.find((other) => other.name === name);
@@ -15966,6 +16049,8 @@ function One6({ name, go: go3, session: session2 }) {
       ${dialog === "delete" && html`<${Deletion2} name=${name} go=${go3} isDamaged onClose=${() => setDialog("")} />`}`;
   }
   const fault2 = entry2 ? faultOf(entry2) : "";
+  const store = stores.data?.stores.find((other) => other.name === one.store);
+  const isOnCluster = store?.topology === "cluster";
   const isAtRest = one.state !== "moving" && !one.move_fault && !(one.move && one.move.ended_at === null);
   const changed2 = async () => {
     await Promise.all([found.reload(), figures.reload(), loadNamespaces()]);
@@ -15999,6 +16084,7 @@ function One6({ name, go: go3, session: session2 }) {
     <div class="job-grid">
       <div class="stack">
         <${Facts6} one=${one} /><${MoveCard} one=${one} mayAbort=${may(session2, "admin")} onDone=${changed2} />
+        ${isOnCluster && html`<${SlotCard} name=${name} mayMove=${may(session2, "admin")} />`}
       </div>
       <div class="stack">${entry2 && html`<${Now} one=${entry2} />`}</div>
     </div>
@@ -17185,7 +17271,7 @@ function Page20({ query, go: go3, session: session2 }) {
   );
   const isFiltered = Object.keys(wanted).length > 0;
   const filter = (key, value) => go3("challenges", { ...wanted, [key]: value }, { replace: true });
-  const columns3 = columnsOf4(may(session2, "operate"), found.reload);
+  const columns3 = columnsOf5(may(session2, "operate"), found.reload);
   return html`<div class="page-head"><h1>${t("nav.challenges")}</h1></div>
     <form
       class="filters is-open" role="search" aria-label=${t("filters")}
@@ -17224,7 +17310,7 @@ function Page20({ query, go: go3, session: session2 }) {
       onNext=${() => go3("challenges", { ...wanted, cursor: found.data?.next_cursor })}
       onFirst=${() => go3("challenges", wanted)} />`;
 }
-var columnsOf4 = (mayAnswer, onDone) => [
+var columnsOf5 = (mayAnswer, onDone) => [
   {
     key: "opened",
     label: "challenges.opened_at",

@@ -29,7 +29,8 @@ export function MoveDialog({ one, onClose, onDone }) {
   const others = (stores.data?.stores ?? []).map((store) => store.name).filter((name) => name !== one.store);
   const [chosen, setChosen] = useState("");
   const store = chosen || others[0] || "";
-  const { plan, problem } = usePlan(one.name, store);
+  /** @type {{plan: Plan | null, problem: Problem | null}} */
+  const { plan, problem } = usePlan(pathOfMove(one.name), "store", store);
   const begin = async () => {
     await post(pathOfMove(one.name), { store });
     toast(t("namespaces.move.begun", { name: visible(one.name) }));
@@ -58,18 +59,25 @@ export function MoveDialog({ one, onClose, onDone }) {
     <//>`;
 }
 
-/** @param {string} name @param {string} store "" asks nothing. */
-function usePlan(name, store) {
-  const [plan, setPlan] = useState(/** @type {Plan | null} */ (null));
+/**
+ * Check and measure a move by a dry run.
+ * @template {"store" | "node"} Key
+ * @param {`api/namespaces/${string}/move`} path
+ * @param {Key} key Of the body.
+ * @param {string} target "" asks nothing.
+ * @returns {{plan: any, problem: Problem | null}}
+ */
+export function usePlan(path, key, target) {
+  const [plan, setPlan] = useState(/** @type {unknown} */ (null));
   const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
   useEffect(() => {
     let isOver = false;
     setPlan(null);
     setProblem(null);
-    if (store)
-      post(pathOfMove(name), { store, dry_run: true }).then(
+    if (target)
+      post(path, { [key]: target, dry_run: true }).then(
         (answer) => {
-          if (!isOver) setPlan(/** @type {Plan} */ (answer));
+          if (!isOver) setPlan(answer);
         },
         (error) => {
           if (!isOver) setProblem(error instanceof Problem ? error : new Problem(0, {}));
@@ -78,7 +86,7 @@ function usePlan(name, store) {
     return () => {
       isOver = true;
     };
-  }, [name, store]);
+  }, [path, key, target]);
   return { plan, problem };
 }
 
@@ -114,9 +122,8 @@ export function MoveCard({ one, mayAbort, onDone }) {
     ${mayAbort && !move.ended_at && html`<p><${Button} disabled=${move.aborted_by !== ""} onClick=${abort}>${t("namespaces.move.abort")}<//></p>`}</section>`;
 }
 
-/** @type {Record<string, string>} */
 /** @type {Record<string, import("../ui/formats.js").Kind>} */
-const KINDS = { done: "ok", failed: "bad", aborted: "off", returning: "warn" };
+export const KINDS = { done: "ok", failed: "bad", aborted: "off", returning: "warn" };
 
 /** @param {Move} move @returns {number | null} Keys that the present step has done. */
 function doneOf(move) {

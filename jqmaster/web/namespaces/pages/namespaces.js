@@ -18,6 +18,7 @@ import { faultOf, isBad, isFull, isWarned, worstFirst } from "../conditions.js";
 import { NamespaceEditor, QUOTAS, pathOfNamespace } from "../editor.js";
 import { loadNamespaces } from "../known.js";
 import { MoveCard, MoveDialog, pathOfMove } from "../move.js";
+import { SlotCard } from "../slot.js";
 import { Stores } from "../stores.js";
 
 /** @typedef {import("../conditions.js").Entry} Entry */
@@ -202,6 +203,7 @@ function One({ name, go, session }) {
   const [dialog, setDialog] = useState("");
   const found = useResource((signal) => get(path, {}, signal), [name], FIGURES);
   const figures = useResource((signal) => get("api/overview", {}, signal), [name], FIGURES);
+  const stores = useResource((signal) => get("api/stores", {}, signal), [name], STORES);
   useTitle(name);
   const one = found.data;
   const entry = figures.data?.namespaces.find((other) => other.name === name);
@@ -227,6 +229,8 @@ function One({ name, go, session }) {
       ${dialog === "delete" && html`<${Deletion} name=${name} go=${go} isDamaged onClose=${() => setDialog("")} />`}`;
   }
   const fault = entry ? faultOf(entry) : "";
+  const store = stores.data?.stores.find((other) => other.name === one.store);
+  const isOnCluster = store?.topology === "cluster";
   const isAtRest = one.state !== "moving" && !one.move_fault && !(one.move && one.move.ended_at === null);
   const changed = async () => {
     await Promise.all([found.reload(), figures.reload(), loadNamespaces()]);
@@ -283,6 +287,7 @@ function One({ name, go, session }) {
     <div class="job-grid">
       <div class="stack">
         <${Facts} one=${one} /><${MoveCard} one=${one} mayAbort=${may(session, "admin")} onDone=${changed} />
+        ${isOnCluster && html`<${SlotCard} name=${name} mayMove=${may(session, "admin")} />`}
       </div>
       <div class="stack">${entry && html`<${Now} one=${entry} />`}</div>
     </div>
