@@ -142,7 +142,8 @@ class AddressRefusedError(InvalidError):
 
 
 class OverloadedError(JqmasterError):
-    """A limit of the master is reached; try again after `retry_after_s`."""
+    """A limit of the master is reached, or others keep changing an object faster than the request can follow. The
+    request had no effect; try again after `retry_after_s`."""
 
     code = "overloaded"
 

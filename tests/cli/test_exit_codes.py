@@ -214,6 +214,7 @@ async def test_one_kind_of_mistake_has_one_exit_code(names: dict[str, str]) -> N
         (500, "internal", exits.UNREACHABLE),
         (501, "unknown_method", exits.UNREACHABLE),
         (503, "store_unavailable", exits.UNREACHABLE),
+        (503, "overloaded", exits.UNREACHABLE),
     ],
 )
 def test_what_a_master_answers_decides_the_exit_code(status: int, problem: str, code: int) -> None:

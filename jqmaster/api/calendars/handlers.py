@@ -4,11 +4,9 @@ from typing import Final
 
 from jqmaster.api.calendars import views
 from jqmaster.api.calendars.schemas import CalendarRequest
-from jqmaster.api.constraints.handlers import precondition
 from jqmaster.api.http.endpoint import Call, Reply
-from jqmaster.errors import FieldError, InvalidError
+from jqmaster.api.http.preconditions import check_name, etag_header, precondition
 from jqmaster.service.calendars.editor import unknown_calendar
-from jqmaster.store.calendars.documents import StoredCalendar
 
 _NO_USERS: Final[list[str]] = []
 
@@ -34,24 +32,20 @@ async def get(call: Call) -> Reply:
     stored = (await call.services.calendars.get([name])).get(name)
     if stored is None:
         raise unknown_calendar(name)
-    return Reply(200, views.calendar_view(stored, await _users(call, name)), _etag(stored))
+    return Reply(200, views.calendar_view(stored, await _users(call, name)), etag_header(stored.etag))
 
 
 async def put(call: Call) -> Reply:
     name = call.path["name"]
     demands = precondition(call)
     request = await call.read(CalendarRequest)
-    if request.name not in (None, name):
-        raise InvalidError(
-            "the name differs from the one in the path",
-            errors=[FieldError(("name",), f"must be {name[:100]}")],
-        )
+    check_name(request.name, name)
     edit = await call.services.calendar_editor.put(
         name, request.model_dump(), who=call.who, demands=demands, is_dry=request.dry_run
     )
     view = views.change_answer(edit, await _users(call, name), is_dry=request.dry_run)
     status = 201 if edit.is_new and not request.dry_run else 200
-    return Reply(status, view, _etag(edit.stored) if edit.stored else ())
+    return Reply(status, view, etag_header(edit.stored.etag) if edit.stored else ())
 
 
 async def delete(call: Call) -> Reply:
@@ -61,7 +55,3 @@ async def delete(call: Call) -> Reply:
 
 async def _users(call: Call, name: str) -> list[str]:
     return (await call.services.calendars.users()).get(name, _NO_USERS)
-
-
-def _etag(stored: StoredCalendar) -> tuple[tuple[bytes, bytes], ...]:
-    return ((b"etag", f'"{stored.etag}"'.encode()),)

@@ -1,7 +1,6 @@
 """Constraints over HTTP."""
 
 import json
-import re
 from typing import Any, Final, TypeVar
 
 from jqmaster.api.constraints import views
@@ -10,20 +9,19 @@ from jqmaster.api.constraints.schemas import ConstraintRequest, PauseRequest, Va
 from jqmaster.api.encoding.envelopes import read_map
 from jqmaster.api.encoding.json_bridge import json_to_msgpack
 from jqmaster.api.http.endpoint import Call, Reply, check
+from jqmaster.api.http.preconditions import check_name, etag_header, precondition
 from jqmaster.api.jobs.handlers import ARGUMENT, check_argument
 from jqmaster.api.jobs.schemas import JobRequest
 from jqmaster.api.schemas import Request
 from jqmaster.domain.ids import new_id
-from jqmaster.errors import FieldError, ForbiddenError, InvalidError, TooLargeError, UnparsableError
+from jqmaster.errors import ForbiddenError, InvalidError, TooLargeError, UnparsableError
 from jqmaster.service.constraints.documents import describe_limits, limits_of
-from jqmaster.service.constraints.editor import Precondition
 from jqmaster.service.constraints.reader import AskedValue
 
 # Maximum size of the body of a constraint. It is low because every master keeps all constraints in memory, and reads
 # all of them again after each change.
 MAX_CONSTRAINT_BYTES: Final = 256 * 1024
 _NIL: Final = b"\xc0"
-_ENTITY_TAG: Final = re.compile(rb'(?:W/)?"[\x21\x23-\x7e\x80-\xff]*"')
 
 _ModelT = TypeVar("_ModelT", bound=Request)
 
@@ -46,22 +44,20 @@ async def get(call: Call) -> Reply:
     text = call.query("value").get("value")
     asked = None if text is None else AskedValue(_value_of(call, text))
     detail = await call.services.constraints.get(call.path["name"], asked, call.content)
-    return Reply(200, views.constraint_detail(detail, call.content), _etag(detail.stored.etag))
+    return Reply(200, views.constraint_detail(detail, call.content), etag_header(detail.stored.etag))
 
 
 async def put(call: Call) -> Reply:
     name = call.path["name"]
     demands = precondition(call)
     request = await _read(call, ConstraintRequest)
-    if request.name not in (None, name):
-        raise InvalidError(
-            "the name differs from the one in the path",
-            errors=[FieldError(("name",), f"must be {name[:100]}")],
-        )
+    check_name(request.name, name)
     stored, is_new = await call.services.constraint_editor.put(
         name, request.model_dump(), call.who, call.content, demands
     )
-    return Reply(201 if is_new else 200, views.constraint_view(stored, call.content), _etag(stored.etag))
+    return Reply(
+        201 if is_new else 200, views.constraint_view(stored, call.content), etag_header(stored.etag)
+    )
 
 
 async def put_value(call: Call) -> Reply:
@@ -71,7 +67,7 @@ async def put_value(call: Call) -> Reply:
     stored = await call.services.constraint_editor.put_value(
         call.path["name"], request.addressed(), limits, call.who, call.content, demands=demands
     )
-    return Reply(200, views.constraint_view(stored, call.content), _etag(stored.etag))
+    return Reply(200, views.constraint_view(stored, call.content), etag_header(stored.etag))
 
 
 async def pause(call: Call) -> Reply:
@@ -83,7 +79,7 @@ async def pause(call: Call) -> Reply:
         who=call.who,
         access=call.content,
     )
-    return Reply(201, views.constraint_view(stored, call.content), _etag(stored.etag))
+    return Reply(201, views.constraint_view(stored, call.content), etag_header(stored.etag))
 
 
 async def delete(call: Call) -> Reply:
@@ -120,11 +116,6 @@ async def replay(call: Call) -> Reply:
     return Reply(200, views.replay_view(found, call.content))
 
 
-def precondition(call: Call) -> Precondition:
-    """Return the conditions in If-Match and If-None-Match. Raises UnparsableError."""
-    return Precondition(_tags(call, b"if-match", is_weak=False), _tags(call, b"if-none-match", is_weak=True))
-
-
 async def preview_job(call: Call) -> Reply:
     """Return a `JobPreview`. Raise InvalidError if the job is not valid."""
     request = await call.read(JobRequest, ARGUMENT)
@@ -159,24 +150,6 @@ async def preview_job(call: Call) -> Reply:
     )
 
 
-def _tags(call: Call, field: bytes, *, is_weak: bool) -> frozenset[str] | None:
-    text = call.fields.get(field)
-    if text is None:
-        return None
-    if text.strip() == b"*":
-        return frozenset("*")
-    tags = set()
-    for part in text.split(b","):
-        tag = part.strip()
-        if not _ENTITY_TAG.fullmatch(tag):
-            raise UnparsableError(f"{field.decode().title()} must hold entity tags in quotes, or *")
-        # A weak tag never matches If-Match (RFC 9110 §13.1.1).
-        if is_weak or not tag.startswith(b"W/"):
-            tags.add(tag.removeprefix(b"W/").strip(b'"').decode("latin-1"))
-    # A quoted asterisk is an ordinary ETag that we never issue, so it matches nothing.
-    return frozenset(tags - {"*"})
-
-
 async def _read(call: Call, model: type[_ModelT]) -> _ModelT:
     body = await call.body()
     if len(body) > MAX_CONSTRAINT_BYTES:
@@ -194,7 +167,3 @@ def _value_of(call: Call, text: str) -> Any:
         ]
     except (ValueError, RecursionError, UnparsableError, InvalidError, TooLargeError):
         return text
-
-
-def _etag(etag: str) -> tuple[tuple[bytes, bytes], ...]:
-    return ((b"etag", f'"{etag}"'.encode()),)

@@ -6,7 +6,6 @@ from datetime import datetime
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from jqmaster.api.constraints.handlers import precondition
 from jqmaster.api.definitions import views
 from jqmaster.api.definitions.event_preview import newest_events
 from jqmaster.api.definitions.schemas import (
@@ -16,6 +15,7 @@ from jqmaster.api.definitions.schemas import (
     PauseDefinitionRequest,
 )
 from jqmaster.api.http.endpoint import Call, Reply
+from jqmaster.api.http.preconditions import check_name, etag_header, precondition
 from jqmaster.api.http.query import query_error, whole_number
 from jqmaster.api.http.searches import search
 from jqmaster.api.jobs.handlers import check_argument
@@ -25,7 +25,7 @@ from jqmaster.domain.definitions.schedule import Occurrence
 from jqmaster.domain.definitions.time_zone import GapOrFold
 from jqmaster.domain.instant import iso_ms, iso_or_none
 from jqmaster.domain.jobs.job import JobState
-from jqmaster.errors import FieldError, InvalidError, NotFoundError
+from jqmaster.errors import NotFoundError
 from jqmaster.service.definitions.documents import draft_of
 from jqmaster.service.definitions.reader import DefinitionFilter, coming
 from jqmaster.store.definitions.definitions import RunPosition
@@ -83,11 +83,7 @@ async def put(call: Call) -> Reply:
     name = call.path["name"]
     demands = precondition(call)
     request = await call.read(DefinitionRequest)
-    if request.name not in (None, name):
-        raise InvalidError(
-            "the name differs from the one in the path",
-            errors=[FieldError(("name",), f"must be {name[:100]}")],
-        )
+    check_name(request.name, name)
     job = request.job.to_spec()
     check_argument(call, job, ("job",))
     _, is_new = await call.services.definition_editor.put(
@@ -188,8 +184,7 @@ async def _enable(call: Call, *, is_enabled: bool, reason: str) -> Reply:
 
 async def _shown(call: Call, status: int) -> Reply:
     shown = await call.services.definitions.get(call.path["name"])
-    etag = ((b"etag", f'"{shown.known.stored.etag}"'.encode()),)
-    return Reply(status, views.definition_view(shown, call.content), etag)
+    return Reply(status, views.definition_view(shown, call.content), etag_header(shown.known.etag))
 
 
 def _instant_view(occurrence: Occurrence, zone: ZoneInfo, delay_ms: int) -> dict[str, Any]:

@@ -344,7 +344,8 @@ CODES: Final = (
     # Limits and the store
     ProblemCode("rate_limited", (429,), "The caller sends too many requests.", _LATER, had_no_effect=True),
     ProblemCode("too_many_logins", (429,), "There were too many failed logins.", _LATER, had_no_effect=True),
-    ProblemCode("overloaded", (503,), "The master has reached a limit.", _LATER, had_no_effect=True),
+    ProblemCode("overloaded", (503,), "The master has reached a limit, or others keep changing the object faster than "
+                "the request can follow.", _LATER, had_no_effect=True),
     ProblemCode("too_many_streams", (503,), "Too many streams of this master are open.", _LATER, had_no_effect=True),
     ProblemCode("store_unavailable", (503,),
                 "The store is unreachable, loading, read-only or full.", _LATER, had_no_effect=True),

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from jqmaster.api.constraints.handlers import precondition
 from jqmaster.api.http.endpoint import Call, Reply
+from jqmaster.api.http.preconditions import check_name, etag_header, precondition
 from jqmaster.api.namespaces import views
 from jqmaster.api.namespaces.move_schemas import MoveRequest, SlotMoveRequest
 from jqmaster.api.namespaces.schemas import NamespaceRequest
@@ -32,11 +32,7 @@ async def get(call: Call) -> Reply:
 async def put(call: Call) -> Reply:
     services, name, demands = _services(call), call.path["name"], precondition(call)
     request = await call.read(NamespaceRequest)
-    if request.name not in (None, name):
-        raise InvalidError(
-            "the name differs from the one in the path",
-            errors=[FieldError(("name",), f"must be {name[:64]}")],
-        )
+    check_name(request.name, name)
     is_new = await services.editor.put(name, request.model_dump(), who=call.who, demands=demands)
     return _shown(await services.editor.get(name), 201 if is_new else 200)
 
@@ -146,7 +142,7 @@ async def _detailed(call: Call, status: int) -> Reply:
         move = await services.moves.of(name)
     except DamagedError as exc:
         fault = exc.detail
-    return Reply(status, views.details_view(namespace, move, fault), _etag(namespace))
+    return Reply(status, views.details_view(namespace, move, fault), etag_header(namespace.etag))
 
 
 async def _slot(call: Call, status: int) -> Reply:
@@ -154,8 +150,4 @@ async def _slot(call: Call, status: int) -> Reply:
 
 
 def _shown(namespace: Namespace, status: int) -> Reply:
-    return Reply(status, views.namespace_view(namespace), _etag(namespace))
-
-
-def _etag(namespace: Namespace) -> tuple[tuple[bytes, bytes], ...]:
-    return ((b"etag", f'"{namespace.version}"'.encode()),)
+    return Reply(status, views.namespace_view(namespace), etag_header(namespace.etag))

@@ -1,10 +1,9 @@
 """Notices over HTTP."""
 
-from jqmaster.api.constraints.handlers import precondition
 from jqmaster.api.http.endpoint import Call, Reply
+from jqmaster.api.http.preconditions import check_name, etag_header, precondition
 from jqmaster.api.notices import views
 from jqmaster.api.notices.schemas import AcknowledgeRequest, MuteNoticeRequest, NoticeRequest
-from jqmaster.errors import FieldError, InvalidError
 
 
 async def list_notices(call: Call) -> Reply:
@@ -22,11 +21,7 @@ async def put(call: Call) -> Reply:
     name = call.path["name"]
     demands = precondition(call)
     request = await call.read(NoticeRequest)
-    if request.name not in (None, name):
-        raise InvalidError(
-            "the name differs from the one in the path",
-            errors=[FieldError(("name",), f"must be {name[:100]}")],
-        )
+    check_name(request.name, name)
     is_new = await call.services.notice_editor.put(name, request.model_dump(), who=call.who, demands=demands)
     return await _shown(call, 201 if is_new else 200)
 
@@ -58,5 +53,4 @@ async def test(call: Call) -> Reply:
 
 async def _shown(call: Call, status: int) -> Reply:
     shown = await call.services.notices.get(call.path["name"])
-    etag = ((b"etag", f'"{shown.stored.etag}"'.encode()),)
-    return Reply(status, views.notice_view(shown, call.content), etag)
+    return Reply(status, views.notice_view(shown, call.content), etag_header(shown.stored.etag))

@@ -25,7 +25,6 @@ from jqmaster.domain.notices.webhook import MAX_URL_CHARS
 
 NoticeName = Annotated[str, Field(pattern=NAME_PATTERN, examples=["failures"])]
 _Url = Annotated[str, Field(min_length=1, max_length=MAX_URL_CHARS)]
-_Choice = Annotated[str, Field(max_length=50)]
 
 
 class DestinationRequest(Request):

@@ -2,12 +2,11 @@
 
 from typing import Final
 
-from jqmaster.api.constraints.handlers import precondition
 from jqmaster.api.http.endpoint import Call, Reply
+from jqmaster.api.http.preconditions import check_name, etag_header, precondition
 from jqmaster.api.targets import views
 from jqmaster.api.targets.schemas import TargetRequest, TargetTestRequest
 from jqmaster.domain.targets.target import is_pattern
-from jqmaster.errors import FieldError, InvalidError
 from jqmaster.service.targets.samples import Sample
 from jqmaster.store.identity.audit import encode_entry
 
@@ -29,11 +28,7 @@ async def put(call: Call) -> Reply:
     name = call.path["name"]
     demands = precondition(call)
     request = await call.read(TargetRequest)
-    if request.name not in (None, name):
-        raise InvalidError(
-            "the name differs from the one in the path",
-            errors=[FieldError(("name",), f"must be {name[:100]}")],
-        )
+    check_name(request.name, name)
     is_new = await call.services.target_editor.put(name, request.model_dump(), who=call.who, demands=demands)
     return await _shown(call, 201 if is_new else 200)
 
@@ -61,5 +56,4 @@ async def test(call: Call) -> Reply:
 
 async def _shown(call: Call, status: int) -> Reply:
     shown = await call.services.targets.get(call.path["name"])
-    etag = ((b"etag", f'"{shown.stored.etag}"'.encode()),)
-    return Reply(status, views.target_view(shown, call.content), etag)
+    return Reply(status, views.target_view(shown, call.content), etag_header(shown.stored.etag))

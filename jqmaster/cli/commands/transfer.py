@@ -191,11 +191,11 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
 
 def _run(work: Coroutine[Any, Any, T], *, if_interrupted: str = "") -> T:
     """Run `work`, and return its result. `if_interrupted`: advice for people if the store fails meanwhile."""
-    from jqmaster.errors import JqmasterError, OutcomeUnknownError, StoreUnavailableError
+    from jqmaster.errors import JqmasterError
 
     try:
         return asyncio.run(work)
-    except (OutcomeUnknownError, StoreUnavailableError) as error:
+    except exits.PASSING as error:
         exits.fail(exits.code_of(error), f"{error.detail}\n{if_interrupted}".rstrip())
     except JqmasterError as error:
         exits.fail(exits.code_of(error), error.detail)

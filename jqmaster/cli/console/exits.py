@@ -7,7 +7,13 @@ from typing import Final, NoReturn
 
 import typer
 
-from jqmaster.errors import JqmasterError, NotFoundError, OutcomeUnknownError, StoreUnavailableError
+from jqmaster.errors import (
+    JqmasterError,
+    NotFoundError,
+    OutcomeUnknownError,
+    OverloadedError,
+    StoreUnavailableError,
+)
 from worker_sdk.command_line.ends import (
     FAILED,
     NOT_FOUND,
@@ -20,6 +26,8 @@ from worker_sdk.command_line.ends import (
 )
 
 CHANGES: Final = 6
+# Errors after which the same command may succeed later.
+PASSING: Final = (StoreUnavailableError, OverloadedError, OutcomeUnknownError)
 
 TABLE: Final = (
     (OK, "done"),
@@ -45,8 +53,8 @@ TABLE: Final = (
 _REFUSED_VALUES: Final = frozenset({"mail_off", "unchecked_argument", "unserved_name", "webhooks_off"})
 
 __all__ = (
-    "CHANGES", "FAILED", "NOT_FOUND", "OK", "REFUSED", "TABLE", "UNREACHABLE", "USAGE", "code_of", "code_of_answer",
-    "fail", "told",
+    "CHANGES", "FAILED", "NOT_FOUND", "OK", "PASSING", "REFUSED", "TABLE", "UNREACHABLE", "USAGE", "code_of",
+    "code_of_answer", "fail", "told",
 )  # fmt: skip
 
 
@@ -74,9 +82,10 @@ def told() -> Iterator[None]:
 
 
 def code_of(error: JqmasterError) -> int:
+    """Return the exit code for this error."""
     if isinstance(error, NotFoundError):
         return NOT_FOUND
-    return UNREACHABLE if isinstance(error, StoreUnavailableError | OutcomeUnknownError) else REFUSED
+    return UNREACHABLE if isinstance(error, PASSING) else REFUSED
 
 
 def code_of_answer(status: int, code: str) -> int:

@@ -12,6 +12,7 @@ from jqmaster.api.constraints.schemas import ConstraintRequest
 from jqmaster.api.definitions.schemas import DefinitionRequest
 from jqmaster.api.notices.schemas import NoticeRequest
 from jqmaster.api.targets.schemas import TargetRequest
+from jqmaster.cli.console import exits
 from jqmaster.cli.transfer import models
 from jqmaster.cli.transfer.export_files import CheckedFile, ImportedJob, job_of, made_of, objects_of
 from jqmaster.cli.transfer.installation import Installation
@@ -23,9 +24,9 @@ from jqmaster.domain.identity.access import Role, Scope
 from jqmaster.domain.jobs.job import HOLDS_SLOTS, JobSpec
 from jqmaster.domain.jobs.predecessors import After, in_order
 from jqmaster.domain.workers.slot_rule import SlotRule
-from jqmaster.errors import JqmasterError, OutcomeUnknownError, PreconditionFailedError, StoreUnavailableError
-from jqmaster.service.constraints.editor import Precondition
+from jqmaster.errors import JqmasterError, PreconditionFailedError
 from jqmaster.service.identity.access_entries import audited_token, audited_user, entry
+from jqmaster.service.named_objects import Precondition
 from jqmaster.store.batches.batches import BatchRefused
 from jqmaster.store.identity.audit import encode_entry
 from jqmaster.store.identity.credentials import StoredToken, StoredUser
@@ -128,7 +129,7 @@ class Importing:
             outcome = await self._puts[line.kind](line.id, made_of(line, unknown))
         except PreconditionFailedError:
             outcome = False
-        except (StoreUnavailableError, OutcomeUnknownError):
+        except exits.PASSING:
             raise
         except JqmasterError as error:
             rules = "; ".join(f"{'.'.join(map(str, rule.loc))}: {rule.msg}" for rule in error.errors)

@@ -61,6 +61,10 @@ class Namespace:
     stop_ms: int = 0
 
     @property
+    def etag(self) -> str:
+        return str(self.version)
+
+    @property
     def is_moving(self) -> bool:
         """Return whether a move is announced or under way."""
         return self.state == "moving" or self.stop_ms > 0

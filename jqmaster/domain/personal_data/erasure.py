@@ -69,11 +69,6 @@ def attempt_without_error(attempt: Attempt) -> tuple[str, bytes | None]:
     return message, None if kept is None else bytes(msgpack.packb(kept))
 
 
-def is_needed_to_run(path: Path) -> bool:
-    """Return whether a job cannot run again without the value at this path."""
-    return path.root in ("argument", "headers")
-
-
 def _decoded(encoded: bytes) -> Any:
     try:
         return msgpack.unpackb(encoded, strict_map_key=False, unicode_errors="surrogateescape", timestamp=0)

@@ -1,6 +1,5 @@
 """Operators' changes of calendars."""
 
-import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,23 +15,16 @@ from jqmaster.domain.calendars.calendar import (
     CalendarSource,
     holidays_of,
 )
-from jqmaster.errors import (
-    DamagedError,
-    FieldError,
-    InvalidError,
-    NotFoundError,
-    OverloadedError,
-    PreconditionFailedError,
-)
+from jqmaster.errors import DamagedError, FieldError, InvalidError, NotFoundError
 from jqmaster.service.calendars.audited import audited
 from jqmaster.service.calendars.sources import CalendarSources
-from jqmaster.service.constraints.editor import ANYHOW, Precondition
 from jqmaster.service.definitions.firing import DefinitionFiring
+from jqmaster.service.named_objects import ANYHOW, MAX_TRIES, Precondition, Tries
 from jqmaster.store.calendars.calendars import CalendarChange, CalendarOutcome, CalendarStore
-from jqmaster.store.calendars.documents import ETAG_LENGTH, StoredCalendar, replaced
+from jqmaster.store.calendars.documents import StoredCalendar, replaced
 from jqmaster.store.identity.audit import encode_entry
+from jqmaster.store.named_documents import new_etag
 
-MAX_REPEATS: Final = 20
 # Maximum number of definitions whose instants are planned again before a change is answered. The leader plans the
 # others shortly afterwards.
 MAX_FOLLOWING: Final = 500
@@ -81,9 +73,9 @@ class CalendarEditor:
         """
         calendar = await self._made(name, fields)
         passed_over: Sequence[str] = ()
-        for _ in range(MAX_REPEATS):
-            present = (await self._store.get([name])).get(name)
-            _check(demands, name, present)
+        tries = Tries("calendar", name)
+        while True:
+            present = await tries.read(self._present, demands)
             difference = CalendarDifference.between(
                 present.calendar.holidays if present else {}, calendar.holidays
             )
@@ -98,7 +90,6 @@ class CalendarEditor:
                 passed_over = await self._follow(name)
             if outcome is CalendarOutcome.OK:
                 return CalendarEdit(calendar, new, difference, present is None)
-        raise _too_busy(name)
 
     async def take_over(self, calendar: Calendar, who: str) -> bool:
         """Create a calendar whose holidays are known, such as one from an export. Return False if it exists already."""
@@ -111,15 +102,17 @@ class CalendarEditor:
 
     async def delete(self, name: str, who: str, demands: Precondition = ANYHOW) -> None:
         """Remove a calendar. Raise NotFoundError, PreconditionFailedError, and ConflictError if definitions use it."""
-        for _ in range(MAX_REPEATS):
-            present = (await self._store.get([name])).get(name)
-            _check(demands, name, present)
+        tries = Tries("calendar", name)
+        while True:
+            present = await tries.read(self._present, demands)
             if present is None:
                 raise unknown_calendar(name)
             entry = _entry("calendar.delete", present, None, who)
             if await self._store.change(CalendarChange(name, present, None, entry)) is CalendarOutcome.OK:
                 return
-        raise _too_busy(name)
+
+    async def _present(self, name: str) -> StoredCalendar | None:
+        return (await self._store.get([name])).get(name)
 
     async def _made(self, name: str, fields: Mapping[str, Any]) -> Calendar:
         given = [field for field in ("dates", "ical", "country") if fields[field] is not None]
@@ -166,7 +159,7 @@ class CalendarEditor:
         cannot be read. They start nothing, and must not prevent the next change of the calendar."""
         unreadable = []
         for definition in (await self._store.users()).get(name, [])[:MAX_FOLLOWING]:
-            for _ in range(MAX_REPEATS):
+            for _ in range(MAX_TRIES):
                 try:
                     known = await self._firing.known(definition)
                 except NotFoundError:
@@ -211,10 +204,9 @@ def _entry(action: str, present: StoredCalendar | None, calendar: Calendar | Non
 
 
 def _stored(present: StoredCalendar | None, calendar: Calendar, who: str, now_ms: int) -> StoredCalendar:
-    etag = os.urandom(ETAG_LENGTH // 2).hex()
     if present is None:
-        return StoredCalendar(calendar, etag, now_ms, now_ms, who)
-    return replaced(present, calendar, etag, now_ms)
+        return StoredCalendar(calendar, new_etag(), now_ms, now_ms, who)
+    return replaced(present, calendar, new_etag(), now_ms)
 
 
 def in_order(days: Sequence[str]) -> tuple[str, ...]:
@@ -222,19 +214,5 @@ def in_order(days: Sequence[str]) -> tuple[str, ...]:
     return tuple(day for day in DAYS if day in days)
 
 
-def _check(demands: Precondition, name: str, present: StoredCalendar | None) -> None:
-    """Raise PreconditionFailedError unless the precondition holds."""
-    etag = present.etag if present else None
-    if demands.match is not None and (etag is None or not demands.match & {etag, "*"}):
-        what = "does not exist" if etag is None else "was changed by somebody else; read it again"
-        raise PreconditionFailedError(f"calendar {name} {what}")
-    if demands.none_match is not None and etag is not None and demands.none_match & {etag, "*"}:
-        raise PreconditionFailedError(f"calendar {name} exists", code="calendar_exists")
-
-
 def _refusal(error: CalendarError) -> InvalidError:
     return InvalidError("the calendar is not valid", errors=[FieldError(error.loc, error.msg)])
-
-
-def _too_busy(name: str) -> OverloadedError:
-    return OverloadedError(f"calendar {name} changes faster than it can be followed", retry_after_s=1.0)

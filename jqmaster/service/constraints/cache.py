@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
 from jqmaster.domain.constraints.constraint_set import NO_CONSTRAINTS, ConstraintSet
-from jqmaster.errors import StoreUnavailableError, after_it_was_done
+from jqmaster.errors import OverloadedError, after_it_was_done
 from jqmaster.store.constraints.constraints import ConstraintSnapshot, ConstraintStore
 from jqmaster.store.jobs.placement import StaleConstraints
 
@@ -37,8 +37,8 @@ class ConstraintCache:
             return self.current
 
     async def under(self, act: Callable[[ConstraintSet], Awaitable[_T]]) -> _T:
-        """Run `act` under the current constraints. Raise StoreUnavailableError if they keep changing;
-        OutcomeUnknownError if `act` has done a part of its work."""
+        """Run `act` under the current constraints. Raise OverloadedError if they keep changing; OutcomeUnknownError if
+        `act` has done a part of its work."""
         is_begun = False
         for _ in range(MAX_REPEATS):
             try:
@@ -47,4 +47,4 @@ class ConstraintCache:
                 is_begun |= stale.is_begun
                 await self.reload()
         with after_it_was_done("a part was carried out") if is_begun else contextlib.nullcontext():
-            raise StoreUnavailableError("the constraints change too fast to be followed", retry_after_s=1.0)
+            raise OverloadedError("the constraints change too fast to be followed", retry_after_s=1.0)

@@ -1,9 +1,8 @@
 """Changes of constraints by operators."""
 
 import contextlib
-import os
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from jqmaster.domain.constraints.constraint import (
@@ -22,7 +21,7 @@ from jqmaster.domain.content.content import ContentAccess
 from jqmaster.domain.jobs.job import Job
 from jqmaster.domain.matching.fields import MISSING
 from jqmaster.domain.matching.key_value import canonical
-from jqmaster.errors import NotFoundError, PreconditionFailedError, StoreUnavailableError
+from jqmaster.errors import NotFoundError, PreconditionFailedError
 from jqmaster.lifecycle import EntriesApart
 from jqmaster.live_value import LiveValue
 from jqmaster.service.constraints.cache import ConstraintCache
@@ -35,39 +34,17 @@ from jqmaster.service.constraints.documents import (
 )
 from jqmaster.service.constraints.key_values import KeyValues, ValueId
 from jqmaster.service.constraints.reader import AskedValue, no_key, unknown_constraint
+from jqmaster.service.named_objects import ANYHOW, Precondition, Tries
 from jqmaster.store import codec
 from jqmaster.store.constraints.constraints import Change, ConstraintStore
-from jqmaster.store.constraints.documents import ETAG_LENGTH, StoredConstraint
+from jqmaster.store.constraints.documents import StoredConstraint
 from jqmaster.store.constraints.usage import UsageStore
 from jqmaster.store.identity.audit import encode_entry
 from jqmaster.store.jobs.placement import fields_of
+from jqmaster.store.named_documents import new_etag
 
-# How often a change is tried. A try fails only if somebody else has changed the constraint since it was read.
-MAX_REPEATS: Final = 20
 # If a document is larger than this, the audit log contains only its size.
 MAX_AUDITED_BYTES: Final = 16 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Precondition:
-    """A precondition on the current constraint. None: no condition; an empty set: it never holds."""
-
-    # The constraint must have one of these ETags; `*` stands for any.
-    match: frozenset[str] | None = None
-    # The constraint must have none of these ETags; `*`: it must not exist.
-    none_match: frozenset[str] | None = None
-
-    def check(self, name: str, present: StoredConstraint | None) -> None:
-        """Raise PreconditionFailedError unless the precondition holds."""
-        etag = present.etag if present else None
-        if self.match is not None and (etag is None or not self.match & {etag, "*"}):
-            what = "does not exist" if etag is None else "was changed by somebody else; read it again"
-            raise PreconditionFailedError(f"constraint {name} {what}")
-        if self.none_match is not None and etag is not None and self.none_match & {etag, "*"}:
-            raise PreconditionFailedError(f"constraint {name} exists", code="constraint_exists")
-
-
-ANYHOW: Final = Precondition()
 
 
 class ConstraintEditor:
@@ -104,7 +81,7 @@ class ConstraintEditor:
         nothing. `fields` are those of the document; a hidden part that is sent back as it was shown keeps its value.
 
         Raises InvalidError, ForbiddenError for content by which the caller may not distinguish jobs,
-        PreconditionFailedError, ConflictError if there are too many constraints, StoreUnavailableError if others keep
+        PreconditionFailedError, ConflictError if there are too many constraints, OverloadedError if others keep
         changing it.
         """
 
@@ -169,7 +146,7 @@ class ConstraintEditor:
         return stored
 
     async def _value(self, name: str, wanted: ValueId, access: ContentAccess) -> object:
-        stored = (await self._constraints.reload()).named(name)
+        stored = await self._present(name)
         if stored is None:
             raise unknown_constraint(name)
         if stored.constraint.key is None:
@@ -199,10 +176,9 @@ class ConstraintEditor:
 
     async def delete(self, name: str, who: str, demands: Precondition = ANYHOW) -> None:
         """Delete the constraint. It no longer holds back any job. Raise NotFoundError, PreconditionFailedError."""
-        for _ in range(MAX_REPEATS):
-            constraints = await self._constraints.reload()
-            present = constraints.named(name)
-            demands.check(name, present)
+        tries = Tries("constraint", name)
+        while True:
+            present = await tries.read(self._present, demands)
             if present is None:
                 raise unknown_constraint(name)
             entry = encode_entry(
@@ -218,7 +194,6 @@ class ConstraintEditor:
             if await self._store.change(change):
                 await self._constraints.reload()
                 return
-        raise _too_busy(name)
 
     async def _change(
         self,
@@ -231,10 +206,9 @@ class ConstraintEditor:
         describe_part: Callable[[Constraint | None], dict[str, Any] | None],
     ) -> tuple[StoredConstraint, StoredConstraint | None]:
         """Return the changed constraint, and the one before the change."""
-        for _ in range(MAX_REPEATS):
-            constraints = await self._constraints.reload()
-            present = constraints.named(name)
-            demands.check(name, present)
+        tries = Tries("constraint", name)
+        while True:
+            present = await tries.read(self._present, demands)
             new = make(present)
             old = present.constraint if present else None
             if present and old and _same(old, new):
@@ -243,7 +217,7 @@ class ConstraintEditor:
             now_ms = await self._store_time_ms()
             stored = StoredConstraint(
                 new,
-                os.urandom(ETAG_LENGTH // 2).hex(),
+                new_etag(),
                 present.created_at_ms if present else now_ms,
                 now_ms,
                 present.created_by if present else who,
@@ -261,7 +235,9 @@ class ConstraintEditor:
             if await self._store.change(change):
                 await self._constraints.reload()
                 return stored, present
-        raise _too_busy(name)
+
+    async def _present(self, name: str) -> StoredConstraint | None:
+        return (await self._constraints.reload()).named(name)
 
     def _audited(self, document: dict[str, Any] | None) -> dict[str, Any] | None:
         if document is None:
@@ -349,9 +325,3 @@ def _canonical_value(value: object) -> bytes:
     with refusing():
         check_key_value(value, ("value",))
     return canonical(value)
-
-
-def _too_busy(name: str) -> StoreUnavailableError:
-    return StoreUnavailableError(
-        f"constraint {name} changes faster than it can be followed", retry_after_s=1.0
-    )

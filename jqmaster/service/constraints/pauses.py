@@ -9,9 +9,10 @@ from jqmaster.domain.constraints.constraint import PAUSE_PREFIX
 from jqmaster.domain.constraints.limit_kinds import KINDS
 from jqmaster.domain.content.content import ContentAccess
 from jqmaster.service.constraints.cache import ConstraintCache
-from jqmaster.service.constraints.editor import ConstraintEditor, Precondition
+from jqmaster.service.constraints.editor import ConstraintEditor
 from jqmaster.service.constraints.key_values import KeyValues, ValueId
 from jqmaster.service.constraints.reader import AskedValue, no_key, unknown_constraint
+from jqmaster.service.named_objects import Precondition
 from jqmaster.store.constraints.documents import StoredConstraint
 
 MAX_PAUSE_S: Final = 366 * 86_400

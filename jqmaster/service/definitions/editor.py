@@ -1,6 +1,5 @@
 """Operators' changes of definitions, and runs outside their schedules."""
 
-import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -15,10 +14,10 @@ from jqmaster.domain.ids import new_id
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.jobs.job import JobSpec
 from jqmaster.domain.matching import packed
-from jqmaster.errors import PreconditionFailedError, RateLimitedError, StoreUnavailableError
-from jqmaster.service.constraints.editor import ANYHOW, Precondition
+from jqmaster.errors import RateLimitedError
 from jqmaster.service.definitions.documents import describe, draft_of, refusal, refusing
 from jqmaster.service.definitions.firing import DefinitionFiring, unknown_definition
+from jqmaster.service.named_objects import ANYHOW, Precondition, Tries
 from jqmaster.store.calendars.calendars import CalendarStore
 from jqmaster.store.calendars.documents import StoredCalendar
 from jqmaster.store.definitions.definitions import (
@@ -27,17 +26,10 @@ from jqmaster.store.definitions.definitions import (
     FiringOutcome,
     KnownDefinition,
 )
-from jqmaster.store.definitions.documents import (
-    ETAG_LENGTH,
-    CalendarMemory,
-    DefinitionClock,
-    StoredDefinition,
-)
+from jqmaster.store.definitions.documents import CalendarMemory, DefinitionClock, StoredDefinition
 from jqmaster.store.identity.audit import AuditStore, encode_entry
+from jqmaster.store.named_documents import new_etag
 
-# Maximum number of tries. Each further try is needed only if the definition has fired meanwhile, or somebody
-# else has changed it.
-MAX_REPEATS: Final = 20
 # Maximum number of jobs that a call starts. For more, callers split the range.
 MAX_BACKFILL: Final = 1_000
 BACKLOG_RETRY_AFTER_S: Final = 5.0
@@ -93,12 +85,12 @@ class DefinitionEditor:
         on.
 
         Raises InvalidError, ForbiddenError, PreconditionFailedError, ConflictError if there are `most` definitions
-        already, StoreUnavailableError if others keep changing it.
+        already, OverloadedError if others keep changing it, or if it keeps firing.
         """
         draft = draft_of(name, fields, job)
-        for _ in range(MAX_REPEATS):
-            (present,) = await self._store.get([name])
-            _check(demands, name, present)
+        tries = Tries("definition", name)
+        while True:
+            present = await tries.read(self._present, demands)
             if present and present.stored.definition.kind is not draft.kind:
                 raise refusal(("kind",), f"is {present.stored.definition.kind}; delete the definition first")
             now_ms = await self._now_ms()
@@ -111,7 +103,6 @@ class DefinitionEditor:
             new = _on_calendar(present, new, await self.calendar_of(draft))
             if await self._write(present, new, now_ms, who=who, action="definition.put", most=most):
                 return new, present is None
-        raise _too_busy(name)
 
     async def calendar_of(self, definition: Definition) -> StoredCalendar | None:
         """Return the calendar of a definition; None: it has none. Raise InvalidError if there is no such calendar."""
@@ -132,9 +123,9 @@ class DefinitionEditor:
 
         Raises NotFoundError, PreconditionFailedError, InvalidError.
         """
-        for _ in range(MAX_REPEATS):
-            (present,) = await self._store.get([name])
-            _check(demands, name, present)
+        tries = Tries("definition", name)
+        while True:
+            present = await tries.read(self._present, demands)
             if present is None:
                 raise unknown_definition(name)
             now_ms = await self._now_ms()
@@ -148,20 +139,22 @@ class DefinitionEditor:
             action = "definition.resume" if is_enabled else "definition.pause"
             if await self._write(present, new, now_ms, who=who, action=action, most=0):
                 return
-        raise _too_busy(name)
 
     async def delete(self, name: str, who: str, demands: Precondition = ANYHOW) -> None:
         """Remove the definition and its run records; its jobs stay. Raise NotFoundError, PreconditionFailedError."""
-        for _ in range(MAX_REPEATS):
-            (present,) = await self._store.get([name])
-            _check(demands, name, present)
+        tries = Tries("definition", name)
+        while True:
+            present = await tries.read(self._present, demands)
             if present is None:
                 raise unknown_definition(name)
             before = describe(present.stored.definition)
             entry = encode_entry(who=who, action="definition.delete", target=name, before=before, after=None)
             if await self._store.change(DefinitionChange(name, present, None, None, entry, 0)):
                 return
-        raise _too_busy(name)
+
+    async def _present(self, name: str) -> KnownDefinition | None:
+        (present,) = await self._store.get([name])
+        return present
 
     async def _write(
         self,
@@ -265,8 +258,8 @@ def _changed(
     """Return the new definition, or the stored one itself if nothing changes."""
     if present is None:
         new = replace(draft, did=new_did())
-        etag = os.urandom(ETAG_LENGTH // 2).hex()
-        return KnownDefinition(StoredDefinition(new, etag, now_ms, now_ms, who), DefinitionClock(now_ms))
+        stored = StoredDefinition(new, new_etag(), now_ms, now_ms, who)
+        return KnownDefinition(stored, DefinitionClock(now_ms))
     old = present.stored.definition
     new = replace(
         draft,
@@ -283,10 +276,8 @@ def _advanced(present: KnownDefinition, definition: Definition, now_ms: int) -> 
     """Return the changed definition, whose instants apply from now on."""
     # `handled_ms` may lie in the future if the store's clock was set back. Keep it, so that no instant fires twice.
     clock = replace(present.clock, handled_ms=max(present.clock.handled_ms, now_ms))
-    etag = os.urandom(ETAG_LENGTH // 2).hex()
-    return KnownDefinition(
-        replace(present.stored, definition=definition, etag=etag, changed_at_ms=now_ms), clock
-    )
+    stored = replace(present.stored, definition=definition, etag=new_etag(), changed_at_ms=now_ms)
+    return KnownDefinition(stored, clock)
 
 
 def _on_calendar(
@@ -353,19 +344,3 @@ def _check_content(definition: Definition, old: Definition | None, access: Conte
         for place, path in trigger.argument.references:
             if path.parts != place:
                 access.check_path(path, ("argument", *place, "from"))
-
-
-def _check(demands: Precondition, name: str, present: KnownDefinition | None) -> None:
-    """Raise PreconditionFailedError unless the precondition holds."""
-    etag = present.stored.etag if present else None
-    if demands.match is not None and (etag is None or not demands.match & {etag, "*"}):
-        what = "does not exist" if etag is None else "was changed by somebody else; read it again"
-        raise PreconditionFailedError(f"definition {name} {what}")
-    if demands.none_match is not None and etag is not None and demands.none_match & {etag, "*"}:
-        raise PreconditionFailedError(f"definition {name} exists", code="definition_exists")
-
-
-def _too_busy(name: str) -> StoreUnavailableError:
-    return StoreUnavailableError(
-        f"definition {name} changes faster than it can be followed", retry_after_s=1.0
-    )

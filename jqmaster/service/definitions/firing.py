@@ -15,10 +15,11 @@ from jqmaster.domain.definitions.misfire import judge, most_caught_up
 from jqmaster.domain.definitions.run import FiringFigures, RunOutcome, RunReason
 from jqmaster.domain.definitions.schedule import Occurrence
 from jqmaster.domain.definitions.time_zone import GapOrFold
-from jqmaster.errors import ConflictError, NotFoundError, OverloadedError, after_it_was_done
+from jqmaster.errors import ConflictError, NotFoundError, after_it_was_done
 from jqmaster.lifecycle import EntriesApart
 from jqmaster.live_value import LiveValue
 from jqmaster.service.constraints.cache import ConstraintCache
+from jqmaster.service.named_objects import Tries
 from jqmaster.store.definitions.definitions import (
     DefinitionStore,
     Entry,
@@ -39,7 +40,6 @@ BATCH: Final = 200
 MAX_INSTANTS: Final = 200
 # Maximum number of bytes of arguments in one step.
 MAX_BYTES: Final = 8 * 1024 * 1024
-MAX_REPEATS: Final = 20
 # Which outcome the run record of an instant gets. An instant with another result has no record yet, or one that this
 # step did not write.
 _OUTCOMES: Final = {
@@ -99,13 +99,13 @@ class DefinitionFiring:
 
     async def run_now(self, name: str, job_id: str, now_ms: int) -> FiringOutcome:
         """Start the job of a definition once, outside its schedule. Raise NotFoundError."""
-        for _ in range(MAX_REPEATS):
-            known = await self.known_of_time(name)
+        tries = Tries("definition", name)
+        while True:
+            known = await tries.read(self.known_of_time)
             entry = Entry(now_ms, InstantVerdict.MANUAL, RunReason.MANUAL, job_id)
             became = (await self._fire([_extra_firing(known, [entry])]))[0]
             if became is not FiringOutcome.CHANGED:
                 return became
-        raise _too_busy(name)
 
     async def backfill(
         self, name: str, due: Sequence[Occurrence], *, also_forgotten: bool = False
@@ -123,11 +123,11 @@ class DefinitionFiring:
         return found
 
     async def _backfill_page(self, name: str, entries: Sequence[Entry]) -> list[FiringOutcome]:
-        for _ in range(MAX_REPEATS):
-            became = await self._fire([_extra_firing(await self.known_of_time(name), entries)])
+        tries = Tries("definition", name)
+        while True:
+            became = await self._fire([_extra_firing(await tries.read(self.known_of_time), entries)])
             if FiringOutcome.CHANGED not in became:
                 return became
-        raise _too_busy(name)
 
     async def known(self, name: str) -> KnownDefinition:
         """Return a definition. Raise NotFoundError."""
@@ -319,7 +319,3 @@ def _steps(firings: Sequence[Firing]) -> Iterator[list[Firing]]:
 def unknown_definition(name: str) -> NotFoundError:
     """Return the error for a definition that does not exist."""
     return NotFoundError(f"no definition {name[:100]}", code="unknown_definition")
-
-
-def _too_busy(name: str) -> OverloadedError:
-    return OverloadedError(f"definition {name} changes faster than it can be followed", retry_after_s=1.0)

@@ -117,7 +117,8 @@ class EventIntake:
     async def one(self, event: Event, *, caller: Principal | None = None) -> ReceivedEvent:
         """Accept an event, together with others that come at the same time. `caller`: None for the master itself. Raise
         ForbiddenError if the caller may not send events of the type, ConflictError if it would start more than 500
-        definitions, StoreUnavailableError while the store is too full, OverloadedError while too many wait."""
+        definitions, StoreUnavailableError while the store is too full, OverloadedError while too many wait or the
+        definitions or constraints keep changing."""
         event = _sent_by(caller, event)
         self._admit(None)
         received = await self._coalescer.submit(event)
@@ -168,7 +169,7 @@ class EventIntake:
                 return [answer or exc for answer in answers]
             else:
                 break
-        error = StoreUnavailableError("definitions change too fast to be followed", retry_after_s=1.0)
+        error = OverloadedError("definitions change too fast to be followed", retry_after_s=1.0)
         return [answer or error for answer in answers]
 
     def _store_calls(

@@ -20,7 +20,8 @@ from jqmaster.domain.targets.target import (
 )
 from jqmaster.errors import InvalidError, JqmasterError, NotFoundError, PreconditionFailedError
 from jqmaster.service.constraints.documents import describe
-from jqmaster.service.constraints.editor import ConstraintEditor, Precondition
+from jqmaster.service.constraints.editor import ConstraintEditor
+from jqmaster.service.named_objects import Precondition
 from jqmaster.service.targets.documents import describe as describe_target
 from jqmaster.service.targets.editor import TargetEditor
 from jqmaster.store.fireworq.fireworq import FireworqDefinitions, FireworqStore, damaged_queue

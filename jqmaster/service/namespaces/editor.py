@@ -13,16 +13,9 @@ from jqmaster.domain.namespaces.namespace import (
     default_namespace,
 )
 from jqmaster.domain.operations.master import Pace
-from jqmaster.errors import (
-    ConflictError,
-    DamagedError,
-    FieldError,
-    JqmasterError,
-    PreconditionFailedError,
-    StoreUnavailableError,
-)
+from jqmaster.errors import ConflictError, DamagedError, FieldError, JqmasterError
 from jqmaster.live_value import LiveValue
-from jqmaster.service.constraints.editor import ANYHOW, Precondition
+from jqmaster.service.named_objects import ANYHOW, Precondition, Tries
 from jqmaster.service.namespaces.documents import describe, draft_of, no_namespace, refusal
 from jqmaster.service.namespaces.living import check_masters, living
 from jqmaster.service.namespaces.places import Places, has_data, unfinished_jobs
@@ -35,9 +28,6 @@ from jqmaster.store.link.shard import Shard
 from jqmaster.store.namespaces.frozen import held_data
 from jqmaster.store.namespaces.moves import MoveStore
 from jqmaster.store.namespaces.namespaces import NamespaceStore
-
-# How often a change is tried. A try fails only if somebody else has changed the namespace since it was read.
-MAX_REPEATS: Final = 20
 
 
 class NamespaceEditor:
@@ -82,16 +72,16 @@ class NamespaceEditor:
 
         Raise InvalidError; PreconditionFailedError; ConflictError if there are too many namespaces, if another one
         has the tag, if the store has data with the tag although the request does not name it, or if a master does not
-        know namespaces; StoreUnavailableError if the store of a new namespace does not answer, or if others keep
-        changing the namespace.
+        know namespaces; StoreUnavailableError if the store of a new namespace does not answer; OverloadedError if
+        others keep changing the namespace.
         """
         try:
             check_name(name)
         except NamespaceError as error:
             raise refusal(error.loc, error.msg) from None
-        for _ in range(MAX_REPEATS):
-            present = await self._present(name)
-            _check(demands, name, present)
+        tries = Tries("namespace", name)
+        while True:
+            present = await tries.read(self._present, demands)
             new = draft_of(name, fields, present)
             if new == present:
                 return False
@@ -99,7 +89,6 @@ class NamespaceEditor:
                 new = await self._checked(new, takes_over=fields["tag"] is not None)
             if await self._write(present, new, who, "namespace.put"):
                 return present is None
-        raise _too_busy(name)
 
     async def close(self, name: str, who: str) -> None:
         """Stop serving a namespace. Its data stay. Raise NotFoundError, ConflictError."""
@@ -118,9 +107,10 @@ class NamespaceEditor:
         `is_forced`: remove it even if it has unfinished jobs, its store does not answer, or its entry cannot be read.
         Raise NotFoundError, PreconditionFailedError, ConflictError, DamagedError.
         """
-        for _ in range(MAX_REPEATS):
+        tries = Tries("namespace", name)
+        while True:
             try:
-                present = await self._present(name)
+                present = await tries.read(self._present, demands)
             except DamagedError:
                 # The entry of the default namespace may also be removed. The namespace itself stays, without its title
                 # and its quotas.
@@ -130,7 +120,6 @@ class NamespaceEditor:
                     await self._follow()
                     return
                 continue
-            _check(demands, name, present)
             if present is None:
                 raise no_namespace(name)
             if present.is_default:
@@ -150,7 +139,6 @@ class NamespaceEditor:
             if await self._store.remove(present, _deletion(who, name, present)):
                 await self._follow()
                 return
-        raise _too_busy(name)
 
     async def _present(self, name: str) -> Namespace | None:
         stored = await self._store.get(name)
@@ -221,8 +209,9 @@ class NamespaceEditor:
             )
 
     async def _change_state(self, name: str, state: Any, who: str) -> None:
-        for _ in range(MAX_REPEATS):
-            present = await self.get(name)
+        tries = Tries("namespace", name)
+        while True:
+            present = await tries.read(self.get)
             if present.is_default:
                 raise _default_stays(state)
             if present.is_moving:
@@ -231,7 +220,6 @@ class NamespaceEditor:
                 return
             if await self._write(present, replace(present, state=state), who, f"namespace.{_VERBS[state]}"):
                 return
-        raise _too_busy(name)
 
     async def _write(self, present: Namespace | None, new: Namespace, who: str, action: str) -> bool:
         """Write a change and apply it on this master. Return False if somebody else changed the namespace first."""
@@ -256,16 +244,6 @@ class NamespaceEditor:
 _VERBS: Final = {"closed": "close", "open": "open"}
 
 
-def _check(demands: Precondition, name: str, present: Namespace | None) -> None:
-    """Raise PreconditionFailedError unless the precondition holds."""
-    etag = str(present.version) if present else None
-    if demands.match is not None and (etag is None or not demands.match & {etag, "*"}):
-        what = "does not exist" if etag is None else "was changed by somebody else; read it again"
-        raise PreconditionFailedError(f"namespace {name} {what}")
-    if demands.none_match is not None and etag is not None and demands.none_match & {etag, "*"}:
-        raise PreconditionFailedError(f"namespace {name} exists", code="namespace_exists")
-
-
 def _deletion(who: str, name: str, present: Namespace | None = None) -> bytes:
     """Return the audit entry. `present`: None if the entry of the namespace cannot be read."""
     before = describe(present) if present else None
@@ -281,10 +259,4 @@ def _default_stays(done: str) -> ConflictError:
 def _being_moved(name: str) -> ConflictError:
     return ConflictError(
         f"namespace {name} is being moved: wait until the move has ended, or abort it", code="move_under_way"
-    )
-
-
-def _too_busy(name: str) -> StoreUnavailableError:
-    return StoreUnavailableError(
-        f"namespace {name} changes faster than it can be followed", retry_after_s=1.0
     )

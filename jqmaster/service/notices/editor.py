@@ -8,23 +8,15 @@ from jqmaster.domain.ids import new_id
 from jqmaster.domain.notices.conditions import CONDITIONS
 from jqmaster.domain.notices.incident import Message, MessageKind
 from jqmaster.domain.notices.notice import Channel, Notice
-from jqmaster.errors import (
-    FieldError,
-    InvalidError,
-    NotFoundError,
-    PreconditionFailedError,
-    StoreUnavailableError,
-)
+from jqmaster.errors import FieldError, InvalidError, NotFoundError, OverloadedError
 from jqmaster.net.webhook_secret import secret_bytes
-from jqmaster.service.constraints.editor import ANYHOW, Precondition
+from jqmaster.service.named_objects import ANYHOW, Precondition, Tries
 from jqmaster.service.notices.documents import describe, draft_of, refusal, unknown_notice
 from jqmaster.store.identity.audit import AuditStore, encode_entry
-from jqmaster.store.notices.documents import StoredNotice, StoredState, new_etag
+from jqmaster.store.named_documents import new_etag
+from jqmaster.store.notices.documents import StoredNotice, StoredState
 from jqmaster.store.notices.notices import NoticeStore
 
-# Maximum number of tries. Each further try is needed only if somebody else has changed the notice meanwhile,
-# or the leader has changed its state.
-MAX_REPEATS: Final = 20
 # Maximum number of tests that wait to be sent.
 MAX_PENDING_TESTS: Final = 5
 
@@ -58,11 +50,11 @@ class NoticeEditor:
         nothing. A destination that is sent back as it was shown keeps its value.
 
         Raises InvalidError, PreconditionFailedError, ConflictError if there are too many notices,
-        StoreUnavailableError if others keep changing this one.
+        OverloadedError if others keep changing this one.
         """
-        for _ in range(MAX_REPEATS):
-            present, _ = await self._store.get(name)
-            _check(demands, name, present)
+        tries = Tries("notice", name)
+        while True:
+            present = await tries.read(self._present, demands)
             old = present.notice if present else None
             draft = draft_of(name, fields, old.to if old else ())
             if CONDITIONS[draft.when].is_of_installation and not self._is_of_installation:
@@ -77,14 +69,13 @@ class NoticeEditor:
             self._check_ways(notice)
             if await self._write(present, notice, who=who, action="notice.put"):
                 return present is None
-        raise _too_busy(name)
 
     async def mute(self, name: str, until_ms: int, *, who: str, demands: Precondition = ANYHOW) -> None:
         """Mute the notice until an instant, or end the muting if that is 0. Raise NotFoundError,
         PreconditionFailedError."""
-        for _ in range(MAX_REPEATS):
-            present, _ = await self._store.get(name)
-            _check(demands, name, present)
+        tries = Tries("notice", name)
+        while True:
+            present = await tries.read(self._present, demands)
             if present is None:
                 raise unknown_notice(name)
             notice = replace(present.notice, muted_until_ms=until_ms)
@@ -93,13 +84,12 @@ class NoticeEditor:
             action = "notice.mute" if until_ms else "notice.unmute"
             if await self._write(present, notice, who=who, action=action):
                 return
-        raise _too_busy(name)
 
     async def delete(self, name: str, *, who: str, demands: Precondition = ANYHOW) -> None:
         """Remove the notice and its pending messages. Raise NotFoundError, PreconditionFailedError."""
-        for _ in range(MAX_REPEATS):
-            present, _ = await self._store.get(name)
-            _check(demands, name, present)
+        tries = Tries("notice", name)
+        while True:
+            present = await tries.read(self._present, demands)
             if present is None:
                 raise unknown_notice(name)
             entry = encode_entry(
@@ -107,7 +97,6 @@ class NoticeEditor:
             )
             if await self._store.put(name, present, None, entry):
                 return
-        raise _too_busy(name)
 
     async def acknowledge(self, name: str, key: str | None, *, who: str) -> int:
         """Acknowledge the open incidents, or only the one with `key`, so that no more messages are sent about them
@@ -130,14 +119,14 @@ class NoticeEditor:
 
     async def test(self, name: str, *, who: str) -> str:
         """Request a test message to all destinations, even if the notice is muted. Return its ID. Raise
-        NotFoundError."""
+        NotFoundError, and OverloadedError while earlier tests wait."""
         now_ms = await self._now_ms()
         message = Message(new_id(), MessageKind.TEST, now_ms, asked_by=who)
 
         def change(stored: StoredState) -> int:
             tests = sum(one.kind is MessageKind.TEST for one in stored.state.pending)
             if tests >= MAX_PENDING_TESTS:
-                raise StoreUnavailableError("earlier tests have not been sent yet", retry_after_s=5.0)
+                raise OverloadedError("earlier tests have not been sent yet", retry_after_s=5.0)
             stored.state.pending.append(message)
             return 1
 
@@ -149,14 +138,20 @@ class NoticeEditor:
         return message.id
 
     async def _remember(self, name: str, change: Callable[[StoredState], int]) -> int:
-        for _ in range(MAX_REPEATS):
+        # The leader changes the state, too.
+        tries = Tries("notice", name)
+        while True:
+            tries.count()
             present, stored = await self._store.get(name)
             if present is None:
                 raise unknown_notice(name)
             answer = change(stored)
             if await self._store.put_states({name: stored}):
                 return answer
-        raise _too_busy(name)
+
+    async def _present(self, name: str) -> StoredNotice | None:
+        present, _ = await self._store.get(name)
+        return present
 
     async def _write(self, present: StoredNotice | None, notice: Notice, *, who: str, action: str) -> bool:
         """Write the change. Return False if the notice was changed since it was read."""
@@ -194,17 +189,3 @@ class NoticeEditor:
             elif not self._can_sign:
                 rule = "give a secret: the master has no webhook_secrets to sign with"
                 raise InvalidError(rule, code="webhooks_off", errors=[FieldError(at, rule)])
-
-
-def _check(demands: Precondition, name: str, present: StoredNotice | None) -> None:
-    """Raise PreconditionFailedError unless the precondition holds."""
-    etag = present.etag if present else None
-    if demands.match is not None and (etag is None or not demands.match & {etag, "*"}):
-        what = "does not exist" if etag is None else "was changed by somebody else; read it again"
-        raise PreconditionFailedError(f"notice {name} {what}")
-    if demands.none_match is not None and etag is not None and demands.none_match & {etag, "*"}:
-        raise PreconditionFailedError(f"notice {name} exists", code="notice_exists")
-
-
-def _too_busy(name: str) -> StoreUnavailableError:
-    return StoreUnavailableError(f"notice {name} changes faster than it can be followed", retry_after_s=1.0)

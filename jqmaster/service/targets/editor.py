@@ -1,19 +1,17 @@
 """Operators' changes of targets."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from typing import Any
 
 from jqmaster.domain.targets.target import HttpTarget
 from jqmaster.domain.targets.target_set import TargetSet
-from jqmaster.errors import ConflictError, FieldError, PreconditionFailedError, StoreUnavailableError
-from jqmaster.service.constraints.editor import ANYHOW, Precondition
+from jqmaster.errors import ConflictError, FieldError
+from jqmaster.service.named_objects import ANYHOW, Precondition, Tries
 from jqmaster.service.targets.documents import describe, draft_of, unknown_target
 from jqmaster.store.identity.audit import encode_entry
-from jqmaster.store.targets.documents import StoredTarget, new_etag
+from jqmaster.store.named_documents import new_etag
+from jqmaster.store.targets.documents import StoredTarget
 from jqmaster.store.targets.targets import TargetStore
-
-# How often a change is tried. A try fails only if somebody else has changed the target since it was read.
-MAX_REPEATS: Final = 20
 
 
 class TargetEditor:
@@ -29,10 +27,10 @@ class TargetEditor:
         """Create or replace the target; return whether it is new. A request that changes nothing writes nothing. The
         secret is kept, and so are hidden values that are sent back as they were shown. Raises InvalidError,
         PreconditionFailedError, ConflictError if there are too many targets or if another target has one of the
-        names, StoreUnavailableError if others keep changing this one."""
-        for _ in range(MAX_REPEATS):
-            present = await self._store.get(name)
-            _check(demands, name, present)
+        names, OverloadedError if others keep changing this one."""
+        tries = Tries("target", name)
+        while True:
+            present = await tries.read(self._store.get, demands)
             now_ms = await self._now_ms()
             target = draft_of(name, fields, present.target if present else None, now_ms)
             if present and target == present.target:
@@ -54,13 +52,12 @@ class TargetEditor:
             )
             if await self._store.put(name, present, new, entry):
                 return present is None
-        raise _too_busy(name)
 
     async def delete(self, name: str, *, who: str, demands: Precondition = ANYHOW) -> None:
         """Remove the target. Requests in progress end as usual. Raise NotFoundError, PreconditionFailedError."""
-        for _ in range(MAX_REPEATS):
-            present = await self._store.get(name)
-            _check(demands, name, present)
+        tries = Tries("target", name)
+        while True:
+            present = await tries.read(self._store.get, demands)
             if present is None:
                 raise unknown_target(name)
             entry = encode_entry(
@@ -68,7 +65,6 @@ class TargetEditor:
             )
             if await self._store.put(name, present, None, entry):
                 return
-        raise _too_busy(name)
 
     async def _check_names(self, target: HttpTarget) -> None:
         """Raise ConflictError if another target lists one of the names."""
@@ -78,17 +74,3 @@ class TargetEditor:
             name, other = taken
             rule = f"must not contain {name}, which target {other} serves; remove it there first"
             raise ConflictError(rule, code="target_name_taken", errors=[FieldError(("names",), rule)])
-
-
-def _check(demands: Precondition, name: str, present: StoredTarget | None) -> None:
-    """Raise PreconditionFailedError unless the precondition holds."""
-    etag = present.etag if present else None
-    if demands.match is not None and (etag is None or not demands.match & {etag, "*"}):
-        what = "does not exist" if etag is None else "was changed by somebody else; read it again"
-        raise PreconditionFailedError(f"target {name} {what}")
-    if demands.none_match is not None and etag is not None and demands.none_match & {etag, "*"}:
-        raise PreconditionFailedError(f"target {name} exists", code="target_exists")
-
-
-def _too_busy(name: str) -> StoreUnavailableError:
-    return StoreUnavailableError(f"target {name} changes faster than it can be followed", retry_after_s=1.0)

@@ -10,8 +10,8 @@ import msgpack
 from jqmaster.domain.calendars.calendar import Calendar, CalendarSource
 from jqmaster.errors import DamagedError
 from jqmaster.store import codec
+from jqmaster.store.named_documents import ETAG_LENGTH
 
-ETAG_LENGTH: Final = 16
 _UNREADABLE: Final = (KeyError, ValueError, TypeError, AttributeError, IndexError, msgpack.UnpackException)
 
 

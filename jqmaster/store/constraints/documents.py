@@ -22,8 +22,8 @@ from jqmaster.domain.matching.paths import parse_path
 from jqmaster.errors import DamagedError
 from jqmaster.store import codec
 from jqmaster.store.link.scripts import Arg
+from jqmaster.store.named_documents import ETAG_LENGTH
 
-ETAG_LENGTH: Final = 16
 # The overrides for scripts name the shares at fair gates with this prefix.
 SHARE_PREFIX: Final = "weight:"
 

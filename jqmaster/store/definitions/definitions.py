@@ -98,6 +98,10 @@ class KnownDefinition:
     calendar: StoredCalendar | None = None
 
     @property
+    def etag(self) -> str:
+        return self.stored.etag
+
+    @property
     def is_behind(self) -> bool:
         """Return whether the calendar was changed, and the clock still follows the former calendar."""
         return self.calendar is not None and self.clock.memory.etag != self.calendar.etag
@@ -249,7 +253,7 @@ class DefinitionStore:
             (k.definitions, k.definitions_due, k.definition_clocks, k.runs(change.name), k.audit, k.event_definitions,
              k.event_edition, k.forgotten_runs, k.gone_definitions, k.calendars, k.definition_calendars,
              k.definitions_due_on_days),
-            (self._shard.now_arg, change.name, present.stored.etag if present else "",
+            (self._shard.now_arg, change.name, present.etag if present else "",
              encode_definition(new.stored) if new else b"", present.clock.text if present else "",
              new.clock.text if new else "", -1 if change.next_due_ms is None else change.next_due_ms,
              change.audit_entry, MAX_ENTRIES, change.most, self._shard.wake_channel, new_did() if is_of_events else "",

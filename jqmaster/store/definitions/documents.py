@@ -21,8 +21,8 @@ from jqmaster.errors import DamagedError
 from jqmaster.store import codec
 from jqmaster.store.calendars.documents import StoredCalendar
 from jqmaster.store.job_documents import job_document, read_job_document
+from jqmaster.store.named_documents import ETAG_LENGTH
 
-ETAG_LENGTH: Final = 16
 # The last part of a record begins with this if a calendar moved its instant.
 MOVED_FROM: Final = "moved:"
 # The stored kind of a `time` definition that uses a calendar. A release without calendars does not know this kind, so

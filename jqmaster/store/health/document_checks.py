@@ -6,17 +6,12 @@ from collections.abc import AsyncIterator, Mapping
 from jqmaster.domain.definitions.definition import Definition
 from jqmaster.errors import DamagedError
 from jqmaster.store.calendars.documents import StoredCalendar, decode_calendar
-from jqmaster.store.definitions.documents import (
-    ETAG_LENGTH,
-    decode_clock,
-    decode_definition,
-    is_of_events,
-    plan_of,
-)
+from jqmaster.store.definitions.documents import decode_clock, decode_definition, is_of_events, plan_of
 from jqmaster.store.health.findings import KEYS_PER_READ, EventFault, Finding
 from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.pages import pages
+from jqmaster.store.named_documents import ETAG_LENGTH
 
 
 async def check_definitions(client: StoreClient, keys: Keys) -> AsyncIterator[Finding]:

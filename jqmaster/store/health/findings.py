@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from jqmaster.store.definitions.documents import ETAG_LENGTH
 from jqmaster.store.keys import Keys
+from jqmaster.store.named_documents import ETAG_LENGTH
 
 # Keys per round trip. It is small, because each key may return a page of members.
 KEYS_PER_READ: Final = 50

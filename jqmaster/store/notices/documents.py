@@ -1,6 +1,5 @@
 """The forms of a notice and of its state in the store."""
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -20,8 +19,8 @@ from jqmaster.domain.notices.notice import (
 )
 from jqmaster.errors import DamagedError
 from jqmaster.store import codec
+from jqmaster.store.named_documents import ETAG_LENGTH
 
-ETAG_LENGTH: Final = 16
 _UNREADABLE: Final = (
     KeyError, ValueError, TypeError, AttributeError, IndexError, MatcherError, NoticeError, msgpack.UnpackException,
 )  # fmt: skip
@@ -55,10 +54,6 @@ class StoredWatermarks:
 
     edition: str = ""
     by_condition: dict[str, Any] = field(default_factory=dict)
-
-
-def new_etag() -> str:
-    return os.urandom(ETAG_LENGTH // 2).hex()
 
 
 def encode_notice(stored: StoredNotice) -> bytes:

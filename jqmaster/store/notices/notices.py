@@ -10,6 +10,7 @@ from jqmaster.errors import ConflictError, DamagedError
 from jqmaster.store.identity.audit import MAX_ENTRIES
 from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.shard import Shard
+from jqmaster.store.named_documents import new_etag
 from jqmaster.store.notices.documents import (
     StoredNotice,
     StoredState,
@@ -20,7 +21,6 @@ from jqmaster.store.notices.documents import (
     encode_notice,
     encode_state,
     encode_watermarks,
-    new_etag,
 )
 
 logger = logging.getLogger(__name__)

@@ -1,6 +1,5 @@
 """The form of a target in the store."""
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -10,8 +9,8 @@ import msgpack
 from jqmaster.domain.targets.target import BodyForm, HttpTarget, SigningSecret
 from jqmaster.errors import DamagedError
 from jqmaster.store import codec
+from jqmaster.store.named_documents import ETAG_LENGTH
 
-ETAG_LENGTH: Final = 16
 _UNREADABLE: Final = (KeyError, ValueError, TypeError, AttributeError, msgpack.UnpackException)
 
 
@@ -24,10 +23,6 @@ class StoredTarget:
     created_at_ms: int
     changed_at_ms: int
     created_by: str
-
-
-def new_etag() -> str:
-    return os.urandom(ETAG_LENGTH // 2).hex()
 
 
 def encode_target(stored: StoredTarget) -> bytes:

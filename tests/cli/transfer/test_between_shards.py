@@ -5,6 +5,7 @@ import io
 import json
 import os
 import uuid
+from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import date
@@ -15,6 +16,7 @@ import msgpack
 import pytest
 
 from jqmaster.app.policies import job_times
+from jqmaster.cli.console import exits
 from jqmaster.cli.transfer.export_files import check
 from jqmaster.cli.transfer.exporting import Exporting
 from jqmaster.cli.transfer.importing import Imported, Importing
@@ -31,8 +33,8 @@ from jqmaster.domain.jobs.predecessors import After
 from jqmaster.domain.jobs.unique import OnConflict, Unique, unique_digest
 from jqmaster.domain.operations.tally import Tally
 from jqmaster.domain.workers.slot_rule import SlotRule
-from jqmaster.errors import ConflictError, NotFoundError
-from jqmaster.service.constraints.editor import Precondition
+from jqmaster.errors import ConflictError, NotFoundError, OverloadedError
+from jqmaster.service.named_objects import Precondition
 from jqmaster.store.backup import loading
 from jqmaster.store.batches.batches import BatchStore
 from jqmaster.store.health import generation
@@ -194,6 +196,25 @@ def _without_times(text: bytes) -> list[Any]:
     for line in lines:
         line.get("facts", {}).pop("created_at", None)
     return sorted(lines, key=lambda line: (line["kind"], line["id"]))
+
+
+async def test_an_import_that_others_always_overtake_stops_and_can_be_repeated(
+    source: StoreWorld, target: StoreWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await fill(source)
+    text = await exported(source, has_secrets=True)
+
+    async def overtaken(*args: object) -> bool:
+        return False
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TargetStore, "put", overtaken)
+        with pytest.raises(OverloadedError, match="changes faster than") as refused:
+            await imported(target, text)
+    assert exits.code_of(refused.value) == exits.UNREACHABLE
+    done = await imported(target, text)
+    assert (done.left_out, done.new + done.there) == ([], Counter(end_of(text)["lines"]))
+    assert done.new["target"] == 2
 
 
 async def test_without_secrets_no_hash_and_no_address_that_lets_others_in_is_in_the_file(

@@ -27,6 +27,10 @@ def test_a_namespace_is_valid() -> None:
         check_namespace(replace(SHOP, tag=tag))
 
 
+def test_the_etag_of_a_namespace_changes_with_its_version() -> None:
+    assert replace(SHOP, version=7).etag == "7"
+
+
 def test_the_default_namespace_is_that_of_the_installation() -> None:
     assert default_namespace("jq") == Namespace("default", "jq", "default", "open")
     assert default_namespace("jq").is_default

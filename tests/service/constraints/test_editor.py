@@ -7,13 +7,14 @@ import pytest
 from jqmaster.clock import SystemClock
 from jqmaster.domain.constraints.constraint import Constraint, GateLimits
 from jqmaster.domain.content.content import full_access
-from jqmaster.errors import InvalidError, NotFoundError, PreconditionFailedError, StoreUnavailableError
+from jqmaster.errors import InvalidError, NotFoundError, OverloadedError, PreconditionFailedError
 from jqmaster.live_value import LiveValue
 from jqmaster.service.constraints.documents import RESERVED_NAMES, draft_of
-from jqmaster.service.constraints.editor import ANYHOW, MAX_REPEATS, ConstraintEditor, Precondition
+from jqmaster.service.constraints.editor import ConstraintEditor
 from jqmaster.service.constraints.key_values import KeyValues
 from jqmaster.service.constraints.preview import Previews
 from jqmaster.service.constraints.reader import AskedValue, ConstraintReader
+from jqmaster.service.named_objects import ANYHOW, MAX_TRIES, Precondition
 from jqmaster.store.constraints.constraints import Change, ConstraintSnapshot
 from jqmaster.store.constraints.usage import UsageStore
 from tests.support.constraints import preview_turns
@@ -138,11 +139,11 @@ async def test_a_change_in_between_breaks_what_was_demanded(
 
 async def test_changes_without_end_are_given_up(editor: ConstraintEditor, world: StoreWorld) -> None:
     await put(editor, concurrency=1, key="argument.host")
-    world.rule_store.change = Interrupted(editor, world, MAX_REPEATS)  # type: ignore[method-assign]
-    with pytest.raises(StoreUnavailableError):
+    world.rule_store.change = Interrupted(editor, world, MAX_TRIES)  # type: ignore[method-assign]
+    with pytest.raises(OverloadedError):
         await editor.put("c1", document(concurrency=9), "me", ALL)
-    world.rule_store.change = Interrupted(editor, world, MAX_REPEATS, limit=6)  # type: ignore[method-assign]
-    with pytest.raises(StoreUnavailableError):
+    world.rule_store.change = Interrupted(editor, world, MAX_TRIES, limit=6)  # type: ignore[method-assign]
+    with pytest.raises(OverloadedError):
         await editor.delete("c1", "me")
 
 

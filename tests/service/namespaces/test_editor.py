@@ -24,7 +24,7 @@ from jqmaster.errors import (
     StoreUnfitError,
 )
 from jqmaster.live_value import LiveValue
-from jqmaster.service.constraints.editor import Precondition
+from jqmaster.service.named_objects import Precondition
 from jqmaster.service.namespaces.editor import NamespaceEditor
 from jqmaster.service.namespaces.overview import MAX_ASKED, NamespaceOverview
 from jqmaster.service.namespaces.places import StorePlace

@@ -20,7 +20,7 @@ from jqmaster.errors import (
     StaleEpochError,
 )
 from jqmaster.service.calendars.sources import SourceAnswer
-from jqmaster.service.constraints.editor import Precondition
+from jqmaster.service.named_objects import Precondition
 from jqmaster.store.identity.audit import AuditStore
 from jqmaster.store.jobs.enqueue import EnqueueStore
 from jqmaster.store.operations.failure_triage import FailureTriageStore

@@ -9,12 +9,8 @@ from jqmaster.domain.constraints.constraint import ConditionalOverride, GateLimi
 from jqmaster.domain.constraints.limit_kinds import Reservation
 from jqmaster.domain.matching.matcher import parse_matcher
 from jqmaster.errors import DamagedError
-from jqmaster.store.constraints.documents import (
-    ETAG_LENGTH,
-    StoredConstraint,
-    decode_constraint,
-    encode_constraint,
-)
+from jqmaster.store.constraints.documents import StoredConstraint, decode_constraint, encode_constraint
+from jqmaster.store.named_documents import ETAG_LENGTH
 from tests.support.constraints import ConstrainedWorld, constraint
 from tests.support.store import StoreWorld
 

@@ -15,8 +15,9 @@ from jqmaster.domain.notices.notice import (
 )
 from jqmaster.errors import ConflictError, DamagedError, StaleEpochError
 from jqmaster.store.identity.audit import encode_entry
+from jqmaster.store.named_documents import new_etag
 from jqmaster.store.notices import notices
-from jqmaster.store.notices.documents import StoredNotice, StoredState, StoredWatermarks, new_etag
+from jqmaster.store.notices.documents import StoredNotice, StoredState, StoredWatermarks
 from jqmaster.store.notices.notices import NoticeStore
 from tests.support.store import StoreWorld
 

@@ -8,8 +8,9 @@ from jqmaster.domain.targets.target import MAX_TARGETS, BodyForm, HttpTarget, Si
 from jqmaster.domain.workers.worker import WorkerSpec
 from jqmaster.errors import ConflictError, DamagedError
 from jqmaster.store.identity.audit import encode_entry
+from jqmaster.store.named_documents import new_etag
 from jqmaster.store.operations.settings import SettingsStore
-from jqmaster.store.targets.documents import StoredTarget, decode_target, encode_target, new_etag
+from jqmaster.store.targets.documents import StoredTarget, decode_target, encode_target
 from jqmaster.store.targets.targets import TargetStore
 from tests.support.store import StoreWorld
 
