@@ -1,7 +1,8 @@
 """The lexicon of this project: one word for one thing, and one thing for one word.
 
-`SAY_INSTEAD` has words that texts do not use, each with the word to use. `HOMONYMS` has words that once named several
-things, each with the one thing that it names in code. docs/glossary.md explains the words that users meet.
+`SAY_INSTEAD` has words that texts do not use, each with the word to use. `HOMONYMS` has words that could name several
+things, each with the one thing that it names. docs/glossary.md explains the words that users meet. Its second table has
+the homonyms; `python -m tests.contract.lexicon` prints it.
 """
 
 import re
@@ -33,13 +34,15 @@ SAY_INSTEAD: Mapping[str, str] = {
 @dataclass(frozen=True, slots=True)
 class Homonym:
     """A word that is part of names in code only where it names one thing. `places`: patterns of the files whose classes
-    and modules may have one of its `forms` in their names. `besides`: other such names, each with the reason."""
+    and modules may have one of its `forms` in their names. `besides`: other such names, each with the reason. `also`:
+    other things that have the word in their full name, each with its meaning. A text about both uses the full name."""
 
     forms: tuple[str, ...]
     names: str
     places: tuple[str, ...]
     instead: str
     besides: Mapping[str, str] = field(default_factory=dict)
+    also: Mapping[str, str] = field(default_factory=dict)
 
 
 _PUBLISHED = "a schema of the API: clients are generated with this name"
@@ -111,7 +114,7 @@ HOMONYMS: tuple[Homonym, ...] = (
         ("group", "groups", "grouping"),
         "events that start one job together",
         (r"/events/",),
-        "name what they have in common: failures of one kind, workers of one node",
+        "set, page, or the name of what they have in common",
         {
             **dict.fromkeys(("FailureGroup", "WorkerGroup", "WorkerGroupList"), _PUBLISHED),
             "failure_group": "the filter of the API for failures of one kind",
@@ -120,6 +123,13 @@ HOMONYMS: tuple[Homonym, ...] = (
             **dict.fromkeys(("GroupRoles", "group_roles"), "groups of users, as identity providers name them"),
             **dict.fromkeys(("CommandGroup", "GroupWithExamples", "groups"), "commands together, as Typer names them"),
             **dict.fromkeys(("group", "GroupResult"), "Celery's names"),
+        },
+        {
+            "group of a flow": "jobs of a flow that do not wait for one another",
+            "group of lanes": "lanes of jobs with the same name and the same unkeyed gates",
+            "failure group": "failures with the same name, cause and place in the code",
+            "worker group": "workers with the same machine, version or label",
+            "group of users": "what the login provider calls so",
         },
     ),
     Homonym(
@@ -142,15 +152,37 @@ HOMONYMS: tuple[Homonym, ...] = (
     ),
     Homonym(
         ("weight", "weights", "weighted"),
-        "how much of a limit a job takes",
+        "how many units of a limit a job takes",
         (r"constraints/(?:weight|limit_kinds|schemas)\.py$", r"jobs/why_schemas\.py$"),
-        "share (of turns)",
+        "share (of turns), except in the field `fair.weights`",
     ),
     Homonym(
         ("mark", "marks"),
-        "a mark on the time axis of a chart",
+        "a change that charts show on their time axis",
         (r"operations/timeline(?:_schemas)?\.py$",),
-        "icon (of a state), watermark (up to which something was checked), known state, generation (of data)",
+        "icon (of a state), watermark (up to which something was checked), known state",
+        also={"mark of the data": "the random text that shows whether the data of a shard were replaced"},
+    ),
+    Homonym(
+        ("incident", "incidents"),
+        "related events of one disturbance, as the timeline shows them",
+        (r"operations/(?:timeline|incidents)(?:_\w+)?\.py$", r"commands/incidents\.py$"),
+        "fault, outage; alert (in the web UI, of a notice)",
+        {
+            "IncidentView": _PUBLISHED,
+            **dict.fromkeys(("NoticeIncident", "NoticeIncidentItem"), "an incident of a notice, by its full name"),
+            "incident": "the module of the incidents of notices, in the room of notices",
+        },
+        {
+            "incident of a notice": "findings of one condition that are reported together (UI: an open alert)",
+            "incident number": "the number by which the log of a master has an internal error",
+        },
+    ),
+    Homonym(
+        ("look", "looks"),
+        "one run of the script that reads which work of a shard is due",
+        (r"duties/sha\w+_looks?\.py$", r"store/operations/looks\.py$"),
+        "read, check, pass",
     ),
     Homonym(
         ("outbox",),
@@ -166,6 +198,20 @@ LUA_NAMES: Mapping[str, str] = {
     r"order_pushes|has_order": "predecessors",
 }
 _LUA_UNIQUENESS = ("unique_pushes.lua", "unique_requests.lua")
+
+
+def homonym_table() -> list[str]:
+    """Return the lines of the second table of docs/glossary.md."""
+    rows = [
+        f"| **{one.forms[0]}** | {one.names} | "
+        f"{'; '.join(f'**{name}**: {meaning}' for name, meaning in one.also.items())} | {one.instead} |"
+        for one in sorted(HOMONYMS, key=lambda one: one.forms[0])
+    ]
+    return [
+        "| word | names | other things with a name of their own | say for other things |",
+        "|---|---|---|---|",
+        *rows,
+    ]
 
 
 def misplaced(name: str, path: str) -> str | None:
@@ -191,3 +237,7 @@ def lua_faults(code: str, path: str) -> list[str]:
         for pattern, instead in LUA_NAMES.items()
         for name in re.findall(rf"(?<![\w.])(?:{pattern})\b(?!_key)", code)
     ]
+
+
+if __name__ == "__main__":
+    print("\n".join(homonym_table()))

@@ -99,6 +99,8 @@ def test_scripts_use_the_words_of_the_lexicon() -> None:
         ("BackupSeal", "jqmaster/store/backup/encryption.py"), ("EventGathering", "jqmaster/service/events/intake.py"),
         ("Step", "worker_sdk/dependencies/values.py"), ("ShownGroup", "jqmaster/service/jobs/failures.py"),
         ("AuditEvent", "jqmaster/domain/identity/audit.py"), ("WeightedTurns", "jqmaster/domain/constraints/turns.py"),
+        ("ShardMark", "jqmaster/app/shard.py"), ("Incident", "jqmaster/domain/notices/findings.py"),
+        ("HealthLook", "jqmaster/service/operations/health.py"),
     ],
 )  # fmt: skip
 def test_a_second_meaning_is_found(name: str, path: str) -> None:

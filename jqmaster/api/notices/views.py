@@ -10,7 +10,7 @@ from jqmaster.domain.content.content import ContentAccess
 from jqmaster.domain.content.job_content import JobContent
 from jqmaster.domain.instant import iso_ms, iso_or_none
 from jqmaster.domain.jobs.job import JobState
-from jqmaster.domain.notices.incident import Incident, Message
+from jqmaster.domain.notices.incident import Message, NoticeIncident
 from jqmaster.domain.notices.webhook import shown_url
 from jqmaster.service.notices.documents import describe
 from jqmaster.service.notices.reader import ShownNotice
@@ -50,7 +50,7 @@ def notice_view(shown: ShownNotice, access: ContentAccess) -> dict[str, Any]:
     }
 
 
-def _incident_view(incident: Incident, access: ContentAccess) -> dict[str, Any]:
+def _incident_view(incident: NoticeIncident, access: ContentAccess) -> dict[str, Any]:
     return {
         "key": incident.key,
         "count": incident.count,

@@ -32,7 +32,7 @@ class MessageKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class IncidentItem:
+class NoticeIncidentItem:
     """One finding of a condition. `line`: a short text, which is equal for similar findings."""
 
     name: str
@@ -52,7 +52,7 @@ class Line:
 
 
 @dataclass(slots=True)
-class Incident:
+class NoticeIncident:
     """Findings of one group that belong together. `told_ms`: the time of the last message; 0 if there is none yet.
     `is_present`: the last check found the lasting condition. `is_over`: the last message reported its end.
     `acknowledged_by`: empty if nobody has acknowledged it."""
@@ -90,11 +90,11 @@ class Message:
 class NoticeState:
     """The state of a notice: open incidents by key, messages to send, and the newest sent messages."""
 
-    incidents: dict[str, Incident] = field(default_factory=dict)
+    incidents: dict[str, NoticeIncident] = field(default_factory=dict)
     pending: list[Message] = field(default_factory=list)
     recent: list[Message] = field(default_factory=list)
 
-    def add(self, notice: Notice, findings: Iterable[IncidentItem]) -> None:
+    def add(self, notice: Notice, findings: Iterable[NoticeIncidentItem]) -> None:
         """Count findings of a condition that is not lasting."""
         for found in findings:
             incident = self._incident(_key(notice, found), found.at_ms)
@@ -103,9 +103,9 @@ class NoticeState:
             incident.count += 1
             _add_line(incident, found)
 
-    def look(self, notice: Notice, findings: Sequence[IncidentItem], now_ms: int) -> None:
+    def look(self, notice: Notice, findings: Sequence[NoticeIncidentItem], now_ms: int) -> None:
         """Update the incidents of a lasting condition. `findings`: all present findings."""
-        groups: dict[str, list[IncidentItem]] = {}
+        groups: dict[str, list[NoticeIncidentItem]] = {}
         for found in findings:
             groups.setdefault(_key(notice, found), []).append(found)
         present: set[str] = set()
@@ -159,13 +159,13 @@ class NoticeState:
         self.pending = [message for message in self.pending if message.id not in ids]
         self.recent = [*self.recent, *messages][-MAX_RECENT:]
 
-    def _incident(self, key: str, at_ms: int) -> Incident:
+    def _incident(self, key: str, at_ms: int) -> NoticeIncident:
         if key not in self.incidents and len(self.incidents) >= MAX_INCIDENTS:
             key = OTHERS
-        return self.incidents.setdefault(key, Incident(key, at_ms, at_ms))
+        return self.incidents.setdefault(key, NoticeIncident(key, at_ms, at_ms))
 
 
-def _is_closed(notice: Notice, incident: Incident, now_ms: int) -> bool:
+def _is_closed(notice: Notice, incident: NoticeIncident, now_ms: int) -> bool:
     """Return whether there is nothing more to report about the incident."""
     every_ms = notice.at_most_every_s * 1000
     is_quiet = incident.told_ms > 0 and now_ms >= incident.told_ms + every_ms
@@ -176,7 +176,7 @@ def _is_closed(notice: Notice, incident: Incident, now_ms: int) -> bool:
     return incident.count < notice.threshold and now_ms >= incident.began_ms + every_ms
 
 
-def _due(notice: Notice, incident: Incident, now_ms: int) -> MessageKind | None:
+def _due(notice: Notice, incident: NoticeIncident, now_ms: int) -> MessageKind | None:
     if incident.told_ms:
         is_time = now_ms >= incident.told_ms + notice.at_most_every_s * 1000
         return MessageKind.MORE if is_time and incident.count > incident.told_count else None
@@ -184,7 +184,7 @@ def _due(notice: Notice, incident: Incident, now_ms: int) -> MessageKind | None:
     return MessageKind.FIRST if is_time else None
 
 
-def _due_lasting(notice: Notice, incident: Incident, now_ms: int) -> MessageKind | None:
+def _due_lasting(notice: Notice, incident: NoticeIncident, now_ms: int) -> MessageKind | None:
     is_time = now_ms >= incident.told_ms + notice.at_most_every_s * 1000
     if not incident.told_ms or (incident.is_over and is_time):
         return MessageKind.FIRST if incident.is_present else None
@@ -192,7 +192,7 @@ def _due_lasting(notice: Notice, incident: Incident, now_ms: int) -> MessageKind
     return MessageKind.OVER if is_end else None
 
 
-def _message(incident: Incident, kind: MessageKind, now_ms: int) -> Message:
+def _message(incident: NoticeIncident, kind: MessageKind, now_ms: int) -> Message:
     most = sorted(incident.lines, key=lambda line: -line.count)
     return Message(
         id="",
@@ -207,7 +207,7 @@ def _message(incident: Incident, kind: MessageKind, now_ms: int) -> Message:
     )
 
 
-def _key(notice: Notice, found: IncidentItem) -> str:
+def _key(notice: Notice, found: NoticeIncidentItem) -> str:
     match notice.group_by:
         case GroupBy.NAME:
             return found.name
@@ -216,7 +216,7 @@ def _key(notice: Notice, found: IncidentItem) -> str:
     return ""
 
 
-def _add_line(incident: Incident, found: IncidentItem) -> None:
+def _add_line(incident: NoticeIncident, found: NoticeIncidentItem) -> None:
     for line in incident.lines:
         if line.text == found.line:
             line.count += 1

@@ -6,7 +6,7 @@ from typing import Final
 
 from jqmaster.domain.jobs.job_terms import MAX_RETRY, PRIORITY, TIMEOUT_S
 from jqmaster.domain.matching.fields import JobFields
-from jqmaster.domain.notices.incident import IncidentItem
+from jqmaster.domain.notices.incident import NoticeIncidentItem
 from jqmaster.domain.notices.notice import Notice
 from jqmaster.store import codec
 
@@ -17,7 +17,7 @@ _NOTHING: Final = codec.pack(None)
 class MatchableFinding:
     """A finding with the fields that matchers read. `lasted_ms`: the duration so far of a lasting condition."""
 
-    finding: IncidentItem
+    finding: NoticeIncidentItem
     fields: JobFields
     lasted_ms: int = 0
 
@@ -37,7 +37,7 @@ def of_name(name: str) -> JobFields:
     )
 
 
-def selected(notice: Notice, seen: Iterable[MatchableFinding]) -> Sequence[IncidentItem]:
+def selected(notice: Notice, seen: Iterable[MatchableFinding]) -> Sequence[NoticeIncidentItem]:
     """Return the findings that the notice is about."""
     least_ms = notice.threshold * 1000 if notice.is_lasting else 0
     matcher = notice.matcher

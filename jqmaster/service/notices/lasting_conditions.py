@@ -8,7 +8,7 @@ from jqmaster.domain.instant import span
 from jqmaster.domain.jobs.reserved_names import RESERVED_PREFIX
 from jqmaster.domain.namespaces.troubles import Troubles
 from jqmaster.domain.notices.conditions import When
-from jqmaster.domain.notices.incident import IncidentItem
+from jqmaster.domain.notices.incident import NoticeIncidentItem
 from jqmaster.service.calendars.ending import ending_calendars
 from jqmaster.service.constraints.reader import ConstraintReader
 from jqmaster.service.notices.findings import MatchableFinding, of_name
@@ -80,7 +80,7 @@ class LastingConditions:
             if waiting.startable_since_ms and not name.startswith(RESERVED_PREFIX):
                 age_ms = max(0, now_ms - waiting.startable_since_ms)
                 line = f"{name}: {waiting.ready} ready; a job that may start has waited for {span(age_ms)}"
-                seen.append(MatchableFinding(IncidentItem(name, line, now_ms), of_name(name), age_ms))
+                seen.append(MatchableFinding(NoticeIncidentItem(name, line, now_ms), of_name(name), age_ms))
         return seen
 
     async def _saturated_constraints(self, now_ms: int) -> list[MatchableFinding]:
@@ -125,7 +125,9 @@ class LastingConditions:
         if lag_ms <= 0:
             return []
         line = f"a log has waited for {span(lag_ms)} to be archived; the log of the leading master says why"
-        return [MatchableFinding(IncidentItem("log_archive", line, now_ms), of_name("log_archive"), lag_ms)]
+        return [
+            MatchableFinding(NoticeIncidentItem("log_archive", line, now_ms), of_name("log_archive"), lag_ms)
+        ]
 
     def _lasting(self, when: When, present: Mapping[str, str], now_ms: int) -> list[MatchableFinding]:
         now_s = self._clock.monotonic_s()
@@ -135,5 +137,5 @@ class LastingConditions:
         for name, line in present.items():
             since_s = self._since_s.setdefault((when, name), now_s)
             lasted_ms = round(1000 * (now_s - since_s))
-            seen.append(MatchableFinding(IncidentItem(name, line, now_ms), of_name(name), lasted_ms))
+            seen.append(MatchableFinding(NoticeIncidentItem(name, line, now_ms), of_name(name), lasted_ms))
         return seen

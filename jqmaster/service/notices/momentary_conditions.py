@@ -13,7 +13,7 @@ from jqmaster.domain.jobs.job import Cause
 from jqmaster.domain.jobs.reserved_names import RESERVED_PREFIX
 from jqmaster.domain.jobs.stack_frame import kind_of
 from jqmaster.domain.notices.conditions import When
-from jqmaster.domain.notices.incident import IncidentItem
+from jqmaster.domain.notices.incident import NoticeIncidentItem
 from jqmaster.live_value import LiveValue
 from jqmaster.service.notices.findings import MatchableFinding, of_name
 from jqmaster.store.definitions.definitions import DefinitionStore
@@ -107,7 +107,9 @@ class MomentaryConditions:
         job, challenge = one.job, one.challenge
         title = challenge.form.title if challenge.form and not self._is_covered else ""
         line = f"{job.name}: {title or 'waits for an answer'}, until {iso_ms(challenge.due_at_ms)}"
-        return MatchableFinding(IncidentItem(job.name, line, challenge.remind_at_ms, job.id), fields_of(job))
+        return MatchableFinding(
+            NoticeIncidentItem(job.name, line, challenge.remind_at_ms, job.id), fields_of(job)
+        )
 
     async def _failures(
         self, watermark: Watermark, now_ms: int, is_meant: Callable[[FailedJob], bool]
@@ -137,7 +139,7 @@ class MomentaryConditions:
         line = self._line(job.name, cause, normalise(message))
         group = failure_group_id(job.name, cause, message, kind_of(one.end.error) if one.end else "")
         return MatchableFinding(
-            IncidentItem(job.name, line, job.finished_at_ms, job.id, group), fields_of(job)
+            NoticeIncidentItem(job.name, line, job.finished_at_ms, job.id, group), fields_of(job)
         )
 
     def _line(self, name: str, cause: str, message: str) -> str:
@@ -189,7 +191,7 @@ class MomentaryConditions:
             if version := group.reopened_by():
                 line = f"{line}, resolved, and back in version {version}"
             job = jobs.get(group.example_job_id)
-            finding = IncidentItem(group.name, line, at_ms, group.example_job_id, group.id)
+            finding = NoticeIncidentItem(group.name, line, at_ms, group.example_job_id, group.id)
             seen.append(MatchableFinding(finding, fields_of(job) if job else of_name(group.name)))
         return seen
 
@@ -205,7 +207,7 @@ class MomentaryConditions:
                     newest_ms = max(newest_ms, run.recorded_at_ms)
                     if run.outcome is RunOutcome.MISSED:
                         line = f"{run.definition}: missed the instant of {iso_ms(run.due_at_ms)}"
-                        finding = IncidentItem(run.definition, line, run.recorded_at_ms)
+                        finding = NoticeIncidentItem(run.definition, line, run.recorded_at_ms)
                         seen.append(MatchableFinding(finding, of_name(run.definition)))
         return HappeningsPage(seen, newest_ms)
 
@@ -227,7 +229,7 @@ class MomentaryConditions:
             line = (
                 f"worker {worker_id} on {worker.spec.node_id}, silent since {iso_ms(worker.silent_since_ms)}"
             )
-            seen.append(MatchableFinding(IncidentItem("", line, now_ms), of_name("")))
+            seen.append(MatchableFinding(NoticeIncidentItem("", line, now_ms), of_name("")))
         return HappeningsPage(seen, now_lost)
 
     async def _changed_leader(self, watermark: Watermark, now_ms: int) -> HappeningsPage:
@@ -235,6 +237,10 @@ class MomentaryConditions:
         if not isinstance(watermark, int) or watermark == number:
             return HappeningsPage([], number)
         return HappeningsPage(
-            [MatchableFinding(IncidentItem("", f"a new leadership began: {number}", now_ms), of_name(""))],
+            [
+                MatchableFinding(
+                    NoticeIncidentItem("", f"a new leadership began: {number}", now_ms), of_name("")
+                )
+            ],
             number,
         )

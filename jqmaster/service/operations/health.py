@@ -65,7 +65,7 @@ _CAUSES: Final = (NoWorker, NoMatchingWorker, WorkersUnavailable, IndexMissing)
 
 
 @dataclass(frozen=True, slots=True)
-class _HealthLook:
+class _HealthReading:
     """The findings of one read of the store. `limits` and `pauses` still contain values that not every caller may
     see."""
 
@@ -108,7 +108,7 @@ class HealthService:
         self._why = why
         self._stale_ms = stale_ms
         self._nobody = no_access(())
-        self._looks = Remembered(clock, LIVES_S, self._look)
+        self._readings = Remembered(clock, LIVES_S, self._read)
         self._troubled = Remembered(clock, DEFINITIONS_LIVE_S, self._troubled_definitions)
         self._ending = Remembered(clock, CALENDARS_LIVE_S, self._ending_calendars)
 
@@ -116,19 +116,19 @@ class HealthService:
         """Return the verdict and the store time of its facts (None: the store does not answer). Values of keys are
         shown as the caller may see them."""
         try:
-            look = await self._looks.get()
+            reading = await self._readings.get()
         except StoreUnavailableError as exc:
             return None, store_away(exc.detail)
         limits = [
             replace(one.found, value=access.key_text(one.key, one.found.value))
             if one.found.value is not None
             else one.found
-            for one in look.limits
+            for one in reading.limits
         ]
-        pauses = [pause for stored, usage in look.pauses for pause in _paused(stored, usage, access)]
-        return look.facts.now_ms, judge(replace(look.facts, limits=limits, pauses=pauses))
+        pauses = [pause for stored, usage in reading.pauses for pause in _paused(stored, usage, access)]
+        return reading.facts.now_ms, judge(replace(reading.facts, limits=limits, pauses=pauses))
 
-    async def _look(self) -> _HealthLook:
+    async def _read(self) -> _HealthReading:
         stats = await self._stats.now()
         workers, now_ms = await self._workers.all_with_time()
         masters, _ = await self._masters.all()
@@ -178,7 +178,7 @@ class HealthService:
             calendars=await self._ending.get(),
         )
         pauses = [(stored, usage) for stored, usage in constraints if _is_paused(stored)]
-        return _HealthLook(facts, await self._limits(constraints), pauses[:MOST])
+        return _HealthReading(facts, await self._limits(constraints), pauses[:MOST])
 
     async def _points(self, now_ms: int) -> list[NameCounts | None]:
         last = now_ms // STEP_MS["minute"]

@@ -78,7 +78,7 @@ class StoreFacts:
 
 
 @dataclass(slots=True)
-class _Look:
+class _StoreReading:
     at_s: float = float("-inf")
     facts: StoreFacts | None = None
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -120,21 +120,21 @@ class Metrics:
         self.is_away = is_away
         self._figures = figures
         self._ask_store = ask_store
-        self._look = _Look()
+        self._reading = _StoreReading()
 
     async def facts(self) -> StoreFacts | None:
         """Return the facts in the store, or None if it does not answer."""
-        look = self._look
-        async with look.lock:
-            if time.monotonic() - look.at_s < KEEP_S:
-                return look.facts
+        reading = self._reading
+        async with reading.lock:
+            if time.monotonic() - reading.at_s < KEEP_S:
+                return reading.facts
             try:
                 async with asyncio.timeout(ASK_WITHIN_S):
-                    look.facts = await self._ask_store()
+                    reading.facts = await self._ask_store()
             except (JqmasterError, TimeoutError):
-                look.facts = None
-            look.at_s = time.monotonic()
-        return look.facts
+                reading.facts = None
+            reading.at_s = time.monotonic()
+        return reading.facts
 
     def families(
         self,

@@ -8,7 +8,7 @@ import msgpack
 
 from jqmaster.domain.matching.checks import MatcherError
 from jqmaster.domain.notices.conditions import When
-from jqmaster.domain.notices.incident import Incident, Line, Message, MessageKind, NoticeState
+from jqmaster.domain.notices.incident import Line, Message, MessageKind, NoticeIncident, NoticeState
 from jqmaster.domain.notices.notice import (
     Channel,
     Destination,
@@ -155,11 +155,11 @@ def decode_watermarks(raw: bytes) -> StoredWatermarks:
         return StoredWatermarks(edition)
 
 
-def _incident(members: list[Any]) -> Incident:
+def _incident(members: list[Any]) -> NoticeIncident:
     key, began_ms, last_ms, count, lines, told_count, told_ms, is_present, is_over, acknowledged_by, *_ = (
         members
     )
-    return Incident(
+    return NoticeIncident(
         key,
         began_ms,
         last_ms,

@@ -11,9 +11,9 @@ from jqmaster.domain.notices.incident import (
     MAX_INCIDENTS,
     MAX_LINES,
     OTHERS,
-    IncidentItem,
     Message,
     MessageKind,
+    NoticeIncidentItem,
     NoticeState,
 )
 from jqmaster.domain.notices.notice import Channel, Destination, GroupBy, Notice
@@ -26,8 +26,8 @@ FAILED = Notice("n", "1", When.JOB_FAILED, (Destination(Channel.MAIL, ("ops@shop
 BACKLOG = replace(FAILED, when=When.BACKLOG_AGE, threshold=60)
 
 
-def found(at_ms: int, name: str = "work", **fields: str) -> IncidentItem:
-    return IncidentItem(name, fields.pop("line", f"{name}: error"), at_ms, **fields)
+def found(at_ms: int, name: str = "work", **fields: str) -> NoticeIncidentItem:
+    return NoticeIncidentItem(name, fields.pop("line", f"{name}: error"), at_ms, **fields)
 
 
 def kinds(messages: list[Message]) -> list[tuple[MessageKind, int, int]]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from jqmaster.domain.notices.conditions import When
-from jqmaster.domain.notices.incident import Incident, Line, Message, MessageKind, NoticeState
+from jqmaster.domain.notices.incident import Line, Message, MessageKind, NoticeIncident, NoticeState
 from jqmaster.domain.notices.notice import (
     Channel,
     Destination,
@@ -48,7 +48,7 @@ def stored(name: str = "n", when: When = When.JOB_FAILED) -> StoredNotice:
 
 
 def memory() -> NoticeState:
-    incident = Incident(
+    incident = NoticeIncident(
         "mail", 1, 2, 3, [Line("no", 3, "job")], 1, 2, is_present=False, acknowledged_by="user:ada"
     )
     told = Message("m1", MessageKind.TEST, 3, "mail", 2, 1, 1, 2, (("no", 2, "job"),), "user:ada")
