@@ -91,6 +91,6 @@ def test_it_is_for_this_caller_and_store_only(tokens: Confirmations, time: Time)
 
 
 @pytest.mark.parametrize("token", ["", "yes", ".", "a.b", "ü.é", "AAAA.AAAA", "true"])
-def test_what_is_no_token_confirms_nothing(tokens: Confirmations, token: str) -> None:
+def test_a_text_that_is_no_token_confirms_nothing(tokens: Confirmations, token: str) -> None:
     with pytest.raises(ConfirmationError, match="nothing was done"):
         tokens.check(token, "retry", ASKED, FOUND)

@@ -66,7 +66,9 @@ async def test_viewers_may_be_let_see(store_server: StoreServer) -> None:
 
 
 @pytest.mark.rule("E6.1")
-async def test_what_is_redacted_nobody_sees_and_workers_and_pushers_get(store_server: StoreServer) -> None:
+async def test_nobody_sees_redacted_values_and_workers_and_pushers_get_them(
+    store_server: StoreServer,
+) -> None:
     paths = "argument.a headers.H error.e result.r"
     async with master_on(store_server.url, tokens=TOKENS, redact_paths=paths) as (master, _):
         operator, pusher, worker = (
@@ -84,7 +86,7 @@ async def test_what_is_redacted_nobody_sees_and_workers_and_pushers_get(store_se
 
 
 @pytest.mark.rule("E6.4")
-async def test_what_operators_do_to_a_job_is_in_the_audit_log(store_server: StoreServer) -> None:
+async def test_the_audit_log_has_the_actions_of_operators_on_a_job(store_server: StoreServer) -> None:
     tokens = ["operate+push:t-operator", "push+read:t-pusher"]
     async with master_on(store_server.url, tokens=tokens) as (master, _):
         operator, pusher = (Api(master.server.url, name) for name in ("t-operator", "t-pusher"))

@@ -112,7 +112,7 @@ async def test_a_store_that_died_and_came_back(store: StoreServer) -> None:
 @pytest.mark.req("M1")
 @pytest.mark.timeout(90)
 @pytest.mark.parametrize(("step", "body"), [("cancel", None), ("", {"priority": 3}), ("run", None)])
-async def test_what_was_done_is_not_told_as_refused_when_the_store_dies_before_the_answer(
+async def test_a_change_is_not_told_as_refused_when_the_store_dies_before_the_answer(
     store: StoreServer, monkeypatch: pytest.MonkeyPatch, step: str, body: Any
 ) -> None:
     async with master_on(store.url, store_timeout_s=1) as (master, api):

@@ -114,7 +114,7 @@ async def test_a_namespace_keeps_its_settings_when_it_is_opened_again(
         assert (await settings_of(shop))["max_losses"]["value"] == 9
 
 
-async def test_who_may_change_settings_where(
+async def test_roles_decide_who_may_change_settings_where(
     store_server: StoreServer, other: StoreServer, tmp_path: Path
 ) -> None:
     tokens = ["admin:token-of-admin"]

@@ -162,7 +162,7 @@ async def test_a_bound_token_is_no_admin_of_the_installation(
         assert (status, problem["code"]) == (409, "last_admin")
 
 
-async def test_whoever_creates_a_namespace_administers_it(installation: Installation) -> None:
+async def test_the_creator_of_a_namespace_administers_it(installation: Installation) -> None:
     creator = installation.api(None, (await create(installation.api(), "admin"))["token"])
     tag = f"{installation.master.settings.shard}-new"
     assert (await creator.call("PUT", "/api/namespaces/blog", {"tag": tag}))[0] == 201

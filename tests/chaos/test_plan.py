@@ -39,7 +39,7 @@ def test_every_kind_of_fault_comes_up() -> None:
     assert {"leader", "store", "leader>store", "pushers>masters"} <= {p.target for p in plan}
 
 
-def test_what_the_machine_does_not_allow_is_left_out_and_the_rest_is_the_same() -> None:
+def test_a_plan_leaves_out_disturbances_that_the_machine_does_not_allow_and_keeps_the_rest() -> None:
     plan = make_plan(1, SCALE, 3600)
     assert make_plan(1, SCALE, 3600, Powers(disk=False, clock=False)) == [
         p for p in plan if p.kind not in ("disk full", "clock step")

@@ -96,7 +96,7 @@ async def test_in_good_weather_everything_passes(
         (Weather(cut_answers=1), True, "answer cut"),
     ],
 )
-async def test_what_is_lost_is_lost_whole(
+async def test_a_lost_message_is_lost_whole(
     echo: Echo, link: HttpLink, session: aiohttp.ClientSession, weather: Weather, arrives: bool, bite: str
 ) -> None:
     link.change(weather)
@@ -132,7 +132,7 @@ async def test_a_late_copy_arrives_after_the_answer(
     (Weather(holds_answers=True), True),
     (Weather(holds_requests=True), False),
 ])  # fmt: skip
-async def test_what_is_held_passes_when_the_weather_clears(
+async def test_held_messages_pass_when_the_weather_clears(
     echo: Echo, link: HttpLink, session: aiohttp.ClientSession, weather: Weather, arrives: bool
 ) -> None:
     link.change(weather)

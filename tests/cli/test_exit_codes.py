@@ -217,5 +217,5 @@ async def test_one_kind_of_mistake_has_one_exit_code(names: dict[str, str]) -> N
         (503, "overloaded", exits.UNREACHABLE),
     ],
 )
-def test_what_a_master_answers_decides_the_exit_code(status: int, problem: str, code: int) -> None:
+def test_the_answer_of_a_master_decides_the_exit_code(status: int, problem: str, code: int) -> None:
     assert exits.code_of_answer(status, problem) == code

@@ -64,7 +64,7 @@ async def test_its_own_tests_pass_against_a_live_master(store_server: StoreServe
 
 
 @pytest.mark.req("S13", "M3")
-async def test_what_befalls_its_process_loses_no_job(store_server: StoreServer) -> None:
+async def test_faults_of_its_process_lose_no_job(store_server: StoreServer) -> None:
     """Processes end in the middle of a job, event loops are blocked, and the cluster module forks workers."""
     await asyncio.to_thread(typescript.build)
     async with master_on(

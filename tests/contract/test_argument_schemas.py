@@ -199,7 +199,7 @@ PYDANTIC = [Both(kind) for kind, _, _ in BY_PYDANTIC]
 
 @settings(deadline=None)
 @given(st.data())
-def test_what_the_codec_encodes_fits(data: st.DataObject) -> None:
+def test_values_that_the_codec_encodes_fit(data: st.DataObject) -> None:
     for both, (kind, values) in zip(
         MSGSPEC + PYDANTIC, BY_MSGSPEC + [one[:2] for one in BY_PYDANTIC], strict=True
     ):
@@ -219,7 +219,7 @@ def test_both_accept_the_same_json(value: Any) -> None:
 
 
 @pytest.mark.parametrize(("both", "case"), list(zip(PYDANTIC, BY_PYDANTIC, strict=True)))
-def test_what_is_wrong_in_type_is_refused_by_both(both: Both, case: tuple[Any, Any, Any]) -> None:
+def test_both_refuse_values_of_a_wrong_type(both: Both, case: tuple[Any, Any, Any]) -> None:
     argument = {"value": case[2]}
     assert not both.fits(argument)
     assert not both.is_decoded(argument)

@@ -44,7 +44,7 @@ async def test_a_coroutine_is_awaited_and_an_exception_that_is_missing_fails_it(
         await cases_of_a_loop()
 
 
-async def test_what_ends_a_run_ends_it_in_the_midst_of_cases() -> None:
+async def test_an_error_that_ends_a_run_ends_it_in_the_midst_of_cases() -> None:
     @for_each("number", [1, 2])
     def stopped(number: int) -> None:
         RAN.append(number)

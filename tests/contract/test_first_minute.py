@@ -157,7 +157,7 @@ def test_a_target_installs_what_it_needs_and_nothing_twice(
         ("setup", {".product", ".rooms", ".installed"}),
     ],
 )
-def test_what_a_target_installed_counts_for_the_smaller_ones(
+def test_an_installed_target_counts_for_the_smaller_ones(
     target: str, stamps: set[str], tmp_path: Path
 ) -> None:
     done = subprocess.run(
@@ -207,7 +207,7 @@ class Distribution:
         (PYPROJECT.replace('"whole"', '"half"'), "", [], "half"),
     ],
 )
-def test_what_is_there_is_not_installed_again(
+def test_an_installed_package_is_not_installed_again(
     pyproject: str,
     pins: str,
     extras: list[str],
@@ -235,7 +235,7 @@ def test_what_is_there_is_not_installed_again(
     assert elsewhere == (missing if missing not in {"", *LATER} else "whole of this checkout")
 
 
-def test_what_an_environment_lacks_is_named() -> None:
+def test_the_error_names_the_packages_that_an_environment_lacks() -> None:
     done = subprocess.run(
         [sys.executable, "tools/installed.py", "test"], cwd=ROOT, capture_output=True, text=True, check=False
     )

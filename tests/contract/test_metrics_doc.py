@@ -86,7 +86,7 @@ def alerts() -> list[dict[str, Any]]:
 
 
 @for_each("query", sorted(set(queries())))
-def test_what_is_asked_for_exists(query: str) -> None:
+def test_every_queried_metric_exists(query: str) -> None:
     assert named(query) <= series()
     assert recorded_in(query) <= {rule["record"] for rule in rules() if "record" in rule}
     known = {label for info in METRICS.values() for label in info.labels} | {

@@ -2,7 +2,7 @@
 
 Checked are the OpenAPI documents, the settings, the help of all commands, the web UI, the documents, the docstrings,
 comments and errors of the rooms in `ROOMS`, the comments of the scripts, and the comments and errors of the SDK for
-TypeScript and of the sources of the web UI.
+TypeScript and of the sources of the web UI; and the names of tests.
 """
 
 import ast
@@ -48,6 +48,8 @@ FRAGMENT = re.compile(
 IS_NO = re.compile(
     r"(?<!there )\b(?:is|are) (?:none\b|no (?!longer\b|more\b|less\b|later\b|other\b)\w+)", re.IGNORECASE
 )
+# The name of a test is a sentence as well, and appears in documents and reports: its subject comes first.
+FRAGMENT_OF_NAME = re.compile(r"test_(?:of|what|who|whoever|whose|nor|that|where|which|whether|how|to)_")
 # Words for which the lexicon has a better one.
 PRIVATE = re.compile(rf"\b(?:{'|'.join(SAY_INSTEAD)})\b", re.IGNORECASE)
 
@@ -234,6 +236,31 @@ def test_a_bad_sentence_is_found(text: str) -> None:
 @pytest.mark.parametrize("text", GOOD)
 def test_honest_english_passes(text: str) -> None:
     assert not faults(text)
+
+
+def test_names_of_tests_begin_with_their_subject() -> None:
+    names = [
+        (file, node.name)
+        for file in sorted((ROOT / "tests").rglob("test_*.py"))
+        for node in ast.walk(ast.parse(file.read_text("utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_")
+    ]
+    assert len(names) > 5_000, "the tests were not found"
+    found = [f"{file.relative_to(ROOT)}::{name}" for file, name in names if FRAGMENT_OF_NAME.match(name)]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_plain"),
+    [
+        ("test_of_a_leader_that_is_not_registered_the_lock_tells", False),
+        ("test_what_it_leaves_open_warns", False),
+        ("test_the_lock_tells_of_a_leader_that_is_not_registered", True),
+        ("test_offers_come_back", True),
+    ],
+)
+def test_a_name_of_a_test_that_begins_with_a_fragment_is_found(name: str, is_plain: bool) -> None:
+    assert (FRAGMENT_OF_NAME.match(name) is None) is is_plain
 
 
 def test_cells_and_items_of_a_page_are_read() -> None:

@@ -64,7 +64,7 @@ def test_a_signal_ends_it(tmp_path: Path) -> None:
     assert code == -signal.SIGTERM
 
 
-def test_what_it_leaves_open_warns(tmp_path: Path) -> None:
+def test_a_resource_that_it_leaves_open_warns(tmp_path: Path) -> None:
     program = (
         "import warnings\nwarnings.simplefilter('always')\ndef left():\n    file = open('/dev/null')\n"
         "    circle = [file]\n    circle.append(circle)\nleft()"

@@ -175,7 +175,7 @@ def test_a_chart_is_packaged_as_helm_does(tmp_path: Path) -> None:
     assert release.chart(tmp_path, folder).read_bytes() == first
 
 
-def test_what_cannot_be_made_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_report_names_parts_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(release.LeftOutError, match="the image: buildah is not here"):
         release.container(tmp_path, "localhost/jqmaster", "0")

@@ -34,7 +34,7 @@ def test_only_the_marks_with_a_reason_let_a_test_run_again() -> None:
     assert bare == {"support/reruns.py", "support/real_time.py"}
 
 
-def test_where_no_real_time_passes_nothing_runs_again() -> None:
+def test_nothing_runs_again_if_no_real_time_passes() -> None:
     marked = {
         path.relative_to(TESTS).parts[0]
         for path in TESTS.rglob("test_*.py")
@@ -77,7 +77,7 @@ def test_a_process_that_computed_kept_itself_waiting() -> None:
     assert clocks.watch.since(100.0) == "the machine stood still for 3.8 s"
 
 
-def test_what_the_host_took_is_noted_if_it_was_most() -> None:
+def test_the_report_notes_the_time_that_the_host_took_if_it_was_most() -> None:
     clocks = Clocks()
     for stolen_s, expected in ((0.4, None), (0.8, "the host took 80% of the processors for 2.0 s")):
         for _ in range(2):

@@ -68,7 +68,7 @@ def test_every_fault_of_the_overview_has_a_section_and_no_section_is_without_a_c
 
 
 @pytest.mark.parametrize("path", [*runbooks.files()], ids=lambda path: path.name)
-def test_what_is_made_of_the_runbooks_is_up_to_date(path: Path) -> None:
+def test_files_made_from_the_runbooks_are_up_to_date(path: Path) -> None:
     assert path.read_text("utf-8") == runbooks.files()[path], "run: make docs"
 
 

@@ -51,7 +51,7 @@ def run(folder: Path, tests: str, *arguments: str, **env: str) -> subprocess.Com
     )
 
 
-def test_what_fails_only_beside_others_passes(tmp_path: Path) -> None:
+def test_a_test_that_fails_only_beside_others_passes(tmp_path: Path) -> None:
     done = run(tmp_path, INNER)
     assert done.returncode == 0, done.stdout + done.stderr
     assert (
@@ -111,7 +111,7 @@ def test_a_run_that_broke_off_is_not_repeated(code: int) -> None:
     assert len(runs.asked) == 1
 
 
-def test_what_failed_in_an_earlier_run_is_forgotten() -> None:
+def test_failures_of_an_earlier_run_are_forgotten() -> None:
     suite.FAILED.parent.mkdir(parents=True)
     suite.FAILED.write_text('{"test_old.py::test_old": true}')
     assert suite.main([], lambda _: 1) == 1

@@ -77,5 +77,5 @@ def test_a_message_is_read_as_it_was_written(message: WakeMessage, text: str) ->
 
 
 @pytest.mark.parametrize("text", ["", "later", "ready:now", "freed:w", "freed:w:many", "polls:w:1:2", "mail"])
-def test_what_this_version_does_not_know_is_no_message(text: str) -> None:
+def test_a_text_that_this_version_does_not_know_is_no_message(text: str) -> None:
     assert decode(text) is None

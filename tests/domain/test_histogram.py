@@ -69,7 +69,7 @@ def test_quantiles_ascend() -> None:
     assert histogram.buckets()[-1] == (None, 1)
 
 
-def test_what_statistics_show_is_none_until_something_was_counted() -> None:
+def test_statistics_show_none_until_something_was_counted() -> None:
     histogram = Histogram()
     assert histogram.distribution() is None
     histogram.add(7)

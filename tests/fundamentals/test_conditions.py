@@ -100,7 +100,7 @@ async def test_an_outside_system_is_probed(url: str, pusher: Pusher, outside: st
     assert "refused" in reason(await answers(url, pusher, HttpOk(nobody), blocks=blocks))
 
 
-async def test_what_does_not_speak_http_is_not_ready(url: str, pusher: Pusher) -> None:
+async def test_a_server_that_does_not_speak_http_is_not_ready(url: str, pusher: Pusher) -> None:
     async def babble(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"hello\r\n\r\n")
         writer.close()

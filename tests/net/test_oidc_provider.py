@@ -95,7 +95,7 @@ async def test_a_token_without_a_key_id_needs_a_provider_with_one_key(one: Provi
         await asking.name(one)
 
 
-async def test_what_the_provider_said_is_used_while_it_is_away() -> None:
+async def test_the_last_answer_of_the_provider_is_used_while_it_is_away() -> None:
     one = Provider(free_port(), person={"preferred_username": "ada"})
     asking = Asking(one.issuer)
     with pytest.raises(ProviderUnavailableError, match="does not answer"):

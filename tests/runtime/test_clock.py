@@ -93,7 +93,9 @@ async def test_a_loop_is_not_asked_before_it_is_due(monkeypatch: pytest.MonkeyPa
     assert asked == ["asked"]
 
 
-async def test_who_may_wait_is_asked_less_often_and_not_all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_loops_that_may_wait_run_less_often_and_not_all_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("jqmaster.clock.ASK_S", 3600.0)
     rests, asked = SharedRests(), list[str]()
 

@@ -103,7 +103,7 @@ def test_a_message_reaches_the_part_that_it_concerns(message: WakeMessage, route
 
 
 @pytest.mark.parametrize(("message", "route"), ROUTES, ids=str)
-def test_where_this_process_does_not_lead_no_duty_is_woken(message: WakeMessage, route: str) -> None:
+def test_no_duty_is_woken_if_this_process_does_not_lead(message: WakeMessage, route: str) -> None:
     called: list[str] = []
     router_of(called, leads=False).route(message)
     assert called == ([] if route.split(".", maxsplit=1)[0] in OF_THE_LEADER else [route])

@@ -189,7 +189,7 @@ def test_subclasses_and_forms_that_are_converted_are_taken() -> None:
     assert make_job(**job) == job
 
 
-def test_what_is_no_exception_class_is_named() -> None:
+def test_the_error_names_a_value_that_is_no_exception_class() -> None:
     with pytest.raises(TypeError, match="retry_on: exception classes are needed, not 'TimeoutError'"):
         tasks.task("a", retry_on="TimeoutError")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="discard_on: exception classes are needed, not 'KeyError'"):

@@ -59,7 +59,7 @@ KNOT.append(KNOT)
         (KNOT, ValueError, "nested more than 512 deep, or contains itself"),
     ],
 )  # fmt: skip
-def test_what_has_no_form_is_named_by_its_path(
+def test_the_error_names_the_path_of_a_value_without_a_wire_form(
     master: FakeMaster, argument: Any, kind: type[Exception], message: str
 ) -> None:
     with SyncPusher(master.url, token=master.token) as pusher:

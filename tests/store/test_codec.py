@@ -58,7 +58,7 @@ def record_of(
     spec=SPECS, head=HEADS, state=st.sampled_from(JobState), cause=st.sampled_from(Cause), gates=st.sampled_from(GATES),
     weights=WEIGHTS,
 )  # fmt: skip
-def test_what_is_encoded_is_decoded(
+def test_an_encoded_job_is_decoded(
     spec: JobSpec,
     head: tuple[object, ...],
     state: JobState,
@@ -249,7 +249,7 @@ def test_a_cause_of_a_later_release_is_an_error() -> None:
 
 
 @pytest.mark.req("M12")
-def test_what_a_later_release_adds_to_a_history_entry_is_ignored() -> None:
+def test_members_that_a_later_release_adds_to_a_history_entry_are_ignored() -> None:
     entry = struct.pack(">q", 9) + msgpack.packb([1, "w", 2, "failure", "", None, "SOLD_OUT", "later"])
     assert codec.decode_attempt(entry) == Attempt(1, "w", 2, 9, "failure", None, None, "SOLD_OUT")
 

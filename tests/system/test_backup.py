@@ -172,7 +172,7 @@ async def test_a_restore_that_was_interrupted_while_it_led_says_until_when(
     await client.close()
 
 
-async def test_of_two_restores_into_one_shard_one_is_refused(tmp_path: Path, store_server: Any) -> None:
+async def test_one_of_two_restores_into_one_shard_is_refused(tmp_path: Path, store_server: Any) -> None:
     client = StoreClient(store_server.url, connections=4)
     async with StoreWorld.on(Shard.bound(client, Keys("tfrom"))) as world:
         await world.enqueue_many(2_000)

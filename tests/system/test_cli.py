@@ -265,7 +265,7 @@ def test_an_enqueue_without_an_answer_tells_how_to_repeat_it() -> None:
     assert (refused.code, "no answer" in refused.err, "may have been" in refused.err) == (5, True, False)
 
 
-def test_what_is_no_worker_is_refused(tmp_path: Path) -> None:
+def test_a_module_without_a_worker_is_refused(tmp_path: Path) -> None:
     (tmp_path / "tasks.py").write_text(TASKS)
     assert (
         "is neither a worker_sdk.Worker nor a worker_sdk.Tasks"
@@ -460,7 +460,7 @@ def test_text_of_others_cannot_drive_the_terminal() -> None:
     assert escape_controls("two\nlines") == "two\nlines"
 
 
-def test_nor_can_it_in_json(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_output_does_not_drive_the_terminal_either(capsys: pytest.CaptureFixture[str]) -> None:
     value = {"name": "a\x1b[31m\x7f\x9b2J\u202e\u2066é", "tags": ["\u061c"]}
     for show in (say_json, show_value):
         show(value)

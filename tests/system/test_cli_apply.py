@@ -127,7 +127,7 @@ async def test_a_constraint_with_all_that_it_may_have_is_applied_once(api: Api, 
     assert (await cli("plan", file)).code == 0, "nothing is left to do"
 
 
-async def test_what_is_no_longer_declared_is_shown_and_removed_only_with_prune(api: Api, cli: Cli) -> None:
+async def test_objects_no_longer_declared_are_shown_and_removed_only_with_prune(api: Api, cli: Cli) -> None:
     body = {"job": {"name": "report"}, "schedule": {"hourly_at": 1}}
     assert (await api.call("PUT", "/api/definitions/by-hand", body))[0] == 201
     other = {"definition": [{"name": "others", **body}]}

@@ -294,7 +294,7 @@ async def test_mistakes_have_their_exit_codes(cli: Cli, arguments: tuple[str, ..
     assert "Traceback" not in done.err
 
 
-async def test_what_others_wrote_does_not_drive_the_terminal(api: Api, cli: Cli) -> None:
+async def test_texts_of_others_do_not_drive_the_terminal(api: Api, cli: Cli) -> None:
     matcher = {"field": "name", "op": "eq", "value": "\x1b[31mwork"}
     await api.call(
         "PUT", "/api/constraints/c1", {"matcher": matcher, "key": "argument.host", "concurrency": 1}

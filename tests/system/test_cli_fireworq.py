@@ -52,7 +52,7 @@ async def test_a_file_is_imported_and_from_there_to_another_master(
             assert await other.get("/routings") == ROUTINGS
 
 
-async def test_what_cannot_be_imported_is_named(store_server: StoreServer, tmp_path: Path) -> None:
+async def test_the_import_names_what_it_cannot_take(store_server: StoreServer, tmp_path: Path) -> None:
     async with gateway_on(store_server.url) as client:
         url = str(client.http.base_url).rstrip("/").removesuffix(PREFIX)
         cli = Cli(url, tmp_path)

@@ -58,7 +58,7 @@ def environment(master: FakeMaster) -> dict[str, str]:
     return {"JQMASTER_URL": master.url, "JQMASTER_TOKEN": master.token}
 
 
-def test_what_waits_is_shown_and_pushed_and_what_is_refused_set_aside(app: Path, master: FakeMaster) -> None:
+def test_waiting_rows_are_shown_and_pushed_and_refused_ones_set_aside(app: Path, master: FakeMaster) -> None:
     def run(*arguments: str) -> str:
         done = jqmaster("outbox", "app:outbox", *arguments, cwd=app, **environment(master))
         assert done.code == 0, done
@@ -87,7 +87,7 @@ def test_without_a_master_it_says_so_and_the_rows_stay(app: Path) -> None:
     assert "0 jobs pushed" in done.err
 
 
-def test_what_is_no_outbox_is_named(app: Path) -> None:
+def test_the_error_names_a_table_that_is_no_outbox(app: Path) -> None:
     done = jqmaster("outbox", "app:nothing", cwd=app)
     assert done.code == 2
     assert "app:nothing is not an outbox" in done.err

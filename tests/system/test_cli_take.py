@@ -282,7 +282,9 @@ def test_a_report_of_a_canceled_job_comes_too_late(url: str, tmp_path: Path) -> 
         (("--success", "{"), "JSON"),
     ],
 )
-def test_what_does_not_make_an_end_is_refused(tmp_path: Path, options: tuple[str, ...], said: str) -> None:
+def test_a_file_that_does_not_end_a_job_is_refused(
+    tmp_path: Path, options: tuple[str, ...], said: str
+) -> None:
     refused = jqmaster(
         "done", "0198c3f4-5e6a-7b8c-9d0e-1f2a3b4c5d6e", *options, XDG_RUNTIME_DIR=str(tmp_path)
     )

@@ -88,7 +88,7 @@ def test_a_worker_starts_again_after_a_change(app: Path, master: MasterProcess, 
     assert "a file changed: the worker starts again" in worker.log.read_text()
 
 
-def test_what_cannot_run_says_why(app: Path) -> None:
+def test_the_error_says_why_a_task_cannot_run(app: Path) -> None:
     (app / "empty.py").write_text("")
     (app / "twice.py").write_text("from shop.tasks import tasks\nfrom worker_sdk import Tasks, Worker\n"
         "other = Tasks()\nother.task('shop.buy')(lambda: None)\nworker = Worker(tasks=[tasks, other])\n")  # fmt: skip

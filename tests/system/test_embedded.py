@@ -204,7 +204,7 @@ async def test_a_second_master_is_refused_with_the_directory_and_the_holder_name
         assert servers_on(data_dir) == [first.status().pid]
 
 
-async def test_of_many_masters_at_once_one_gets_the_directory_and_there_is_one_server(data_dir: Path) -> None:
+async def test_one_of_many_masters_at_once_gets_the_directory_and_there_is_one_server(data_dir: Path) -> None:
     masters = [start_master(data_dir) for _ in range(6)]
     try:
         said = await asyncio.gather(*(said_by(master) for master in masters))

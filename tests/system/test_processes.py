@@ -154,7 +154,7 @@ async def test_a_killed_worker_process_is_started_again(tmp_path: Path, module: 
         ),
     ],
 )
-async def test_what_cannot_start_ends_with_the_code_of_a_single_process(
+async def test_processes_that_cannot_start_end_with_the_code_of_a_single_process(
     tmp_path: Path, arguments: list[str], code: int, says: str
 ) -> None:
     process = Process(["-m", "jqmaster", *arguments], tmp_path / "log", JQMASTER_PORT="0")

@@ -216,7 +216,7 @@ async def test_a_stream_that_only_says_that_it_is_alive_is_not_taken_for_dead(
         assert set((await page.evaluate("heard"))[-3:]) == {"alive"}
 
 
-async def test_what_another_operator_did_before_is_refused_counted_and_said(
+async def test_actions_that_another_operator_did_before_are_refused_counted_and_told(
     screens: Screens, api: Api
 ) -> None:
     mark = tag()

@@ -340,7 +340,7 @@ async def test_turns_by_weight_reserved_slots_and_limits_by_condition_need_no_js
 
 
 @pytest.mark.req("D30")
-async def test_what_waiting_jobs_weigh_is_shown_before_a_constraint_counts_it(
+async def test_the_weight_of_waiting_jobs_is_shown_before_a_constraint_counts_it(
     screens: Screens, api: Api
 ) -> None:
     name = tag()

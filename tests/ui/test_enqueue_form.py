@@ -96,7 +96,7 @@ async def test_fields_make_the_argument(screens: Screens, api: Api) -> None:
     assert (job["timeout"], job["max_retry"], job["tags"]) == (600, 8, ["photos"])
 
 
-async def test_what_does_not_fit_is_shown_at_its_field(screens: Screens, api: Api) -> None:
+async def test_a_value_that_does_not_fit_is_shown_at_its_field(screens: Screens, api: Api) -> None:
     name = await told(api, thumbnail)
     async with contextlib.AsyncExitStack() as stack:
         # A master that checks no arguments previews none.

@@ -105,7 +105,7 @@ async def test_a_group_is_ignored_and_makes_no_fault_until_somebody_stops_that(
         await expect(page.locator(".entry").first).to_contain_text("no longer ignored")
 
 
-async def test_what_fails_is_split_by_name_and_by_version(its_screens: Screens, failing: Api) -> None:
+async def test_failures_are_split_by_name_and_by_version(its_screens: Screens, failing: Api) -> None:
     async with its_screens.open("#/failures") as page:
         split = page.get_by_role("navigation", name="Group by")
         await split.get_by_role("link", name="Name").click()
@@ -116,7 +116,9 @@ async def test_what_fails_is_split_by_name_and_by_version(its_screens: Screens, 
         await picture(page, "failures-split")
 
 
-async def test_what_failed_says_how_much_of_it_is_still_failed(its_screens: Screens, failing: Api) -> None:
+async def test_the_count_of_failures_tells_how_many_jobs_are_still_failed(
+    its_screens: Screens, failing: Api
+) -> None:
     (group,) = [g for g in await until_groups(failing, 2) if "disk" in g["message"]]
     of_group = f"/api/jobs?state=failed&failure_group={group['id']}"
     jobs = (await failing.call("GET", of_group))[1]["jobs"]

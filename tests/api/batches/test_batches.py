@@ -149,7 +149,7 @@ async def test_batches_are_listed_newest_first(api: Api) -> None:
     assert page["batches"][0]["counts"]["ready"] is None
 
 
-async def test_what_is_wrong_is_named(api: Api) -> None:
+async def test_the_answer_names_each_fault(api: Api) -> None:
     unknown = new_id()
     for method, path in (
         ("GET", ""), ("GET", "/jobs"), ("GET", "/why"), ("POST", "/seal"), ("POST", "/cancel"), ("POST", "/retry"),

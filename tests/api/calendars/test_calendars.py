@@ -107,7 +107,7 @@ async def test_a_text_of_a_calendar_program(api: Api) -> None:
         ({"dates": [], "days": []}, ["days"]),
     ],
 )
-async def test_what_is_refused(api: Api, body: dict[str, Any], loc: list[Any]) -> None:
+async def test_calendars_with_faults_are_refused(api: Api, body: dict[str, Any], loc: list[Any]) -> None:
     status, problem = await api.call("PUT", "/api/calendars/office", body)
     assert status == 422, problem
     assert problem["errors"][0]["loc"] == loc, problem

@@ -99,7 +99,7 @@ async def test_a_callback_after_a_cancel_is_over_and_an_unknown_one_is_not_found
     assert void["job_id"] == opened["job_id"]
 
 
-async def test_who_guesses_is_slowed_down(api: Api, puller: ScriptedWorker) -> None:
+async def test_a_caller_that_guesses_is_slowed_down(api: Api, puller: ScriptedWorker) -> None:
     opened = await awaiting(api, puller)
     guess = {**opened, "callback_url": opened["callback_url"][:-4] + "AAAA"}
     codes = [(await post(guess, b"")).status_code for _ in range(32)]

@@ -122,7 +122,7 @@ async def test_the_same_answer_again_changes_nothing_and_another_is_told_that_it
     assert answer["choice"] == "later"
 
 
-async def test_what_is_wrong_is_said_at_its_field_and_what_was_typed_stays(
+async def test_each_fault_is_told_at_its_field_and_typed_values_stay(
     api: Api, puller: ScriptedWorker
 ) -> None:
     opened = await awaiting(api, puller, form=FORM)

@@ -99,7 +99,7 @@ async def test_a_constraint_is_made_read_changed_and_removed(api: Api) -> None:
     assert (await api.call("DELETE", "/api/constraints/c1"))[0] == 404
 
 
-async def test_what_a_get_shows_can_be_put_again_and_changes_nothing(api: Api) -> None:
+async def test_an_answer_of_get_can_be_put_again_and_changes_nothing(api: Api) -> None:
     fields = {
         "key": "argument.host",
         "rate": {"limit": 1, "period_s": 60},
@@ -177,7 +177,7 @@ async def test_a_precondition_that_is_none_lets_nothing_happen(api: Api, tag: st
     assert (await shown(api, "c1"))["concurrency"] == 1
 
 
-async def test_of_many_writers_without_preconditions_each_writes_whole(api: Api) -> None:
+async def test_each_of_many_writers_without_preconditions_writes_whole(api: Api) -> None:
     async def put(n: int) -> int:
         body = {**PER_HOST, "concurrency": n, "max_backlog": n}
         return (await api.call("PUT", "/api/constraints/c1", body))[0]
@@ -702,7 +702,9 @@ async def test_a_full_backlog_refuses_single_and_whole_pushes(api: Api) -> None:
     assert (await api.call("POST", "/api/jobs/bulk", {"jobs": [other] * 2}))[0] == 201
 
 
-async def test_who_may_not_read_learns_nothing_of_constraints(store_server: StoreServer) -> None:
+async def test_a_caller_without_the_right_to_read_learns_nothing_of_constraints(
+    store_server: StoreServer,
+) -> None:
     tokens = ["push:pusher", "read:reader", "operate:operator"]
     async with master_on(store_server.url, tokens=tokens) as (master, _):
         pusher, reader, operator = (

@@ -78,7 +78,9 @@ async def test_an_id_that_nothing_has_and_a_request_that_says_too_much_are_refus
     assert problem["errors"][0]["loc"] == ["value"]
 
 
-async def test_who_may_not_see_a_value_gets_no_id_to_try_guesses_with(store_server: StoreServer) -> None:
+async def test_a_caller_that_may_not_see_a_value_gets_no_id_to_try_guesses_with(
+    store_server: StoreServer,
+) -> None:
     async with master_on(store_server.url, tokens=["admin:the-admins-token-0123456789"]) as (master, _):
         admin = Api(master.server.url, "the-admins-token-0123456789")
         await made(

@@ -40,7 +40,7 @@ async def shown(api: Api) -> dict[str, Any]:
         ({"sum": 1}, ["weight", "sum"], ""),
     ],
 )
-async def test_what_is_no_weight_is_refused_with_its_place(
+async def test_a_value_that_is_no_weight_is_refused_with_its_place(
     api: Api, weight: dict[str, Any], loc: list[str], words: str
 ) -> None:
     status, answer = await api.call("PUT", PATH, {"matcher": WORK, "concurrency": 1, "weight": weight})
@@ -145,7 +145,7 @@ async def test_every_ending_may_tell_what_it_used(api: Api, kind: str) -> None:
     assert (await api.call("DELETE", PATH))[0] == 204
 
 
-async def test_what_another_system_still_admits_is_obeyed(api: Api) -> None:
+async def test_the_room_that_another_system_reports_is_obeyed(api: Api) -> None:
     await limit(api, rate=RATE, key="argument.model")
     async with worker_at(api) as worker:
         path = f"/api/workers/{worker.id}/observations"

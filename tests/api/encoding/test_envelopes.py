@@ -76,7 +76,7 @@ def test_unusual_encodings_of_an_argument_stay_as_they_are() -> None:
         b"\x81\xa1a\x82\xa1b\x01\xa1b\x02", b"\xdf\xff\xff\xff\xff", b"\xc1", b"",
     ],
 )  # fmt: skip
-def test_what_is_no_message_is_unparsable(body: bytes) -> None:
+def test_bytes_that_are_no_message_are_unparsable(body: bytes) -> None:
     with pytest.raises(UnparsableError):
         read_map(body, ARGUMENT, limits=LIMITS)
 
@@ -88,7 +88,7 @@ def test_another_value_than_a_map_is_invalid(body: bytes) -> None:
     assert error.value.code == "not_a_map"
 
 
-def test_what_is_wrong_inside_a_field_names_the_field() -> None:
+def test_a_fault_inside_a_field_names_the_field() -> None:
     for value, code in ((b"\x91" * 33 + b"\xc0", "too_deep"), (b"\x81\x01\x02", "key_not_str")):
         with pytest.raises(InvalidError) as error:
             read_map(b"\x81\xa8argument" + value, ARGUMENT, limits=LIMITS)

@@ -73,7 +73,7 @@ async def test_a_json_envelope_reads_like_any_other() -> None:
         b"[" * 100_000 + b"]" * 100_000,
     ],
 )  # fmt: skip
-def test_what_is_not_json_is_unparsable(text: bytes) -> None:
+def test_text_that_is_not_json_is_unparsable(text: bytes) -> None:
     with pytest.raises(UnparsableError):
         json_to_msgpack(text)
 

@@ -157,7 +157,7 @@ async def test_no_text_of_an_endpoint_is_kept_whole(
             assert 0 < len(failed["result"]["message"]) <= 1_000
 
 
-async def test_what_an_operator_sees_of_such_a_job(store_server: StoreServer) -> None:
+async def test_an_operator_sees_such_a_job(store_server: StoreServer) -> None:
     async with gateway_on(store_server.url) as client, endpoint(lambda number, body: SUCCESS) as work:
         await client.push("mail/welcome", work.url, payload={"id": 1})
         root = str(client.http.base_url).removesuffix("/fireworq/")

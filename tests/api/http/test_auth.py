@@ -69,7 +69,7 @@ def test_a_token_allows_its_scopes_and_no_other(policy: AccessPolicy, name: str,
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("client", ["127.0.0.1", "192.0.2.7", None])
-def test_whoever_shows_no_valid_token_is_not_known(
+def test_a_caller_without_a_valid_token_is_not_known(
     policy: AccessPolicy, header: bytes | None, client: str
 ) -> None:
     with pytest.raises(UnauthorizedError) as error:
@@ -253,6 +253,6 @@ def test_two_installations_share_no_secret(tmp_path: Path) -> None:
     assert len(made) == 2
 
 
-def test_what_is_loopback() -> None:
+def test_loopback_addresses_are_recognized() -> None:
     assert all(map(is_loopback, ("localhost", "127.0.0.1", "127.255.0.1", "::1")))
     assert not any(map(is_loopback, ("", "0.0.0.0", "::", "10.0.0.1", "localhost.evil", "127.1", "evil")))

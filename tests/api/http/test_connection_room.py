@@ -41,7 +41,7 @@ def test_the_longest_idle_unproven_connection_makes_room() -> None:
     assert len(room) == 16
 
 
-def test_whoever_floods_makes_room_for_itself_and_not_at_the_cost_of_others() -> None:
+def test_a_flooding_caller_makes_room_at_its_own_cost_alone() -> None:
     room = a_room()
     others = [fill(room, f"192.0.2.{n}", 1)[0] for n in range(4)]
     flood = fill(room, "198.51.100.1", 200)
@@ -90,7 +90,7 @@ def test_workers_are_limited_by_no_address_and_have_a_reserve() -> None:
     assert not room.prove(fill(room, "192.0.2.1", 1)[0], is_worker=True)
 
 
-def test_what_leaves_is_forgotten() -> None:
+def test_a_connection_that_leaves_is_forgotten() -> None:
     room = a_room(most=64, address_share=0.25)
     for is_worker in (None, False, True):
         for _ in range(3):

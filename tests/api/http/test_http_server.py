@@ -626,7 +626,7 @@ async def test_connections_above_the_cap_get_503_and_the_others_go_on(start: Sta
 
 @pytest.mark.row(26)
 @pytest.mark.parametrize("request_first", [b"", GET], ids=["silent", "idle"])
-async def test_who_proves_nothing_holds_no_connection_against_others(
+async def test_callers_that_prove_nothing_hold_no_connection_against_others(
     start: Start, request_first: bytes
 ) -> None:
     edge = await start(max_connections=64, unproven_share=0.25)
@@ -675,7 +675,7 @@ async def test_a_caller_that_is_sending_a_body_reads_that_there_is_no_room(start
         assert statuses(await edge.exchange(head + b"a" * 1_000_000)) == [503]
 
 
-async def test_what_was_pipelined_before_a_broken_request_costs_no_traceback(
+async def test_requests_pipelined_before_a_broken_one_cause_no_traceback(
     edge: Edge, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The older of two requests also learns that its client has gone."""

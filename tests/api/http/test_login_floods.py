@@ -112,7 +112,7 @@ class Held(Passwords):
 
 
 @pytest.mark.rule("E1.4")
-async def test_what_is_refused_for_want_of_room_counts_as_no_failure(store_server: StoreServer) -> None:
+async def test_logins_refused_for_want_of_room_count_as_no_failure(store_server: StoreServer) -> None:
     async with guarded(store_server.url) as (master, admin), browsers(master) as (browser,):
         await add_user(admin, "ada")
         held, real = Held(), master.identity.logins._passwords

@@ -118,11 +118,13 @@ def test_every_error_that_is_no_fault_of_ours_has_a_status_below_500() -> None:
 @pytest.mark.parametrize(
     "cls", [errors.RateLimitedError, errors.StoreUnavailableError, errors.OutcomeUnknownError]
 )
-def test_who_may_come_again_is_told_when(cls: type[JqmasterError], given: float | None, told: str) -> None:
+def test_callers_that_may_come_again_are_told_when(
+    cls: type[JqmasterError], given: float | None, told: str
+) -> None:
     assert problem_response(cls(retry_after_s=given), Encoding.JSON).headers["retry-after"] == told
 
 
-def test_who_is_not_known_is_told_how_to_be() -> None:
+def test_unknown_callers_are_told_how_to_log_in() -> None:
     assert problem_response(errors.UnauthorizedError(), Encoding.JSON).headers["www-authenticate"] == "Bearer"
 
 
@@ -289,7 +291,7 @@ async def test_the_detail_says_the_first_error_and_how_many_follow(api: Api) -> 
     assert [error["loc"] for error in problem["errors"]] == [["priority"], ["delay"]]
 
 
-async def test_who_names_no_type_reads_json(api: Api) -> None:
+async def test_callers_that_name_no_type_read_json(api: Api) -> None:
     """curl, browsers and the like get JSON, also for errors; a MessagePack body is answered in MessagePack."""
     async with httpx.AsyncClient(base_url=api.http.base_url, trust_env=False) as http:
         for accept in ("*/*", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"):

@@ -68,7 +68,7 @@ async def test_every_get_answers_strictly_and_changes_nothing(store_server: Stor
 
 
 @pytest.mark.rule("E4.2")
-async def test_what_never_became_a_request_is_answered_strictly_too(store_server: StoreServer) -> None:
+async def test_answers_to_broken_requests_are_strict_too(store_server: StoreServer) -> None:
     async with master_on(store_server.url) as (master, _):
         reader, writer = await asyncio.open_connection("127.0.0.1", master.server.port)
         writer.write(b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n")
@@ -79,7 +79,7 @@ async def test_what_never_became_a_request_is_answered_strictly_too(store_server
 
 
 @pytest.mark.rule("E4.3")
-async def test_what_a_form_of_another_site_can_send_is_not_read(store_server: StoreServer) -> None:
+async def test_bodies_that_a_form_of_another_site_can_send_are_not_read(store_server: StoreServer) -> None:
     async with master_on(store_server.url, tokens=["admin:t-admin"]) as (master, _):
         admin = Api(master.server.url, "t-admin")
         for kind in ("application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "text/plain"):

@@ -70,7 +70,7 @@ async def test_a_file_that_the_client_has_is_not_sent_again(site: httpx.AsyncCli
     assert changed.status_code == 200
 
 
-async def test_who_takes_gzip_gets_it_under_a_tag_of_its_own(site: httpx.AsyncClient) -> None:
+async def test_clients_that_take_gzip_get_it_under_a_tag_of_its_own(site: httpx.AsyncClient) -> None:
     packed = await site.get("/jobs/pages/jobs.js", headers={"Accept-Encoding": "br, gzip"})
     plain = await site.get("/jobs/pages/jobs.js", headers={"Accept-Encoding": "gzip;q=0, identity"})
     assert packed.headers["content-encoding"] == "gzip"

@@ -177,7 +177,7 @@ async def test_a_flood_of_changes_ages_no_access_event_out(api: Api, master: Mas
 
 
 @pytest.mark.rule("E6.4")
-async def test_what_is_written_from_now_on_is_read_in_order_from_both_logs(api: Api) -> None:
+async def test_new_entries_are_read_in_order_from_both_logs(api: Api) -> None:
     await put(api, "before", concurrency=1)
     _, page = await api.call("GET", "/api/audit")
     after = page["follow_from"]

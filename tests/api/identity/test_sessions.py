@@ -265,7 +265,7 @@ async def test_guessing_is_stopped_also_while_the_store_is_full(store: StoreServ
 
 
 @pytest.mark.rule("E1.4")
-async def test_who_is_not_there_is_refused_as_who_is(store_server: StoreServer) -> None:
+async def test_unknown_users_are_refused_like_known_ones(store_server: StoreServer) -> None:
     async with guarded(store_server.url) as (master, admin), browsers(master) as (guesser,):
         await add_user(admin, "ada")
         bodies = (

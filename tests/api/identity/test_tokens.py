@@ -231,7 +231,9 @@ async def test_a_token_for_some_names_learns_nothing_of_other_jobs_by_waiting_fo
 
 
 @pytest.mark.rule("E1.2")
-async def test_who_cannot_tell_whether_a_token_was_revoked_lets_nobody_in(store_server: StoreServer) -> None:
+async def test_a_master_that_cannot_tell_whether_a_token_was_revoked_lets_nobody_in(
+    store_server: StoreServer,
+) -> None:
     async with master_on(store_server.url, tokens=["admin:a"]) as (master, _):
         clock = Later()
         store = master.identity.directory._store

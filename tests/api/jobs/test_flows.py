@@ -184,7 +184,7 @@ async def test_a_wide_flow_shows_500_jobs_at_once(api: Api) -> None:
     assert (len(view["jobs"]), view["is_complete"]) == (602, True)
 
 
-async def test_what_is_not_there_or_asked_badly_is_refused(api: Api) -> None:
+async def test_missing_flows_and_bad_requests_are_refused(api: Api) -> None:
     for path, code in (("jobs", "unknown_job"), ("batches", "unknown_batch")):
         for wrong in (new_id(), "no-id"):
             status, problem = await api.call("GET", f"/api/{path}/{wrong}/flow")

@@ -120,7 +120,9 @@ async def test_a_dry_run_counts_and_changes_nothing(api: Api) -> None:
         ({"action": "cancel", "filter": {}, "at_most": -1}, "at_most"),
     ],
 )
-async def test_what_makes_no_sense_is_refused(api: Api, body: dict[str, Any], field: str | None) -> None:
+async def test_requests_that_make_no_sense_are_refused(
+    api: Api, body: dict[str, Any], field: str | None
+) -> None:
     status, problem = await api.call("POST", "/api/jobs/actions", body)
     assert status == 422, problem
     if field:
@@ -146,7 +148,7 @@ async def test_an_action_on_more_jobs_than_were_counted_is_refused(api: Api) -> 
 
 
 @pytest.mark.req("M9", "D16")
-async def test_who_did_what_to_how_many_is_written_down(api: Api) -> None:
+async def test_the_audit_log_tells_who_did_what_to_how_many_jobs(api: Api) -> None:
     await enqueue_many(api, 3)
     ended = await done(api, "cancel", filter={"name": "work"})
     entries = (await api.call("GET", f"/api/audit?target={ended['id']}"))[1]["entries"]
@@ -211,7 +213,7 @@ async def test_a_job_that_fails_again_meanwhile_is_not_retried_twice(api: Api) -
 
 @pytest.mark.req("M9")
 @pytest.mark.rule("E6.5")
-async def test_of_deleted_jobs_the_store_keeps_no_trace(store_server: StoreServer) -> None:
+async def test_the_store_keeps_no_trace_of_deleted_jobs(store_server: StoreServer) -> None:
     marks = ["ARGUMENT-7f", "RESULT-7f", "MESSAGE-7f", "ERROR-7f", "TAG-7f", "HEADER-7f"]
     async with master_on(store_server.url) as (master, api), worker_at(api, "work") as worker:
         jobs = {

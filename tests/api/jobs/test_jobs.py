@@ -123,7 +123,7 @@ async def test_a_new_job_has_the_documented_defaults(api: Api) -> None:
 
 
 @pytest.mark.req("J5", "J6", "J7")
-async def test_what_is_given_is_kept_and_reaches_the_worker(api: Api) -> None:
+async def test_all_given_fields_are_kept_and_reach_the_worker(api: Api) -> None:
     fields: dict[str, Any] = {
         "priority": 7, "max_retry": 0, "keep_result": True, "timeout": 0.25, "rerun_lost": True,
         "tags": ["a", "b"], "headers": {"trace": "t-1"}, "expires_at": "2099-01-01T00:00:00Z",

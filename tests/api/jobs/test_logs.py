@@ -80,7 +80,7 @@ def test_a_request_is_named_with_what_it_is_about(written: Callable[..., Written
 @pytest.mark.rule("E6.2")
 @pytest.mark.parametrize("log_format", ["console", "json"])
 @pytest.mark.parametrize("logger", ["jqmaster.api", "uvicorn.access", "uvicorn.error"])
-def test_what_others_send_begins_no_line_and_moves_no_cursor(
+def test_text_from_others_begins_no_line_and_moves_no_cursor(
     written: Callable[..., Written],
     log_format: LogFormat,
     logger: str,
@@ -208,7 +208,7 @@ PLAIN = ("row 7 of 1,000,000 has been imported", "a (b) [c] {d} 'e' \"f\" g@h", 
         )),
     ],
 )  # fmt: skip
-def test_what_is_told_apart_as_plain_is_what_the_patterns_leave_as_it_is(text: str) -> None:
+def test_text_counts_as_plain_exactly_if_the_patterns_leave_it_as_it_is(text: str) -> None:
     kept = escape_controls(logs.redacted(text, (MARKER,)))
     assert not logs._is_plain(text, (MARKER,)) or kept == text
     event: dict[str, Any] = {"event": text}

@@ -125,7 +125,7 @@ async def test_a_debounced_job_waits_for_the_last_push(api: Api) -> None:
         ({"debounce": {"key": "k", "wait_s": 1}, "run_at": "2030-01-01T00:00:00Z"}, []),
     ],
 )
-async def test_what_makes_no_sense_is_refused_by_field(
+async def test_options_that_make_no_sense_are_refused_by_field(
     api: Api, fields: dict[str, Any], loc: list[str]
 ) -> None:
     status, problem = await push(api, **fields)

@@ -131,7 +131,7 @@ async def test_a_change_compares_the_version(one: Installation) -> None:
     assert (await one.api.call("PUT", "/api/namespaces/shop", changed)) == (200, changed)
 
 
-async def test_what_cannot_be_is_refused_with_its_rule(one: Installation) -> None:
+async def test_impossible_values_are_refused_with_their_rule(one: Installation) -> None:
     for name, loc, text in (
         ("Shop", "name", "such as shop"),
         ("new", "name", "must not be one of"),

@@ -202,7 +202,7 @@ async def test_limits_that_do_not_fit_together_are_refused_with_both_names_and_t
         assert all(name in error["msg"] for name in (*both, remedy)), error["msg"]
 
 
-async def test_what_an_older_master_stored_out_of_bounds_is_fitted_with_a_warning(
+async def test_values_out_of_bounds_that_an_older_master_stored_are_fitted_with_a_warning(
     store_server: StoreServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     older = {

@@ -80,7 +80,7 @@ async def test_a_group_is_ignored_and_no_longer(api: Api) -> None:
 
 
 @for_each("body", [{"duration_s": 0}, {"duration_s": 1e12}, {"reason": "x" * 501}, {"until": 1}])
-async def test_what_makes_no_sense_is_refused(api: Api, body: dict[str, Any]) -> None:
+async def test_requests_that_make_no_sense_are_refused(api: Api, body: dict[str, Any]) -> None:
     assert (await api.call("POST", f"/api/failures/{'0' * 16}/ignore", body))[0] == 422
 
 

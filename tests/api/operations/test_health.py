@@ -278,7 +278,7 @@ async def test_while_the_data_are_written_anew_pushes_are_told_so(
     assert (await api.call("POST", "/api/jobs", {"name": "work"}))[0] == 201
 
 
-async def test_what_is_admitted_changes_with_each_of_its_causes(
+async def test_the_level_of_admission_changes_with_each_of_its_causes(
     api: Api, master: Master, tmp_path: Path
 ) -> None:
     parts = master.shard.services

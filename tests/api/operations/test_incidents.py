@@ -111,7 +111,7 @@ async def test_a_pause_is_a_mark_with_who_reason_and_what(api: Api) -> None:
         ("/api/incidents/x", "unknown_incident"),
     ],
 )
-async def test_what_is_not_there_or_not_valid_is_refused(api: Api, path: str, code: str) -> None:
+async def test_missing_incidents_and_invalid_requests_are_refused(api: Api, path: str, code: str) -> None:
     status, problem = await api.call("GET", path)
     assert status == (404 if code == "unknown_incident" else 422)
     assert problem["code"].startswith(code)

@@ -38,7 +38,7 @@ def value(samples: Samples, metric: str, /, **labels: str) -> float | None:
     return samples.get((metric, frozenset(labels.items())))
 
 
-async def test_what_happened_is_counted(api: Api) -> None:
+async def test_metrics_count_each_event(api: Api) -> None:
     limit = {"matcher": {"field": "name", "op": "eq", "value": "work"}, "concurrency": 3}
     assert (await api.call("PUT", "/api/constraints/limit", limit))[0] == 201
     async with worker_at(api) as worker:

@@ -30,7 +30,7 @@ async def settings_of(api: Api) -> dict[str, dict[str, Any]]:
     return {one["key"]: one for one in answer["settings"]}
 
 
-async def test_what_is_shown_of_settings(store_server: StoreServer) -> None:
+async def test_settings_are_shown_with_their_facts(store_server: StoreServer) -> None:
     token = "a-secret-token-of-this-test"
     async with master_on(store_server.url, tokens=[f"admin:{token}"]) as (master, api):
         with_token = Api(str(api.http.base_url), token)
@@ -127,7 +127,7 @@ async def test_every_setting_of_run_time_reaches_another_master_also_without_a_m
         ({"lease_ms": 2000, "port": 1, "redis_url": "redis://x", "nonsense": 1}, {"port", "redis_url", "nonsense"}),
     ],
 )  # fmt: skip
-async def test_what_does_not_fit_is_refused_whole_and_named(
+async def test_a_change_with_a_value_that_does_not_fit_is_refused_whole_and_names_it(
     api: Api, changes: dict[str, Any], fields: set[str]
 ) -> None:
     if 10**400 in changes.values():
@@ -178,7 +178,9 @@ async def test_a_worker_hears_of_its_times_by_its_heartbeats(api: Api) -> None:
 
 @pytest.mark.req("D18")
 @pytest.mark.rule("E6.1")
-async def test_what_protects_content_and_logins_is_changed_by_admins_alone(store_server: StoreServer) -> None:
+async def test_admins_alone_change_settings_that_protect_content_and_logins(
+    store_server: StoreServer,
+) -> None:
     tokens = ["operate+push:t-operator", "admin:t-admin", "read:t-viewer"]
     async with master_on(store_server.url, tokens=tokens, redact_paths="argument.pin") as (master, _):
         operator, admin, viewer = (

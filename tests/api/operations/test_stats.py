@@ -125,7 +125,7 @@ async def test_jobs_are_seen_in_stats_history_and_names(api: Api) -> None:
         f"/api/failures?q={'x' * 201}",
     ],
 )
-async def test_what_is_out_of_bounds_is_refused_at_once(api: Api, path: str) -> None:
+async def test_values_out_of_bounds_are_refused_at_once(api: Api, path: str) -> None:
     status, problem = await api.call("GET", path)
     assert status == 422, problem
     assert problem["code"] in ("invalid", "invalid_cursor")

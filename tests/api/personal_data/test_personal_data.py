@@ -264,7 +264,7 @@ async def test_logs_in_the_archive_are_counted_and_erased_with_the_rest(
         ({"texts": ["abc"], "cursor": "lAkwMDA="}, "cursor"),
     ],
 )
-async def test_what_makes_no_sense_is_refused(api: Api, body: dict[str, Any], field: str) -> None:
+async def test_requests_that_make_no_sense_are_refused(api: Api, body: dict[str, Any], field: str) -> None:
     status, problem = await api.call("POST", "/api/personal-data/search", body)
     assert status == 422
     assert field in problem["detail"]

@@ -217,7 +217,7 @@ async def test_credentials_in_the_query_of_a_url_are_never_shown_and_stay(api: A
         assert "s3cret" not in str((await api.call("GET", path))[1])
 
 
-async def test_what_an_endpoint_says_is_content(api: Api) -> None:
+async def test_the_answer_of_an_endpoint_is_content(api: Api) -> None:
     """A master's own words are shown to everybody who may read; an endpoint may repeat what it was sent."""
     figures = SummedFigures(
         last=[

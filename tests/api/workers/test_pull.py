@@ -60,13 +60,13 @@ async def test_a_job_is_given_as_soon_as_it_is_there(
     assert await api.state(job_id) == "succeeded"
 
 
-async def test_what_waits_is_given_at_once_and_together(api: Api, puller: ScriptedWorker) -> None:
+async def test_waiting_jobs_are_given_at_once_and_together(api: Api, puller: ScriptedWorker) -> None:
     job_ids = [await api.enqueue("work", n) for n in range(5)]
     assert [job["job_id"] for job in await puller.claim(3, wait=0)] == job_ids[:3]
     assert [job["job_id"] for job in await puller.claim(10)] == job_ids[3:]
 
 
-async def test_who_has_waited_long_enough_is_given_nothing(puller: ScriptedWorker) -> None:
+async def test_a_poll_that_has_waited_long_enough_is_given_nothing(puller: ScriptedWorker) -> None:
     began_s = time.monotonic()
     assert await puller.claim(wait=0.4) == []
     assert 0.35 < time.monotonic() - began_s < 5
@@ -117,7 +117,7 @@ async def test_an_answer_that_nobody_waited_for_is_given_to_the_next_call(
 
 
 @pytest.mark.req("M3")
-async def test_what_was_given_and_never_begun_comes_back_and_counts_nothing(
+async def test_jobs_given_and_never_begun_come_back_and_count_nothing(
     api: Api, puller: ScriptedWorker
 ) -> None:
     job_id = await api.enqueue("work", 1, max_retry=0)
@@ -139,7 +139,7 @@ async def test_what_was_given_and_never_begun_comes_back_and_counts_nothing(
     assert (found["state"], found["losses"], found["failures"]) == ("succeeded", 0, 0)
 
 
-async def test_what_is_refused_goes_to_another_and_counts_nothing(api: Api, puller: ScriptedWorker) -> None:
+async def test_refused_jobs_go_to_another_worker_and_count_nothing(api: Api, puller: ScriptedWorker) -> None:
     job_id = await api.enqueue("work", 1)
     (job,) = await puller.claim()
     puller.running.clear()
@@ -186,7 +186,7 @@ async def test_a_call_is_withdrawn_and_what_it_was_given_goes_back(
     assert (again["attempt"], again["token"] != job["token"]) == (1, True)
 
 
-async def test_what_was_begun_is_not_withdrawn(api: Api, puller: ScriptedWorker) -> None:
+async def test_a_begun_job_is_not_withdrawn(api: Api, puller: ScriptedWorker) -> None:
     await api.enqueue("work", 1)
     (job,) = await puller.claim(poll_id="p")
     assert (await puller.beat())[1]["lost"] == []
@@ -390,9 +390,7 @@ async def test_nobody_waits_for_longer_than_a_minute(
 
 
 @pytest.mark.row(86)
-async def test_of_many_calls_of_one_worker_one_waits(
-    api: Api, master: Master, puller: ScriptedWorker
-) -> None:
+async def test_one_of_many_calls_of_a_worker_waits(api: Api, master: Master, puller: ScriptedWorker) -> None:
     calls = [asyncio.create_task(puller.ask(max=10, wait=30)) for _ in range(100)]
     ended: set[asyncio.Task[tuple[int, Any]]] = set()
     while len(ended) < 99:

@@ -111,7 +111,7 @@ async def test_an_order_to_nobody(api: Api, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["drain", "resume"])
-async def test_who_is_detached_takes_no_other_order(api: Api, worker: ScriptedWorker, name: str) -> None:
+async def test_a_detached_worker_takes_no_other_command(api: Api, worker: ScriptedWorker, name: str) -> None:
     await order(api, worker.id, "detach")
     status, problem = await order(api, worker.id, name)
     assert (status, problem["code"]) == (409, "worker_detached")

@@ -185,7 +185,7 @@ async def test_a_worker_from_before_there_were_owners_or_tokens_belongs_to_the_f
             assert (await theirs.call("POST", f"{path}/start", nothing))[1]["code"] == "foreign_worker"
 
 
-async def test_what_is_remembered_of_owners_is_bounded(
+async def test_the_memory_of_owners_is_bounded(
     store_server: StoreServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker_owners, "MAX_KNOWN", 1)

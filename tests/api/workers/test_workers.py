@@ -368,7 +368,7 @@ async def test_a_start_that_makes_no_sense_is_refused(api: Api, worker: Scripted
         ("discarded", {}, "discarded", "discarded", 0),
     ],
 )
-async def test_what_each_ending_means_for_the_job(
+async def test_each_ending_has_its_meaning_for_the_job(
     api: Api, kind: str, fields: dict[str, Any], state: str, outcome: str, failures: int
 ) -> None:
     async with worker_at(api, max_jobs=1) as worker:

@@ -6,7 +6,7 @@ from jqmaster.cli.commands.logs import _text
 
 
 @pytest.mark.parametrize("feed", ["\n", "\r\n", "\n\n"])
-def test_what_follows_a_line_feed_looks_like_no_other_line(feed: str) -> None:
+def test_text_after_a_line_feed_looks_like_no_other_line(feed: str) -> None:
     forged = "2026-11-28T07:00:00.000Z 1 info     all is well"
     entry = {
         "at": "2026-11-28T06:00:00.000Z",

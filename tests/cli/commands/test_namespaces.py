@@ -277,7 +277,7 @@ async def test_two_different_namespaces_are_refused(shell: Shell) -> None:
     assert "unknown_namespace" in same.output
 
 
-async def test_what_belongs_to_the_installation_is_told(shell: Shell) -> None:
+async def test_the_path_of_a_namespace_is_refused_for_objects_of_the_installation(shell: Shell) -> None:
     await shell.says("namespaces", "create", "shop", "--tag", shell.tag)
     await shell.enqueue("-n", "shop")
     for words in (("users", "-n", "shop"), ("namespaces", "--master", f"{shell.url}/ns/shop")):

@@ -278,7 +278,9 @@ async def test_a_routing_to_a_queue_that_is_not_there_is_left_out(
     assert "mail" in done.left_out[0].reason
 
 
-async def test_what_ran_may_run_again_unless_it_must_not(source: StoreWorld, target: StoreWorld) -> None:
+async def test_jobs_that_ran_may_run_again_unless_they_must_not(
+    source: StoreWorld, target: StoreWorld
+) -> None:
     may, must_not = await source.enqueue("a", 1), await source.enqueue("b", 2, max_retry=0)
     worker = await source.worker("a", "b")
     await source.claims.claim(source.epoch, worker, ["a", "b"], 2)
@@ -388,7 +390,7 @@ async def world_on_same(world: StoreWorld) -> AsyncIterator[StoreWorld]:
     await forget_keys(shard)
 
 
-async def test_what_an_export_leaves_out_is_counted_in_its_last_line(source: StoreWorld) -> None:
+async def test_the_last_line_of_an_export_counts_the_objects_that_it_leaves_out(source: StoreWorld) -> None:
     canceled = await source.enqueue("work", 1)
     await source.operator_actions.cancel(canceled)
     await source.enqueue("jq.webhook", 1)

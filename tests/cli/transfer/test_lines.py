@@ -96,7 +96,7 @@ def test_all_faults_up_to_twenty_are_named_at_once() -> None:
         ),
     ],
 )
-def test_what_a_later_version_added_is_refused_or_counted(
+def test_fields_of_a_later_version_are_refused_or_counted(
     line: bytes, words: str, told: dict[str, int]
 ) -> None:
     assert words in fault(file_of(line))

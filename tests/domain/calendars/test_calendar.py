@@ -48,7 +48,7 @@ def test_a_day_off_has_the_name_of_its_holiday_or_of_its_weekday() -> None:
         ),
     ],
 )
-def test_what_is_refused(parts: dict[str, Any], loc: tuple[str | int, ...]) -> None:
+def test_calendars_with_faults_are_refused(parts: dict[str, Any], loc: tuple[str | int, ...]) -> None:
     with pytest.raises(CalendarError) as refused:
         calendar(**parts)
     assert refused.value.loc == loc
@@ -78,7 +78,7 @@ def test_holidays_are_sorted_cleaned_and_joined() -> None:
         ([{"date": CHRISTMAS, "name": "a"}, {"date": CHRISTMAS, "name": "\n"}], ("dates", 1, "name")),
     ],
 )
-def test_which_days_are_refused(dates: list[dict[str, Any]], loc: tuple[str | int, ...]) -> None:
+def test_invalid_days_are_refused(dates: list[dict[str, Any]], loc: tuple[str | int, ...]) -> None:
     with pytest.raises(CalendarError) as refused:
         holidays_of(dates)
     assert refused.value.loc == loc

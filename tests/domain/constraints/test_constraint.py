@@ -365,7 +365,7 @@ def test_different_key_values_look_different(one: Any, other: Any) -> None:
 
 
 @given(value=JSON_LIKE)
-def test_what_is_shown_of_a_key_value_can_be_asked_for(value: Any) -> None:
+def test_the_shown_form_of_a_key_value_can_be_queried(value: Any) -> None:
     text = key_value(value).text
     try:
         read = json.loads(text)

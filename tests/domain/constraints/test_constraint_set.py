@@ -101,7 +101,7 @@ def test_only_what_the_name_leaves_open_is_evaluated() -> None:
     assert reads == [b""]
 
 
-def test_what_is_known_of_names_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_memory_of_names_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(constraint_set_module, "MAX_KNOWN_NAMES", 3)
     constraint_set = ConstraintSet(1, [constraint()])
     for i in range(10):

@@ -79,7 +79,7 @@ def test_two_keys_are_two_gates_in_the_order_of_their_ids() -> None:
     assert len(lanes[0].keyed) == 2
 
 
-def test_what_is_known_of_lanes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_memory_of_lanes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(constraint_set_module, "MAX_KNOWN_LANES", 3)
     constraint_set = ConstraintSet(1, [constraint(matcher=ODD)])
     for i in range(10):

@@ -73,7 +73,9 @@ def test_a_default_has_three_decimals_at_most() -> None:
         ({"rate": Rate(MAX_UNITS + 1, 1000)}, ("rate", "limit"), "with a weight"),
     ],
 )
-def test_what_does_not_fit_is_refused(changes: dict[str, Any], loc: tuple[str, ...], words: str) -> None:
+def test_a_weight_that_does_not_fit_is_refused(
+    changes: dict[str, Any], loc: tuple[str, ...], words: str
+) -> None:
     with pytest.raises(ConstraintError, match=words) as refused:
         replace(ONE, **{"paused": False, **changes})
     assert refused.value.loc == loc

@@ -25,7 +25,7 @@ def of(*scopes: Scope, viewers_see_content: bool = False, **fields: Any) -> Cont
     return content_access(principal, viewers_see_content=viewers_see_content, redact_paths=())
 
 
-def test_who_may_look_and_act_or_push_sees_content() -> None:
+def test_callers_that_may_read_and_act_or_push_see_content() -> None:
     assert of(Scope.OPERATE).is_granted
     assert of(Scope.ADMIN).is_granted
     assert of(Scope.READ, Scope.PUSH).is_granted

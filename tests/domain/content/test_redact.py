@@ -31,7 +31,7 @@ def test_a_path_takes_out_what_stands_there(path: str, expected: Any) -> None:
 
 
 @pytest.mark.rule("E6.1")
-def test_what_no_path_names_goes_through_unchanged() -> None:
+def test_values_that_no_path_names_stay_unchanged() -> None:
     odd = {
         b"k": msgpack.ExtType(5, b"x"), 7: [msgpack.Timestamp(1, 5), b"\xff", None, 1.5], "pin": 1, "t": "\udcff",
     }  # fmt: skip
@@ -50,7 +50,7 @@ def test_what_no_path_names_goes_through_unchanged() -> None:
 @pytest.mark.parametrize(
     "broken", [b"\xc7\x00\x80", b"\x81\xa1a\xd4\xfe\x00", b"\xc1", b"", b"\x92\x01", b"\xdd\xff\xff\xff\xff"]
 )
-def test_what_cannot_be_decoded_is_hidden_whole(broken: bytes) -> None:
+def test_undecodable_content_is_hidden_whole(broken: bytes) -> None:
     hidden = msgpack.packb(REDACTED)
     redactor = Redactor(["argument.a", "result.**.a"])
     assert redactor.encoded("argument", broken) == hidden
@@ -59,7 +59,7 @@ def test_what_cannot_be_decoded_is_hidden_whole(broken: bytes) -> None:
 
 
 @pytest.mark.rule("E6.1")
-def test_of_a_map_only_the_member_that_cannot_be_decoded_is_hidden() -> None:
+def test_only_the_undecodable_member_of_a_map_is_hidden() -> None:
     result = b"\x82\xa4type\xa7success\xa6result\x81\xa1a\xd4\xfe\x00"
     assert msgpack.unpackb(Redactor(["result.a"]).within("result", result)) == {
         "type": "success", "result": REDACTED,

@@ -10,7 +10,7 @@ from tests.support.each import for_each
 pytestmark = pytest.mark.req("J19")
 
 
-def test_what_is_left_out_is_fireworqs_default() -> None:
+def test_omitted_fields_have_the_defaults_of_fireworq() -> None:
     queue = FireworqQueue("mail")
     queue.check()
     assert queue.document == {"name": "mail", "polling_interval": 200, "max_workers": 20}

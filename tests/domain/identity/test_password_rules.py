@@ -18,7 +18,7 @@ pytestmark = pytest.mark.rule("E1.4")
         "admin-admin-1",
     ],
 )  # fmt: skip
-def test_what_is_guessed_first_is_refused(password: str) -> None:
+def test_passwords_that_are_guessed_first_are_refused(password: str) -> None:
     assert fault_of(password, "ada.lovelace" if "ada" in password.lower() else "ada") is not None
 
 

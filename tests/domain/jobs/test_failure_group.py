@@ -39,12 +39,12 @@ from jqmaster.domain.jobs.failure_group import MAX_MESSAGE, failure_group_id, fa
         ("two\r\n  lines\x00\x1b[31m\u202e\u2028", "two lines [<n>m"),
     ],
 )
-def test_what_varies_becomes_a_placeholder(message: str, kind: str) -> None:
+def test_varying_text_becomes_a_placeholder(message: str, kind: str) -> None:
     assert normalise(message) == kind
 
 
 @given(st.text(st.characters(), max_size=3_000))
-def test_what_is_left_is_printable_and_short(message: str) -> None:
+def test_the_rest_of_the_text_is_printable_and_short(message: str) -> None:
     text = normalise(message)
     assert len(text) <= MAX_MESSAGE
     assert text.isprintable()

@@ -34,7 +34,7 @@ def test_a_job_runs_only_by_a_claim() -> None:
     }
 
 
-def test_what_is_finished_comes_back_by_hand_alone_or_with_its_predecessor() -> None:
+def test_a_finished_job_comes_back_by_hand_alone_or_with_its_predecessor() -> None:
     for (source, event), targets in TRANSITIONS.items():
         if (source, event) == (JobState.SKIPPED, "revive"):
             assert targets <= WAITING

@@ -40,7 +40,7 @@ def test_a_shallow_value_is_taken_before_a_deep_one_that_tells_no_more() -> None
     assert of({"deep": {"id": 7}, "id": 1}, {"deep": {"id": 8}, "id": 2}) == ["id=1", "id=2"]
 
 
-def test_what_addresses_share_is_left_out() -> None:
+def test_the_part_that_addresses_share_is_left_out() -> None:
     assert of("https://photos.example/a/12.jpg", "https://photos.example/a/13.jpg") == ["…12.jpg", "…13.jpg"]
 
 

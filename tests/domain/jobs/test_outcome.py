@@ -134,7 +134,7 @@ def test_every_report_leads_where_the_table_allows(job: Job, kind: Report, jitte
     deadline_ms=st.integers(10_000, 80_000), as_of_ms=st.just(0) | st.integers(-1, 60_000),
     found_after_ms=st.integers(0, 30_000),
 )  # fmt: skip
-def test_what_an_ended_lease_means(
+def test_an_ended_lease_decides_the_outcome(
     job: Job,
     jitter: float,
     seen_ms: int,

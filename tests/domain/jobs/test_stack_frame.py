@@ -54,7 +54,7 @@ def test_the_number_of_the_line_and_the_place_of_installation_do_not_matter() ->
     )
 
 
-def test_of_chained_exceptions_the_last_counts() -> None:
+def test_the_last_of_chained_exceptions_counts() -> None:
     chained = PYTHON + "\nDuring handling of the above exception, another exception occurred:\n\n"
     chained += (
         'Traceback (most recent call last):\n  File "/app/shop/orders.py", line 3, in pay\n    raise Unpaid\n'
@@ -97,7 +97,7 @@ def test_failures_of_one_place_are_one_group_whatever_data_their_messages_hold()
     assert len(set(groups(declined + "José Peña", declined + "山田 太郎", frame=""))) == 2
 
 
-def test_what_tells_faults_apart_still_does() -> None:
+def test_groups_still_tell_faults_apart() -> None:
     assert len(set(groups("HTTP 404 for order 1", "HTTP 404 for order 2", "HTTP 500 for order 1"))) == 2
     assert len(set(groups("KeyError: 'vat_id'", "KeyError: 'name'"))) == 2
     assert groups("x") != groups("x", frame="other")

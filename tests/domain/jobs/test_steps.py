@@ -26,7 +26,7 @@ def test_the_steps_that_a_worker_kept_are_told_in_order() -> None:
     ]
 
 
-def test_what_later_workers_append_is_ignored() -> None:
+def test_members_that_later_workers_append_are_ignored() -> None:
     told = checkpoint([None, [["charge", 5, 1, b"", "more"]], "more"])
     assert steps_of(told) == [JobStep("charge", 5, 1)]
 

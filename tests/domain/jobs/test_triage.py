@@ -36,7 +36,7 @@ def test_versions_that_are_no_numbers_are_later_if_they_had_not_failed() -> None
     assert reopened_by("c0ffee", ("beef",), ("deed", AT + 5)) == "deed"
 
 
-def test_what_happened_before_does_not_matter() -> None:
+def test_earlier_failures_do_not_matter() -> None:
     assert reopened_by("1.2", ("1.1", "1.2"), ("1.2", AT)) is None
 
 

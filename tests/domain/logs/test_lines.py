@@ -35,7 +35,7 @@ pytestmark = pytest.mark.req("D17")
         (b"binary \xff\xfe", "binary \ufffd\ufffd"),
     ],
 )
-def test_what_acts_on_a_terminal_goes_but_for_colours(text: str | bytes, kept: str) -> None:
+def test_sequences_that_act_on_a_terminal_are_removed_except_colours(text: str | bytes, kept: str) -> None:
     assert clean(text, 300) == kept
 
 

@@ -65,7 +65,7 @@ def test_damage_is_found(harm: str) -> None:
         Piece.decode(name, data)
 
 
-def test_what_an_interrupted_move_left_and_former_jobs_are_passed_over() -> None:
+def test_remains_of_an_interrupted_move_and_former_jobs_are_passed_over() -> None:
     former, short, long, next_one, late = (
         PieceName(1, 1, 900, "a" * 64),
         PieceName(2, 1, 5, "b" * 64),

@@ -205,7 +205,7 @@ def test_de_morgan(members: list[Any], fields: JobFields) -> None:
 
 
 @given(document=MATCHERS, fields=JOBS)
-def test_what_the_name_decides_is_what_every_job_of_it_gets(document: Any, fields: JobFields) -> None:
+def test_a_decision_by_name_is_that_for_every_job_of_the_name(document: Any, fields: JobFields) -> None:
     matcher = parse_matcher(document)
     verdict = matcher.given_name(fields.name)
     assert verdict in (None, matcher.matches(fields))

@@ -120,7 +120,7 @@ def test_an_acknowledged_incident_is_silent_until_it_is_over() -> None:
     assert len(state.advance(FAILED, at_ms + GATHER_MS)) == 1
 
 
-def test_what_lasts_is_told_when_it_begins_and_when_it_ends() -> None:
+def test_a_lasting_condition_is_told_when_it_begins_and_when_it_ends() -> None:
     state = NoticeState()
     state.look(BACKLOG, [found(T0)], T0)
     assert kinds(state.advance(BACKLOG, T0)) == [(MessageKind.FIRST, 1, 1)]
@@ -136,7 +136,7 @@ def test_what_lasts_is_told_when_it_begins_and_when_it_ends() -> None:
     assert over.lines == (("work: error", 1, ""),)
 
 
-def test_what_comes_and_goes_is_told_of_no_more_often_than_the_notice_says() -> None:
+def test_a_condition_that_comes_and_goes_is_told_no_more_often_than_the_notice_says() -> None:
     state = NoticeState()
     told: list[int] = []
     for second in range(0, 3600, 2):
@@ -147,7 +147,7 @@ def test_what_comes_and_goes_is_told_of_no_more_often_than_the_notice_says() -> 
     assert all(later - earlier >= EVERY_MS for earlier, later in itertools.pairwise(told))
 
 
-def test_what_began_while_muted_and_still_lasts_is_told_afterwards() -> None:
+def test_a_condition_that_began_while_muted_and_still_lasts_is_told_afterwards() -> None:
     muted = replace(BACKLOG, muted_until_ms=T0 + 10_000)
     state = NoticeState()
     state.look(muted, [found(T0)], T0)

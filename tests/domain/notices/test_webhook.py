@@ -68,7 +68,7 @@ def test_a_secret_that_is_none_is_refused(secret: str) -> None:
     "url", ["", "x", "ftp://a/", "http://", "http:///x", "http://a@b/", "http://a/#", "http://a/ b", "http://a/\\b",
             "http://a:99999/", "http://[::1/", "http://a/é", "http://a:0/", "http://a/" + "x" * 2040]
 )  # fmt: skip
-def test_what_is_no_url_of_a_webhook_is_refused(url: str) -> None:
+def test_a_text_that_is_no_url_of_a_webhook_is_refused(url: str) -> None:
     assert url_fault(url)
 
 
@@ -140,7 +140,7 @@ def test_a_result_that_cannot_be_read_is_left_out(result: bytes) -> None:
     assert data["job_id"] == job.id
 
 
-def test_of_a_job_that_runs_again_only_its_end_is_told() -> None:
+def test_a_webhook_tells_only_the_end_of_a_job_that_runs_again() -> None:
     job, end = ended_job()
     again = replace(job, state=JobState.READY, finished_at_ms=0)
     message = json.loads(body_of(again, end, None))

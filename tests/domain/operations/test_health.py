@@ -139,7 +139,7 @@ def test_each_fault_is_named_with_its_next_step(
         {"longest": replace(WAIT, wait_ms=59_999)},
     ],
 )
-def test_what_is_usual_is_no_finding(changes: dict[str, Any]) -> None:
+def test_usual_facts_are_no_finding(changes: dict[str, Any]) -> None:
     assert judge(facts(**changes)).findings == ()
 
 
@@ -169,7 +169,7 @@ def test_a_pause_names_its_jobs(of: Any, words: str) -> None:
     assert judge(facts(pauses=[pause])).text == f"Paused: {words}. 1 job waits. Nothing is broken."
 
 
-def test_what_holds_most_jobs_comes_first_among_what_waits() -> None:
+def test_the_cause_that_holds_most_jobs_comes_first() -> None:
     verdict = judge(facts(ready=1_480, limits=[replace(MAILS, held=10, waiting=10)], pauses=[DEPLOY]))
     assert [one.code for one in verdict.findings] == ["pause", "full"]
 

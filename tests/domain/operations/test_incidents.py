@@ -71,7 +71,7 @@ def test_a_lead_that_ends_in_good_order_is_no_incident() -> None:
     assert len(incidents_of(entries.all)) == 1
 
 
-def test_what_comes_later_is_an_incident_of_its_own_the_newest_first() -> None:
+def test_later_events_are_an_incident_of_their_own_the_newest_first() -> None:
     entries = Entries()
     entries.add(AWAY, 0, "store", lasted_s=5)
     near = entries.add(LOST, GAP_MS / 1000, "w1")

@@ -21,18 +21,18 @@ def test_on_the_only_node_the_longest_running_stands_by() -> None:
     assert sub_leader(masters, "leader", fresh_since_ms=0) == "old"
 
 
-def test_of_two_that_started_at_once_all_choose_the_same() -> None:
+def test_all_choose_the_same_of_two_masters_that_started_at_once() -> None:
     masters = [seen("leader", "a"), seen("m2", "b"), seen("m1", "b")]
     assert sub_leader(masters, "leader", fresh_since_ms=0) == "m1"
     assert sub_leader(masters[::-1], "leader", fresh_since_ms=0) == "m1"
 
 
-def test_who_is_silent_does_not_stand_by() -> None:
+def test_a_silent_master_does_not_stand_by() -> None:
     masters = [seen("leader", "a"), seen("silent", "b", 1, last_seen_ms=499), seen("living", "a", 9)]
     assert sub_leader(masters, "leader", fresh_since_ms=500) == "living"
 
 
-def test_who_was_demoted_does_not_stand_by() -> None:
+def test_a_demoted_master_does_not_stand_by() -> None:
     masters = [seen("leader", "a"), seen("demoted", "b", 1), seen("young", "a", 9)]
     assert sub_leader(masters, "leader", fresh_since_ms=0, demoted_id="demoted") == "young"
     assert sub_leader(masters[:2], "leader", fresh_since_ms=0, demoted_id="demoted") is None

@@ -48,7 +48,7 @@ def test_it_is_empty_until_something_is_counted_and_again_when_all_of_it_is_take
     assert tally.is_empty
 
 
-def test_what_is_taken_counts_on_since_the_start() -> None:
+def test_taken_counts_go_on_since_the_start() -> None:
     tally = Tally()
     for _ in range(3):
         tally.of("work").pushed += 2

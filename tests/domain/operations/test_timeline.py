@@ -40,7 +40,7 @@ def said(entries: list[TimelineEntry]) -> list[tuple[str, str, int]]:
     return [(str(one.kind), one.subject, one.count) for one in entries]
 
 
-def test_what_is_there_when_the_timeline_begins_is_no_entry() -> None:
+def test_conditions_that_exist_when_the_timeline_begins_are_no_entries() -> None:
     present = seen(worker("a"), lost("b", busy=2), outages=(StoreOutage(NOW_MS - 9_000, NOW_MS - 1_000),))
     marks = KnownState.first(present)
     assert marks.compare(present) == (marks, [])

@@ -32,12 +32,12 @@ def test_values_are_replaced_and_all_else_stays(paths: list[str], left: Any) -> 
 
 
 @for_each("missing", ["argument.a", "argument.to.email.x", "argument.list[2]", "argument.list.x"])
-def test_where_nothing_is_nothing_is_erased(missing: str) -> None:
+def test_a_missing_value_is_not_erased(missing: str) -> None:
     with pytest.raises(KeyError):
         erasure.without_values(msgpack.packb({"to": {"email": "e"}, "list": [1, 2]}), [path(missing)])
 
 
-def test_what_no_client_can_decode_is_passed_through_or_refused() -> None:
+def test_undecodable_bytes_are_passed_through_or_refused() -> None:
     instant = msgpack.packb({"at": msgpack.Timestamp(1, 5), "raw": msgpack.ExtType(9, b"x"), "e": 1})
     left = msgpack.unpackb(erasure.without_values(instant, [path("argument.e")]), timestamp=0)
     assert left == {"at": msgpack.Timestamp(1, 5), "raw": msgpack.ExtType(9, b"x"), "e": "[erased]"}

@@ -189,7 +189,7 @@ def test_the_former_secret_signs_for_a_day() -> None:
     assert both.replaced("", 2000).at(2000) == []
 
 
-def test_what_is_shown_has_no_credential() -> None:
+def test_the_shown_target_has_no_credential() -> None:
     target = replace(SHOP, headers={"Authorization": "Bearer secret"}, secret=SigningSecret("whsec_secret"))
     assert "secret" not in str({k: v for k, v in target.shown().items() if k != "has_secret"})
     assert "Bearer" not in repr(target)

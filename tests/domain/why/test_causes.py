@@ -66,7 +66,7 @@ def test_the_causes_of_a_backlog_are_one_sentence() -> None:
     )
 
 
-def test_what_was_not_examined_is_said() -> None:
+def test_the_causes_say_which_jobs_were_not_examined() -> None:
     causes = [cause(2_000, NOBODY)]
     assert summary(9_000, is_exact=False, examined=2_000, causes=causes) == (
         "At least 9,000 jobs wait. 2,000 of them: 2,000 without a worker."

@@ -172,7 +172,7 @@ def test_a_full_gate_names_its_holders() -> None:
     )
 
 
-def test_of_many_holders_three_are_named_in_the_sentence() -> None:
+def test_the_sentence_names_three_of_many_holders() -> None:
     gate = closed(gate_id=OTHER_CID + "0" * 16, concurrency=20, running=21, holders=HOLDERS, waiting=2)
     assert only(snapshot(gates=(gate,))) == (
         "Waits for constraint all-mail: 21 of 20 slots taken: job job-0 on worker worker-0 for 1 min, job job-1 "

@@ -39,7 +39,7 @@ def test_a_crowd_is_three_at_least_and_more_than_the_share(silent: int, fresh: i
     assert (crowd([6_000] * silent, fresh) is not None) is is_crowd
 
 
-def test_who_is_heard_within_its_time_is_not_silent() -> None:
+def test_a_worker_heard_within_its_time_is_not_silent() -> None:
     assert crowd([5_000] * 10) is None
     assert crowd([5_001] * 10) == 5_001
 
@@ -57,7 +57,7 @@ def test_a_crowd_that_was_seen_before_is_no_news_and_a_second_one_is() -> None:
     assert crowd([*silent, 7_000, 7_001, 7_002], after_ms=NOW_MS - 30_000) == 7_000
 
 
-def test_who_was_cut_off_by_people_or_has_a_successor_is_expected_to_be_silent() -> None:
+def test_a_worker_detached_by_people_or_with_a_successor_is_expected_to_be_silent() -> None:
     by: list[DetachedBy | None] = ["operator", "operator", "successor", None, None]
     gone = [worker(6_000, detached_by=one) for one in by]
     assert crowd_last_seen_ms(gone, now_ms=NOW_MS, after_ms=0, rules=RULES) is None

@@ -9,7 +9,7 @@ WORKER = Worker(
 )
 
 
-def test_what_an_operator_said_comes_before_silence() -> None:
+def test_the_command_of_an_operator_comes_before_silence() -> None:
     assert WORKER.state(1_500, 500) == "fresh"
     assert WORKER.state(1_501, 500) == "stale"
     assert replace(WORKER, is_draining=True).state(9_999, 500) == "draining"

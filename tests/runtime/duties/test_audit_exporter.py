@@ -126,7 +126,7 @@ async def test_the_next_leader_goes_on_where_the_last_one_stopped(world: StoreWo
     assert [target for _, _, target in targets(path)] == ["c1", "c2", "c2"]
 
 
-async def test_what_was_written_and_not_noted_goes_out_again(
+async def test_entries_exported_and_not_noted_are_exported_again(
     world: StoreWorld, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     exporting = Exporting(world, path)

@@ -146,7 +146,7 @@ async def test_another_leader_goes_on_where_the_old_one_was_and_repeats_nothing(
 @pytest.mark.req("M9")
 @pytest.mark.parametrize("by_ids", [False, True])
 @pytest.mark.parametrize("kind", list(ActionKind))
-async def test_what_a_killed_leader_did_and_did_not_write_down_is_counted(
+async def test_jobs_of_a_killed_leader_that_it_did_not_write_down_are_counted(
     world: StoreWorld, kind: ActionKind, by_ids: bool
 ) -> None:
     acting = Acting(world)

@@ -332,7 +332,7 @@ async def test_a_shard_without_lanes_and_constraints_is_not_pruned_until_jobs_co
     assert await due_ms() == 1000 * PRUNE_EVERY_S
 
 
-async def test_what_a_relocation_gave_up_is_looked_at_again_within_a_while(
+async def test_jobs_that_a_relocation_gave_up_are_checked_again_within_a_while(
     keeping: Keeping, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     constraints, world = keeping.constraints, keeping.world

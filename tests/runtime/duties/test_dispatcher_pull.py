@@ -62,7 +62,7 @@ async def test_the_least_loaded_is_served_whether_it_pulls_or_not(dispatching: D
     await wait_until(lambda: len(pushed.started) + len(reply.offers) == 8)
 
 
-async def test_who_does_not_ask_is_passed_by(dispatching: Dispatching) -> None:
+async def test_a_worker_that_does_not_poll_is_passed_by(dispatching: Dispatching) -> None:
     await dispatching.start()
     idle = await puller(dispatching)
     pushed = await dispatching.worker()

@@ -127,7 +127,7 @@ async def test_a_silent_worker_that_answers_pings_is_not_detached(attending: Att
 
 
 @pytest.mark.req("D12")
-async def test_who_is_heard_while_it_was_pinged_is_not_detached(
+async def test_a_worker_heard_while_it_was_pinged_is_not_detached(
     attending: Attending, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker = await attending.world.worker()

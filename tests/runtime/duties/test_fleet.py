@@ -29,7 +29,7 @@ def ids(fleet: Fleet) -> set[str]:
     return {candidate.worker_id for candidate in fleet.candidates(set())}
 
 
-def test_who_may_take_jobs() -> None:
+def test_the_fleet_knows_which_workers_may_take_jobs() -> None:
     able, full = worker(), worker(busy=4)
     pulls = replace(worker(), spec=replace(able.spec, url=None))
     fleet, _ = fleet_of(
@@ -169,7 +169,7 @@ def test_names_without_ready_jobs_are_passed_by() -> None:
     assert {c.worker_id for c in fleet.candidates({("a", "b")})} == {other.id}
 
 
-def test_what_the_leader_knows_of_each_worker_can_be_asked() -> None:
+def test_the_knowledge_of_the_leader_about_each_worker_can_be_read() -> None:
     plain, troubled = worker(), worker()
     fleet, clock = fleet_of(plain, troubled)
     member = fleet.get(troubled.id)
@@ -186,7 +186,7 @@ def test_what_the_leader_knows_of_each_worker_can_be_asked() -> None:
     assert fleet.reach()[troubled.id] == Reachability("half_open", 0, frozenset({"b"}))
 
 
-def test_what_is_freed_while_a_claim_is_under_way_is_not_forgotten_over_its_answer() -> None:
+def test_a_slot_freed_while_a_claim_is_under_way_is_not_forgotten_over_its_answer() -> None:
     one = worker()
     fleet, _ = fleet_of(one)
     member = fleet.get(one.id)
@@ -202,7 +202,7 @@ def test_what_is_freed_while_a_claim_is_under_way_is_not_forgotten_over_its_answ
     assert ids(fleet) == set()
 
 
-def test_who_took_the_last_push_may_get_another_beside_the_next() -> None:
+def test_the_worker_that_took_the_last_push_may_get_another_beside_the_next() -> None:
     one = worker()
     fleet, _ = fleet_of(one)
     member = fleet.get(one.id)

@@ -178,7 +178,7 @@ def keeper(duty: Duty, wait_ms: int) -> LogKeeper:
     )
 
 
-async def test_what_the_archive_does_not_take_in_time_is_removed_and_told(
+async def test_logs_that_the_archive_does_not_take_in_time_are_removed_and_told(
     duty: Duty, caplog: pytest.LogCaptureFixture
 ) -> None:
     ids = await duty.logs(2)
@@ -271,7 +271,7 @@ def _answer_too_late() -> None:
 @pytest.mark.parametrize(
     "end", [lambda: None, _cancel, _answer_too_late], ids=["woken", "canceled", "timed out"]
 )
-async def test_what_a_frozen_leader_writes_of_a_deleted_job_is_removed_when_it_wakes(
+async def test_lines_that_a_frozen_leader_writes_of_a_deleted_job_are_removed_when_it_wakes(
     world: StoreWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: Callable[[], None]
 ) -> None:
     present = await frozen_while_its_job_is_deleted(world, tmp_path, monkeypatch, end)
@@ -280,7 +280,7 @@ async def test_what_a_frozen_leader_writes_of_a_deleted_job_is_removed_when_it_w
     assert await world.findings() == []
 
 
-async def test_what_a_leader_that_never_wakes_left_of_a_deleted_job_is_removed_an_hour_later(
+async def test_lines_of_a_deleted_job_that_a_leader_left_are_removed_an_hour_later_if_it_never_wakes(
     world: StoreWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def die() -> None:

@@ -136,7 +136,7 @@ async def test_a_job_that_may_run_once_is_not_started_again_unless_it_was_handed
 @pytest.mark.req("M14")
 @pytest.mark.parametrize("is_announced", [False, True], ids=["unannounced", "announced"])
 @pytest.mark.parametrize("is_named", [False, True], ids=["offered", "named in a heartbeat"])
-async def test_what_a_worker_held_when_it_unregistered_waits_again_only_if_it_announced_its_end_and_never_named_it(
+async def test_jobs_of_an_unregistered_worker_wait_again_only_if_it_announced_its_end_and_never_named_them(
     reaping: Reaping, *, is_named: bool, is_announced: bool
 ) -> None:
     """A worker that only unregisters may have run the job, and may have given up its result."""
@@ -369,7 +369,7 @@ async def test_nothing_is_taken_back_in_the_grace_after_an_election(world: Store
 
 
 @pytest.mark.req("M3", "D12")
-async def test_what_was_never_taken_up_returns_also_in_the_grace_after_an_election(world: StoreWorld) -> None:
+async def test_offers_never_accepted_return_also_in_the_grace_after_an_election(world: StoreWorld) -> None:
     """The claimant died before the push, and the worker says so: nobody could run the job twice."""
     worker, offered = await world.running()
     _, silent = await world.running("other")

@@ -299,7 +299,7 @@ async def test_a_new_leader_puts_the_store_right(store_server: StoreServer) -> N
         assert [(e["who"], e["action"]) for e in answer["entries"]] == [(f"master {master.id}", "repair")]
 
 
-async def test_what_was_put_right_runs_before_the_rest_of_the_store_was_looked_at(world: StoreWorld) -> None:
+async def test_repaired_jobs_run_before_the_rest_of_the_store_was_checked(world: StoreWorld) -> None:
     await world.enqueue()
     await world.redis.delete(world.ready())
     rests: list[tuple[int, list[str]]] = []

@@ -73,7 +73,7 @@ async def test_a_job_is_claimed_in_the_round_trip_of_its_push(dispatching: Dispa
 
 
 @pytest.mark.req("S6")
-async def test_what_a_result_frees_is_claimed_in_its_round_trip(
+async def test_a_slot_that_a_result_frees_is_claimed_in_its_round_trip(
     dispatching: Dispatching, trips: Trips
 ) -> None:
     worker = await dispatching.worker(max_jobs=1)
@@ -87,7 +87,7 @@ async def test_what_a_result_frees_is_claimed_in_its_round_trip(
 
 
 @pytest.mark.req("D11", "S6")
-async def test_what_the_results_of_many_workers_free_is_claimed_in_one_call_of_their_round_trip(
+async def test_slots_that_results_of_many_workers_free_are_claimed_in_one_call_of_their_round_trip(
     dispatching: Dispatching, trips: Trips
 ) -> None:
     world = dispatching.world
@@ -202,7 +202,7 @@ async def test_a_callback_is_claimed_in_the_round_trip_that_stores_it(
     assert trips[1:] in ([], [["claim"]]), "no more than what the clock asks for"
 
 
-async def test_who_has_no_room_and_who_knows_another_name_costs_no_claim(
+async def test_workers_without_room_and_those_of_another_name_cost_no_claim(
     dispatching: Dispatching, trips: Trips
 ) -> None:
     worker = await dispatching.worker(max_jobs=1)

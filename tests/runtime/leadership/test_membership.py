@@ -69,7 +69,7 @@ async def test_it_leaves_when_it_ends(joining: Joining) -> None:
     assert await joining.seen_ms() is None
 
 
-async def test_whoever_was_forgotten_is_back_with_the_next_beat(joining: Joining) -> None:
+async def test_a_forgotten_master_is_back_with_the_next_beat(joining: Joining) -> None:
     await joining.store.forget("me")
     await joining.clock.pass_s(PACE.beat_s)
     assert await joining.seen_ms() == joining.world.now_ms
@@ -94,7 +94,7 @@ async def test_beats_go_on_after_an_outage_and_the_end_does_not_wait_for_the_sto
         await joining.membership.stop()
 
 
-async def test_who_never_got_to_the_store_has_nothing_to_leave(
+async def test_a_master_that_never_reached_the_store_has_nothing_to_leave(
     world: StoreWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def away() -> None:

@@ -16,7 +16,7 @@ from jqmaster.runtime.leadership.own_address import own_url
         ("http://[::]:8080", "redis://[::1]:6379", "http://[::1]:8080"),
     ],
 )
-def test_where_others_find_it(bound: str, store: str, expected: str) -> None:
+def test_others_find_it_at_its_address(bound: str, store: str, expected: str) -> None:
     if "[::1]" in store:
         import socket
 

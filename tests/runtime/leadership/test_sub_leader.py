@@ -166,7 +166,7 @@ async def test_a_lock_that_is_free_is_left_to_the_sub_leader_first(watching: Wat
     assert watching.candidate.stood
 
 
-async def test_who_leads_watches_nobody(watching: Watching, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_leader_watches_nobody(watching: Watching, monkeypatch: pytest.MonkeyPatch) -> None:
     await watching.pass_s(1, "master-1", "me")
     watching.candidate.leadership = Leadership("1:n", "me")
     for _ in range(10):
@@ -176,7 +176,7 @@ async def test_who_leads_watches_nobody(watching: Watching, monkeypatch: pytest.
     assert (watching.asked, watching.candidate.taken, watching.sub_leader.is_standby) == ([], [], False)
 
 
-async def test_of_a_leader_that_is_not_registered_the_lock_tells(watching: Watching) -> None:
+async def test_the_lock_tells_of_a_leader_that_is_not_registered(watching: Watching) -> None:
     await watching.masters.forget("master-1")
     await watching.pass_s(30, "me")
     assert (watching.asked, watching.candidate.taken) == ([], [])
@@ -240,7 +240,7 @@ async def test_it_knows_what_fails_at_the_leader_alone(watching: Watching) -> No
 
 
 @pytest.mark.req("D29")
-async def test_of_several_namespaces_the_first_in_order_stands_by(watching: Watching) -> None:
+async def test_the_first_master_in_order_stands_by_for_several_namespaces(watching: Watching) -> None:
     watching.add_namespace()
     for number in range(20):
         # The longest running would stand by in an installation with one namespace.

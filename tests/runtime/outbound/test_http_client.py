@@ -137,7 +137,9 @@ async def test_an_answer_may_end_with_its_connection(peer: Peer, client: HttpCli
     assert peer.connections == 2
 
 
-async def test_who_says_that_it_closes_is_not_written_to_again(peer: Peer, client: HttpClient) -> None:
+async def test_a_connection_whose_server_announced_its_close_is_not_used_again(
+    peer: Peer, client: HttpClient
+) -> None:
     peer.script = answering(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")
     for _ in range(2):
         assert await call(client, peer.address) == HttpAnswer(204, b"")
@@ -152,7 +154,7 @@ async def test_a_kept_connection_that_the_peer_closed_is_not_used(peer: Peer, cl
     assert peer.connections == 2
 
 
-async def test_what_nobody_asked_for_ends_the_connection(peer: Peer, client: HttpClient) -> None:
+async def test_an_unrequested_answer_ends_the_connection(peer: Peer, client: HttpClient) -> None:
     peer.script = answering(OK + OK)
     assert (await call(client, peer.address)).body == b"ok"
     # The client closes it at once, not after a long idle time.
@@ -210,14 +212,14 @@ async def test_a_large_body_is_sent_whole_and_a_refusal_before_its_end_is_heard(
     await wait_until(lambda: not client.open_connections)
 
 
-async def test_where_nobody_listens_nothing_is_sent(client: HttpClient) -> None:
+async def test_nothing_is_sent_if_nobody_listens(client: HttpClient) -> None:
     with pytest.raises(NotSentError):
         await call(client, f"http://127.0.0.1:{free_port()}")
     with pytest.raises(AddressRefusedError):
         await call(client, "http://192.0.2.1:8080")
 
 
-async def test_who_speaks_no_tls_is_sent_nothing(peer: Peer, client: HttpClient) -> None:
+async def test_a_server_without_tls_is_sent_nothing(peer: Peer, client: HttpClient) -> None:
     peer.script = then_closing(b"what is this?")
     with pytest.raises(NotSentError):
         await call(client, peer.address.replace("http:", "https:"))
@@ -285,7 +287,7 @@ async def bounded(total: int = 128 * KIB) -> AsyncIterator[HttpClient]:
 
 @pytest.mark.req("M13")
 @pytest.mark.parametrize("is_chunked", [False, True])
-async def test_of_a_body_only_what_is_wanted_is_held(peer: Peer, is_chunked: bool) -> None:
+async def test_the_client_holds_only_the_wanted_part_of_a_body(peer: Peer, is_chunked: bool) -> None:
     async with bounded() as http:
         for size in (0, 1, SMALL_BODY_BYTES, SMALL_BODY_BYTES + 1, 64 * KIB):
             http.drop_idle()

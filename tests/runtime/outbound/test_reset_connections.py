@@ -57,7 +57,7 @@ async def check(peer: Peer, call: Callable[[], Awaitable[object]], heard: Callab
 
 
 @LOOPS
-def test_of_calls_to_workers(make_loop: MakeLoop) -> None:
+def test_calls_to_workers_use_no_reset_connection(make_loop: MakeLoop) -> None:
     async def main() -> None:
         client = HttpClient(GuardedRoute(loopback_guard(), ssl.create_default_context), max_answer_bytes=1000)
         async with Peer.running() as peer:
@@ -75,7 +75,7 @@ def test_of_calls_to_workers(make_loop: MakeLoop) -> None:
 
 
 @LOOPS
-def test_of_calls_to_masters(make_loop: MakeLoop) -> None:
+def test_calls_to_masters_use_no_reset_connection(make_loop: MakeLoop) -> None:
     async def main() -> None:
         client = LoopClients(
             lambda: HttpClient(DirectRoute(ssl.create_default_context), max_answer_bytes=1000)
@@ -95,7 +95,7 @@ def test_of_calls_to_masters(make_loop: MakeLoop) -> None:
     run_in(make_loop, main())
 
 
-async def test_of_blocking_calls_to_masters() -> None:
+async def test_blocking_calls_to_masters_use_no_reset_connection() -> None:
     async with Peer.running() as peer:
         client = BlockingClient(Masters([peer.address]), None)
 

@@ -257,7 +257,7 @@ async def test_prove_returns_the_proof_and_is_not_signed(
 
 
 @pytest.mark.parametrize("proof", [None, 7, b"bytes", {"a": 1}])
-async def test_what_is_given_as_a_proof_is_returned_as_it_is(
+async def test_a_given_proof_is_returned_unchanged(
     worker_client: WorkerClient, serve: Callable, proof: object
 ) -> None:
     endpoint = await serve()

@@ -149,7 +149,7 @@ async def test_failures_are_retried_and_final_statuses_are_not(api: Api) -> None
     assert "redirects are not followed" in (await api.job(moved))["attempts"][-1]["message"]
 
 
-async def test_what_goes_wrong_on_the_way_is_a_failed_attempt(api: Api) -> None:
+async def test_a_fault_on_the_way_is_a_failed_attempt(api: Api) -> None:
     async def drip(_: Request) -> bytes:
         await asyncio.sleep(60)
         return b""
@@ -485,7 +485,7 @@ async def test_a_wait_until_after_the_calendar_is_a_long_one(api: Api) -> None:
             assert (job["failures"], job["losses"], job["attempts"][-1]["outcome"]) == (0, 0, "not_ready")
 
 
-async def test_what_no_reader_could_read_is_no_result(api: Api) -> None:
+async def test_an_unreadable_answer_is_no_result(api: Api) -> None:
     """The limits on arguments hold for results, by whatever way they come."""
     deep = b"[" * 40 + b"]" * 40
     async with endpoint(lambda request: answers[request.json]) as shop:

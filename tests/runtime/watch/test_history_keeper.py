@@ -43,7 +43,7 @@ async def total(world: StoreWorld, name: str = TOTAL) -> int:
 
 
 @pytest.mark.req("P8")
-async def test_what_is_told_again_counts_once(world: StoreWorld) -> None:
+async def test_counts_that_are_sent_again_count_once(world: StoreWorld) -> None:
     tally, history = Tally(), Unsteady(world.shard, master_id="master-1")
     keeper = HistoryKeeper(tally, history, SystemClock())
     for n in range(150):

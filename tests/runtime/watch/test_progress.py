@@ -68,7 +68,7 @@ async def test_without_rounds_it_stalls(leading: Leading) -> None:
     assert (stall.seconds, stall.what) == (7, "the dispatcher has made no round")
 
 
-async def test_who_does_not_lead_does_not_stall(leading: Leading) -> None:
+async def test_a_master_that_does_not_lead_does_not_stall(leading: Leading) -> None:
     await leading.world.worker(url=URL)
     await leading.world.enqueue()
     leading.rounds = None
@@ -104,7 +104,7 @@ async def test_a_worker_that_the_leader_has_never_heard_of_counts_as_well(leadin
 @pytest.mark.parametrize(
     "reason", ["no work", "another name", "full", "pulls", "silent", "draining", "breaker", "paused", "push"]
 )
-async def test_what_keeps_jobs_from_workers_is_no_stall(leading: Leading, reason: str) -> None:
+async def test_a_limit_that_keeps_jobs_from_workers_is_no_stall(leading: Leading, reason: str) -> None:
     world = leading.world
     worker_id = await world.worker(
         "other" if reason == "another name" else "work",

@@ -99,7 +99,7 @@ CHANGES: dict[str, tuple[tuple[str, ...], tuple[str, ...], str, str]] = {
 
 @pytest.mark.req("M1")
 @pytest.mark.parametrize("change", CHANGES)
-async def test_what_makes_a_store_unfit_is_noticed_while_it_runs(
+async def test_a_fault_that_makes_a_store_unfit_is_noticed_while_it_runs(
     gauged: tuple[StoreClient, StoreHealth], change: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     client, health = gauged
@@ -149,7 +149,9 @@ async def test_an_outage_lasts_from_the_last_answer_before_to_the_first_after(
 
 
 @pytest.mark.req("M1")
-async def test_who_asks_for_less_than_was_lost_is_served(gauged: tuple[StoreClient, StoreHealth]) -> None:
+async def test_a_push_that_asks_for_less_than_was_lost_is_served(
+    gauged: tuple[StoreClient, StoreHealth],
+) -> None:
     client, health = gauged
     await admin_of(client).config_set("appendfsync", "everysec")
     await wait_until(lambda: health.faults)

@@ -195,7 +195,7 @@ async def test_a_side_loop_costs_neither_a_connection_nor_the_process(watching: 
         ("jqmaster.store.jobs.claims", False), ("redistribution", False), ("jqmaster.service.notices", False),
     ],
 )  # fmt: skip
-def test_where_an_error_came_from(module: str, is_of_link: bool) -> None:
+def test_loop_failures_tell_where_an_error_came_from(module: str, is_of_link: bool) -> None:
     failures = LoopFailures(ManualClock())
     for error in (
         raised_in(module, KeyError("x")),

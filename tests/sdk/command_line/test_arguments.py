@@ -114,7 +114,9 @@ def test_both_commands_have_the_same_options(capsys: pytest.CaptureFixture[str])
         (["--command", "a=true", "--token-file", "/nowhere"], "the token cannot be read"),
     ],
 )
-def test_what_cannot_start_says_why_in_one_line(arguments: list[str], says: str, tmp_path: Path) -> None:
+def test_a_command_that_cannot_start_says_why_in_one_line(
+    arguments: list[str], says: str, tmp_path: Path
+) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "worker_sdk", "worker", *arguments],
         cwd=tmp_path, env=clean_environment(), capture_output=True, text=True, check=False, timeout=60,

@@ -55,7 +55,7 @@ def test_a_commit_does_not_wait_for_the_master(
     outbox.close()
 
 
-def test_what_the_thread_cannot_push_is_left_to_the_relay(using: str, told: FakeMaster) -> None:
+def test_jobs_that_the_thread_cannot_push_are_left_to_the_relay(using: str, told: FakeMaster) -> None:
     outbox = DjangoOutbox(using, in_background=True)
     told.stop()
     with outbox.transaction():
@@ -186,7 +186,7 @@ def test_the_setting_pushes_tasks_in_the_background(
     assert threads == ["jqmaster outbox"]
 
 
-def test_who_reads_the_outbox_waits_for_no_writer(told: FakeMaster) -> None:
+def test_a_reader_of_the_outbox_waits_for_no_writer(told: FakeMaster) -> None:
     """`transaction_mode: IMMEDIATE`, as set by sites with SQLite, locks out all others from BEGIN on."""
     name = connections["default"].settings_dict["NAME"]
     django_site.add_sqlite("immediate", str(name), transaction_mode="IMMEDIATE", timeout=0)
@@ -206,7 +206,7 @@ def test_who_reads_the_outbox_waits_for_no_writer(told: FakeMaster) -> None:
 
 
 @pytest.mark.parametrize("relays", [True, False])
-def test_who_claims_rows_waits_for_a_writer(relays: bool, told: FakeMaster) -> None:
+def test_a_claim_of_rows_waits_for_a_writer(relays: bool, told: FakeMaster) -> None:
     """SQLite at once refuses a transaction that has read and then writes while another one writes."""
     outbox = DjangoOutbox(is_direct=False)
     with outbox.transaction():

@@ -191,7 +191,7 @@ async def test_a_task_with_a_time_runs_then(real: Api, zone_of_the_process: None
         assert (done.return_value, done.started_at >= at - timedelta(milliseconds=1)) == (2, True)
 
 
-def test_what_django_documents_is_there() -> None:
+def test_the_backend_has_all_that_django_documents() -> None:
     names = ("name", "func", "module_path", "priority", "backend", "queue_name", "run_after", "takes_context",
             "using", "enqueue", "aenqueue", "get_result", "aget_result", "call", "acall", "get_backend")  # fmt: skip
     assert [name for name in names if not hasattr(tasks.add, name)] == []

@@ -35,7 +35,7 @@ def test_a_job_may_also_run_after_failures() -> None:
 
 
 @pytest.mark.parametrize("given", [7, [None], {"name": "work"}, [{"name": "work"}]])
-def test_what_names_no_job_is_refused(given: Any) -> None:
+def test_a_value_that_names_no_job_is_refused(given: Any) -> None:
     with pytest.raises(TypeError, match="after takes IDs of jobs, handles and jobs that have an ID"):
         make_job("next", after=given)
 

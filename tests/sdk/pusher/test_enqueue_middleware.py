@@ -251,7 +251,7 @@ async def test_middleware_of_the_process_surrounds_tasks_and_pushers_that_are_gi
 
 
 @pytest.mark.req("S7")
-async def test_what_handlers_enqueue_passes_the_middleware_of_their_worker(
+async def test_jobs_that_handlers_enqueue_pass_the_middleware_of_their_worker(
     master: FakeMaster, worker: Worker, tenant: Tenant
 ) -> None:
     tasks = Tasks()

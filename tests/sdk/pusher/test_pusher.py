@@ -330,7 +330,9 @@ async def test_chunks_are_bounded_in_bytes(master: FakeMaster, pusher: AnyPusher
 
 
 @pytest.mark.req("M1")
-async def test_what_was_accepted_before_a_failure_is_told(master: FakeMaster, kind: str) -> None:
+async def test_the_error_tells_which_jobs_were_accepted_before_a_failure(
+    master: FakeMaster, kind: str
+) -> None:
     pusher = AnyPusher(kind, master.url, token=master.token, max_wait_s=0.3)
 
     async def fails(status: int, code: str) -> Any:
@@ -450,7 +452,7 @@ async def test_status_and_cancel(master: FakeMaster, pusher: AnyPusher) -> None:
     ]
 
 
-async def test_what_is_no_master_is_not_believed(master: FakeMaster, kind: str) -> None:
+async def test_a_server_that_is_no_master_is_not_believed(master: FakeMaster, kind: str) -> None:
     pusher = AnyPusher(kind, master.url, token=master.token, max_wait_s=0.2)
     original = master._answer
 

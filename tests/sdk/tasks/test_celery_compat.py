@@ -371,7 +371,7 @@ def test_a_first_argument_that_nothing_fills_fails_the_job() -> None:
     assert (run.state, run.fields and run.fields["reason"]) == ("failed", "invalid_argument")
 
 
-def test_what_a_task_raises_to_end_is_no_failure() -> None:
+def test_an_exception_by_which_a_task_ends_is_no_failure() -> None:
     with inline(raises=False):
         assert ending.delay("ignore").handle.refresh().status == "discarded"
         assert ending.delay("reject").state == "FAILURE"

@@ -76,13 +76,13 @@ def test_arguments_are_encoded_and_decoded_alike_with_and_without_the_short_way(
         {**FITTING, "real": 1}, {**FITTING, "anything": {"deep": [1]}},
     ],
 )  # fmt: skip
-def test_what_arrives_is_decoded_alike(argument: Any) -> None:
+def test_received_values_are_decoded_alike(argument: Any) -> None:
     assert outcome(compiled.codec.decode_arguments, argument) == outcome(
         general.codec.decode_arguments, argument
     )
 
 
-def test_what_was_encoded_is_not_the_map_of_the_caller() -> None:
+def test_the_encoded_argument_is_not_the_map_of_the_caller() -> None:
     job = compiled.to_job(*FITTING.values())
     job["argument"]["whole"] = 2
     assert job.arguments["whole"] == 1

@@ -110,7 +110,7 @@ def test_a_contract_has_the_schema_of_the_parameters_and_the_options() -> None:
     }
 
 
-def test_what_the_worker_gives_is_not_in_the_schema() -> None:
+def test_parameters_that_the_worker_gives_are_not_in_the_schema() -> None:
     def connect() -> str:
         return "connection"
 

@@ -141,7 +141,7 @@ def bare_context(ctx) -> None:  # type: ignore[no-untyped-def]
         (bare_context, "annotate the parameter that takes the context: ctx: Context as the first one"),
     ],
 )
-def test_what_cannot_be_a_task_says_why(function: Any, why: str) -> None:
+def test_the_error_says_why_a_function_cannot_be_a_task(function: Any, why: str) -> None:
     with pytest.raises(TypeError, match=f"^task photo.make: .*{why}"):
         Tasks().task("photo.make")(function)
 

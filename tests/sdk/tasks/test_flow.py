@@ -214,7 +214,9 @@ REFUSED: list[tuple[Callable[[], Flow[Any]], str]] = [
 
 
 @pytest.mark.parametrize(("make", "why"), REFUSED, ids=[why[:30] for _, why in REFUSED])
-def test_what_cannot_run_is_refused_before_anything_is_sent(make: Callable[[], Flow[Any]], why: str) -> None:
+def test_a_flow_that_cannot_run_is_refused_before_anything_is_sent(
+    make: Callable[[], Flow[Any]], why: str
+) -> None:
     with recording() as jobs:
         with pytest.raises(InvalidFlow, match=why):
             make().enqueue()

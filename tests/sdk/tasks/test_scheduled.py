@@ -53,7 +53,7 @@ def test_arguments_are_checked_when_the_definitions_are_asked_for() -> None:
         tasks.definitions()
 
 
-def test_what_a_definition_cannot_carry_is_refused() -> None:
+def test_options_that_a_definition_cannot_have_are_refused() -> None:
     tasks, others = Tasks(), Tasks()
 
     @tasks.task("one", unique=Unique())

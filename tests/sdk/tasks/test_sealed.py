@@ -408,7 +408,7 @@ async def test_a_worker_without_a_seal_does_not_run_the_handler() -> None:
     assert ending.fields["reason"] == "invalid_argument"
 
 
-async def test_what_was_pushed_without_a_seal_runs() -> None:
+async def test_a_job_pushed_without_a_seal_runs() -> None:
     ending = await WorkerHarness(tasks).run("card.check", {"card": "x"}, checkpoint=5)
     assert (ending.type, ending.result, ending.checkpoint) == ("success", "checked x", 5)
 

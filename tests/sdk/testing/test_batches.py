@@ -64,7 +64,7 @@ async def test_a_batch_that_is_canceled_by_an_exception_has_no_success() -> None
     assert [job.arguments for job in jobs.of("told")] == [{"what": "complete"}]
 
 
-def test_what_cannot_be_is_refused() -> None:
+def test_impossible_batches_are_refused() -> None:
     with pytest.raises(TypeError, match="cannot have unique"):
         Batch(on_success=make_job("told", unique={"key": "k"}))
     with recording():

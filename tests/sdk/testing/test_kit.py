@@ -124,7 +124,7 @@ def test_a_recorded_job_can_be_canceled_and_a_key_counts_once() -> None:
         assert [run.job.id for run in drain(jobs)] == []
 
 
-def test_what_cannot_be_sent_cannot_be_recorded() -> None:
+def test_values_that_cannot_be_sent_cannot_be_recorded() -> None:
     with recording() as jobs:
         with pytest.raises(InvalidArgument):
             double.enqueue("1")  # type: ignore[arg-type]

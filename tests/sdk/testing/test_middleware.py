@@ -157,7 +157,7 @@ def test_an_async_function_that_enqueues_by_a_blocking_call_does_not_hang() -> N
     assert notes.count("pool opened") == 1
 
 
-def test_what_jobs_enqueue_passes_the_middleware_of_the_worker() -> None:
+def test_jobs_that_jobs_enqueue_pass_the_middleware_of_the_worker() -> None:
     class Other(Middleware):
         def around_enqueue(self, job: dict[str, Any]) -> Iterator[None]:
             job["tags"] = ["other"]

@@ -93,7 +93,7 @@ def test_the_jobs_of_one_push_may_be_in_any_order_and_are_drained_behind_the_blo
     assert [run.result for run in drain(jobs)] == [2, 1, 3]
 
 
-def test_what_fails_skips_all_that_follow_and_names_the_first_cause() -> None:
+def test_a_failure_skips_all_that_follow_and_names_the_first_cause() -> None:
     with recording() as jobs:
         first = shaky.enqueue()
         second = count.using(after=first).enqueue(1)
@@ -207,7 +207,7 @@ def test_a_result_that_is_missing_fails_the_job_for_good_unless_it_is_caught() -
 
 
 @pytest.mark.parametrize("kind", ["inline", "recording"])
-def test_what_a_master_refuses_is_refused(kind: str) -> None:
+def test_the_kit_refuses_jobs_that_a_master_refuses(kind: str) -> None:
     with inline(raises=False) if kind == "inline" else recording() as jobs:
         one, two = count.to_job(1), count.to_job(2)
         circle = [

@@ -162,7 +162,7 @@ async def test_calls_at_a_time_have_a_connection_each(client: LoopClients, serve
     ],
     ids=["no HTTP", "cut off", "without length", "upgrade", "too long", "endless head", "nothing"],
 )
-async def test_what_is_no_answer(client: LoopClients, server: Server, answer: bytes) -> None:
+async def test_broken_answers_are_no_answers(client: LoopClients, server: Server, answer: bytes) -> None:
     server.scripts = [server.says(answer, then_closes=True), server.says(OK)]
     with pytest.raises(NoAnswerError):
         await call(client, server)
@@ -254,7 +254,7 @@ async def test_a_large_body_arrives_whole(client: LoopClients, server: Server) -
     assert server.bodies == [body, body]
 
 
-async def test_who_refuses_a_large_body_is_heard_before_its_end(client: LoopClients, server: Server) -> None:
+async def test_a_refusal_of_a_large_body_is_heard_before_its_end(client: LoopClients, server: Server) -> None:
     async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 413 No\r\nContent-Length: 0\r\n\r\n")
@@ -267,7 +267,7 @@ async def test_who_refuses_a_large_body_is_heard_before_its_end(client: LoopClie
     assert server.connections == 2
 
 
-async def test_what_would_break_a_request_is_refused(client: LoopClients, server: Server) -> None:
+async def test_values_that_would_break_a_request_are_refused(client: LoopClients, server: Server) -> None:
     for path in ("/a b", "/a\r\nX: y", "/ä"):
         with pytest.raises(ValueError, match="no path"):
             await call(client, server, path=path)

@@ -162,7 +162,7 @@ async def test_an_answer_does_not_wait_for_the_peers_delayed_ack(start: Start) -
     writer.close()
 
 
-async def test_what_is_being_answered_is_not_shed(start: Start) -> None:
+async def test_a_request_that_is_being_answered_is_not_shed(start: Start) -> None:
     edge = await start(connections=2)
     busy = [await edge.connect() for _ in range(2)]
     for _, writer in busy:

@@ -44,7 +44,7 @@ async def test_each_placeholder_is_one_argument_whatever_it_holds(value: str) ->
     assert ending.result["stdout"] == f"{[value, f'--value={value}/1.5', '{}']}\n"
 
 
-async def test_what_no_argument_can_hold_is_refused_and_not_retried() -> None:
+async def test_a_value_that_no_argument_can_hold_is_refused_and_not_retried() -> None:
     for argument in ({"value": "a\0b"}, {"value": ["a"]}, {}, {"value": "a", "other": 1}):
         ending = await ran([*ECHO, "{value}"], argument)
         assert (ending.fields["reason"], ending.fields["should_retry"]) == ("invalid_argument", False)

@@ -283,7 +283,7 @@ async def test_a_task_may_depend_on_what_has_no_type_that_travels() -> None:
     assert (await WorkerHarness(Worker(tasks=tasks)).run("lock", {"number": 1})).result is True
 
 
-async def test_what_a_dependency_enqueues_goes_the_way_of_the_job() -> None:
+async def test_jobs_that_a_dependency_enqueues_go_the_way_of_the_job() -> None:
     tasks = Tasks()
 
     @tasks.task("log")

@@ -90,7 +90,7 @@ def ticks(path: Path) -> int:
 
 
 @pytest.mark.req("M14")
-async def test_what_a_handler_started_has_ended_before_its_job_is_handed_back(
+async def test_processes_of_a_handler_have_ended_before_its_job_is_handed_back(
     master: FakeMaster, tmp_path: Path
 ) -> None:
     """A thread waits for a command that ignores SIGTERM."""

@@ -250,7 +250,7 @@ async def test_a_push_that_breaks_off_starts_nothing(
 
 @pytest.mark.req("D18")
 @pytest.mark.row(119, 120)
-async def test_whoever_cannot_sign_starts_nothing(
+async def test_a_caller_that_cannot_sign_starts_nothing(
     master: FakeMaster, ran: list[Any], up: Callable[[], Any]
 ) -> None:
     await up()

@@ -185,7 +185,7 @@ async def test_each_job_ends_as_its_place_in_the_sequence_says(
 
 
 @pytest.mark.parametrize("value", [5, "text", [1], [1, 2, 3], {"a": 1}])
-async def test_what_is_no_end_for_each_job_fails_all(value: Any, is_async: bool) -> None:
+async def test_a_return_value_without_an_end_for_each_job_fails_all(value: Any, is_async: bool) -> None:
     tasks = Tasks()
     task = task_of(tasks, lambda rows, ctx: value, is_async=is_async)
     for ending in await WorkerHarness(tasks).run_together([task.to_job(n) for n in range(2)]):
@@ -344,7 +344,7 @@ async def test_a_worker_that_ends_hands_back_what_waits_and_what_does_not_end(
     assert [end["type"] for end in await ends(master, jobs)] == ["handed_back"] * 3
 
 
-async def test_what_a_call_finished_while_it_was_told_to_stop_counts(
+async def test_jobs_that_a_call_finished_while_it_was_told_to_stop_count(
     master: FakeMaster, worker: Worker, up: Callable[[], Any]
 ) -> None:
     tasks = Tasks()
@@ -587,7 +587,7 @@ async def test_a_call_enqueues_by_the_worker_and_each_job_has_its_own_once(is_as
 
 
 @pytest.mark.parametrize("call", ["save", "save_and_wait", "step", "emit", "iterate", "open_challenge"])
-def test_what_belongs_to_one_job_is_not_done_for_a_call(call: str) -> None:
+def test_actions_on_one_job_are_refused_in_a_call_for_many(call: str) -> None:
     tasks = Tasks()
 
     @tasks.task("row.insert", gather=Gather(10))

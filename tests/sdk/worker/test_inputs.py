@@ -154,7 +154,7 @@ def test_the_outcome_of_a_failed_predecessor_is_there() -> None:
         (None, "not_kept", "has no result: it is deleted"),
     ],
 )
-def test_what_is_missing_is_told(state: str | None, omitted: str, why: str) -> None:
+def test_the_error_tells_which_input_is_missing(state: str | None, omitted: str, why: str) -> None:
     given: Any = {"job_id": FIRST, "state": state, "result": None, "omitted": omitted}
     with pytest.raises(InputMissing, match=why) as missing:
         Inputs([given]).results()

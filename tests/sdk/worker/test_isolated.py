@@ -188,7 +188,7 @@ async def test_a_process_that_must_stop_is_killed_with_all_it_started(
 
 
 @pytest.mark.req("J7")
-async def test_what_a_handler_started_ends_with_its_success(
+async def test_processes_of_a_handler_end_with_its_success(
     master: FakeMaster, up: Callable[[], Any], tmp_path: Path
 ) -> None:
     await up()

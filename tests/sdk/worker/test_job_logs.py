@@ -319,7 +319,7 @@ def test_threads_that_write_their_first_lines_at_once_write_to_one_log(worker: W
     assert sorted(of_job.log.texts) == ["a", "b"]
 
 
-async def test_what_an_isolated_handler_logs_and_prints_arrives(
+async def test_lines_that_an_isolated_handler_logs_and_prints_arrive(
     master: FakeMaster, capfd: pytest.CaptureFixture[str]
 ) -> None:
     keeper = Keeper(master)
@@ -343,7 +343,7 @@ async def test_what_an_isolated_handler_logs_and_prints_arrives(
     assert "printed" in capfd.readouterr().out
 
 
-async def test_what_a_command_prints_arrives(master: FakeMaster) -> None:
+async def test_lines_that_a_command_prints_arrive(master: FakeMaster) -> None:
     keeper = Keeper(master)
     tasks = Tasks()
     program = "import sys; print('out'); print('10%\\r20%\\r30%'); print('err', file=sys.stderr)"

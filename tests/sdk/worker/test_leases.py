@@ -143,7 +143,7 @@ async def test_a_master_that_is_silent_costs_no_lease_while_another_answers(
 
 
 @pytest.mark.req("M3", "M6")
-async def test_what_was_stopped_before_any_heartbeat_named_it_is_named_once(
+async def test_a_job_stopped_before_any_heartbeat_named_it_is_named_once(
     master: FakeMaster, worker: Worker, up: Callable[[], Any]
 ) -> None:
     """Otherwise, masters would treat it as an offer that was never taken up, and count neither a start nor a loss."""

@@ -227,7 +227,7 @@ class HalfAsync(Middleware):
 
 
 @pytest.mark.req("S7")
-def test_what_is_no_middleware_is_refused_where_it_is_given() -> None:
+def test_a_value_that_is_no_middleware_is_refused_where_it_is_given() -> None:
     with pytest.raises(TypeError, match=r"takes instances: write Noted\(\), not Noted"):
         Worker(middleware=[Noted])  # type: ignore[list-item]
     with pytest.raises(TypeError, match="int is not a subclass of Middleware"):

@@ -73,7 +73,7 @@ async def test_each_heartbeat_with_reports_has_a_higher_number_and_others_have_n
 
 @pytest.mark.req("D21")
 @pytest.mark.parametrize("kind", ["async", "sync", "failing"])
-async def test_what_is_told_right_before_the_end_arrives_first(
+async def test_progress_told_right_before_the_end_arrives_first(
     master: FakeMaster, worker: Worker, up: Callable[[], Any], kind: str
 ) -> None:
     async def aslow(argument: Any, ctx: Context) -> int:

@@ -70,7 +70,7 @@ async def test_it_registers_without_an_address_and_serves_nothing(
     assert (first["max"], first["wait"], first["refused"]) == (4, 20.0, [])
 
 
-async def test_what_it_is_given_runs_and_is_reported(master: FakeMaster, running: Callable[[], Any]) -> None:
+async def test_given_jobs_run_and_are_reported(master: FakeMaster, running: Callable[[], Any]) -> None:
     started = await running()
     jobs = [master.dispatch("work", n) for n in range(3)]
     master.mail.append(jobs)
@@ -107,7 +107,7 @@ async def test_a_call_without_an_answer_is_repeated_as_it_was(
     assert started == [job["job_id"]]
 
 
-async def test_what_is_given_twice_runs_once(master: FakeMaster, running: Callable[[], Any]) -> None:
+async def test_a_job_that_is_given_twice_runs_once(master: FakeMaster, running: Callable[[], Any]) -> None:
     started = await running()
     job = master.dispatch("wait", 0.2)
     master.mail.append([job])
@@ -123,7 +123,7 @@ async def test_what_is_given_twice_runs_once(master: FakeMaster, running: Callab
 
 @pytest.mark.req("M3", "D4")
 @pytest.mark.parametrize("fault", ["too late", "older leader", "unknown name"])
-async def test_what_it_must_not_start_is_given_back(
+async def test_jobs_that_it_must_not_start_are_given_back(
     master: FakeMaster, running: Callable[[], Any], fault: str
 ) -> None:
     started = await running()

@@ -82,7 +82,7 @@ async def test_a_worker_that_was_registered_outlives_the_change_of_its_token(
         await wait_until(lambda: worker.worker_id)
 
 
-def test_what_keeps_a_worker_from_starting_is_one_line(tmp_path: Path) -> None:
+def test_one_line_tells_what_keeps_a_worker_from_starting(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(
         "from worker_sdk import Tasks, Worker\ntasks = Tasks()\nworker = Worker(port=1)\n"
         "worker.handler('x')(lambda argument: None)\n"

@@ -87,7 +87,7 @@ async def test_stale_results_leave_the_outbox(master: FakeMaster, echo: None, up
     assert len(master.results[job["job_id"]]) == 1
 
 
-async def test_what_arrives_during_a_call_goes_with_the_next(
+async def test_reports_that_arrive_during_a_call_go_with_the_next(
     master: FakeMaster, worker: Worker, echo: None, up: Callable[[], Any]
 ) -> None:
     worker.max_jobs = 1000

@@ -77,7 +77,7 @@ def test_a_forked_process_does_not_hold_the_lock(url: str) -> None:
             os.close(fd)
 
 
-def test_where_there_is_no_place_for_locks_nobody_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nobody_is_refused_if_there_is_no_place_for_locks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(siblings, "lock_of_system", siblings.file_lock)
     monkeypatch.setattr(tempfile, "gettempdir", lambda: "/nowhere")
     assert ProcessLock("a").take()

@@ -371,7 +371,7 @@ def test_a_name_that_cannot_be_is_refused_before_the_call(name: Any) -> None:
     assert kept.checkpoint is None
 
 
-def test_what_is_no_call_is_refused() -> None:
+def test_a_value_that_is_no_call_is_refused() -> None:
     raised, _ = run(lambda ctx: ctx.step("charge", cast("Any", charge(1))))
     assert "pass the function and its arguments" in str(raised)
 

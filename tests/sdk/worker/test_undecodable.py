@@ -144,7 +144,7 @@ def test_the_job_whose_value_is_broken_is_told_apart(broken: bytes) -> None:
     "data", [b"", b"\xc1", b"\x81\xa4jobs\x05\xc1", b"\x81\xa4jobs\xdd\xff\xff\xff\xff", b"\x81\xa4jobs\x91\xc1",
     b"\x81\xa5epoch\xd4\x80\x00", b"\x80\xc0", b"\x91\xd4\x80\x00"]
 )  # fmt: skip
-def test_what_is_broken_besides_is_no_message(data: bytes) -> None:
+def test_a_message_with_another_fault_is_no_message(data: bytes) -> None:
     with pytest.raises(DecodeError):
         decode_jobs(data)
 
@@ -177,7 +177,7 @@ async def test_a_call_for_jobs_that_is_answered_with_nonsense_is_repeated(
     assert tracebacks(caplog) == []
 
 
-async def test_what_makes_no_sense_among_the_jobs_given_takes_no_other_along(
+async def test_a_job_that_makes_no_sense_takes_no_other_along(
     master: FakeMaster, caplog: pytest.LogCaptureFixture
 ) -> None:
     worker = Worker(master.url, token=master.token, grace_s=0.2, pull=True)

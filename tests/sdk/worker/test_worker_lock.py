@@ -90,9 +90,7 @@ def test_another_start_of_the_machine_and_another_network_namespace_are_other_pl
     assert len(seen) == 3
 
 
-def test_where_there_are_no_such_locks_nothing_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_said_if_there_are_no_such_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_lock, "_BOOT_ID", tmp_path / "none")
     assert WorkerLock().take(URL) == ""
 

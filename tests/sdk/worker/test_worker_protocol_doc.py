@@ -95,7 +95,7 @@ async def test_the_worker_of_the_document_works(master: FakeMaster, tmp_path: Pa
         await process.wait()
 
 
-def test_what_it_remembers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_its_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MASTER", "http://127.0.0.1:1")
     functions, _, _ = PROGRAM.partition("server = ")
     names: dict[str, Any] = {}

@@ -298,7 +298,7 @@ async def test_many_overdue_instants_are_recorded_step_by_step(
     assert len({run.origin_ms for run in runs}) == len(runs)
 
 
-async def test_what_people_see_next_is_an_instant_that_starts_a_job(one: Calendars) -> None:
+async def test_the_next_instant_that_people_see_starts_a_job(one: Calendars) -> None:
     await one.off("2027-01-18")
     await one.on("skip_holidays")
 

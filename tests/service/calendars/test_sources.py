@@ -90,7 +90,7 @@ def test_exceptions_and_replacements_of_recurrences_count() -> None:
          "more than 5000 holidays"),
     ],
 )  # fmt: skip
-def test_what_is_refused(text: str, says: str) -> None:
+def test_sources_with_faults_are_refused(text: str, says: str) -> None:
     with pytest.raises(SourceFaultError, match=says) as refused:
         holidays_of_text(text, FIRST, LAST)
     assert refused.value.field == "ical"

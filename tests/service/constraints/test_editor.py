@@ -89,7 +89,7 @@ async def test_counts_are_kept_for_as_long_as_the_gates_are_the_same(
     assert await changes(world) == (6, 3)
 
 
-async def test_what_changes_nothing_writes_nothing(editor: ConstraintEditor, world: StoreWorld) -> None:
+async def test_a_put_that_changes_nothing_writes_nothing(editor: ConstraintEditor, world: StoreWorld) -> None:
     await put(editor, concurrency=1)
     async with world.unchanged():
         stored, is_new = await editor.put("c1", document(concurrency=1), "other", ALL)

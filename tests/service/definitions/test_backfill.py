@@ -151,7 +151,7 @@ async def test_instants_before_a_new_definition_are_known_to_be_new(world: Store
 
 
 @pytest.mark.req("D7", "M4")
-async def test_what_an_older_master_made_or_removed_is_unknown(world: StoreWorld) -> None:
+async def test_records_that_an_older_master_made_or_removed_are_unknown(world: StoreWorld) -> None:
     one = Backfilling(world, KeptRuns(10, KEPT.life_ms))
     await one.put()
     world.pass_ms(4 * MINUTE_MS)

@@ -47,7 +47,7 @@ class Edited:
 
 
 @pytest.mark.req("D7")
-async def test_what_was_due_before_a_change_fires_by_the_former_schedule(world: StoreWorld) -> None:
+async def test_instants_due_before_a_change_fire_by_the_former_schedule(world: StoreWorld) -> None:
     edited = Edited(world)
     await edited.put()
     world.pass_ms(2 * MINUTE_MS + 30_000)

@@ -45,7 +45,7 @@ async def test_an_item_goes_out_at_once_when_nothing_is_under_way() -> None:
     assert flushes.batches == [[0], [1], [2]]
 
 
-async def test_what_arrives_while_a_call_is_under_way_goes_together_and_in_order() -> None:
+async def test_items_that_arrive_while_a_call_is_under_way_go_together_and_in_order() -> None:
     flushes = Flushes()
     coalescer = coalescer_of(flushes)
     tasks = submit(coalescer, 0)
@@ -135,7 +135,7 @@ async def test_it_works_on_after_a_pause() -> None:
     assert await coalescer.submit(3) == "3"
 
 
-async def test_whoever_finds_nothing_under_way_flushes_its_own_item_without_a_task() -> None:
+async def test_a_caller_that_finds_nothing_under_way_flushes_its_own_item_without_a_task() -> None:
     flushes = Flushes()
     coalescer = coalescer_of(flushes)
     first = asyncio.create_task(coalescer.lead(0))

@@ -85,7 +85,7 @@ async def test_the_order_reaches_the_endpoint_of_the_worker(served: Served) -> N
 
 
 @pytest.mark.req("M9")
-async def test_what_does_not_apply_is_a_conflict_that_names_the_state(served: Served) -> None:
+async def test_an_action_that_does_not_apply_is_a_conflict_that_names_the_state(served: Served) -> None:
     world = served.world
     worker, job = await world.running()
     for act in (

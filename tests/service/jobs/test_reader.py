@@ -71,7 +71,7 @@ async def test_when_the_wait_is_over_the_state_is_told(served: Served) -> None:
 
 
 @pytest.mark.req("J6", "J14")
-async def test_what_is_not_kept_or_not_known_is_none_at_once(served: Served) -> None:
+async def test_results_not_kept_or_not_known_are_none_at_once(served: Served) -> None:
     worker, job = await served.world.running()
     await succeed(served.world, worker, job)
     for job_id in (job.job_id, new_id(), "no id", "../x"):

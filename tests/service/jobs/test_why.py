@@ -131,7 +131,7 @@ async def test_a_worker_that_fell_silent_is_no_worker(world: StoreWorld, desk: D
     assert await desk.codes(job) == ["no_worker"]
 
 
-async def test_what_only_the_leader_knows_of_workers(world: StoreWorld, desk: Desk) -> None:
+async def test_the_leader_alone_knows_some_facts_about_workers(world: StoreWorld, desk: Desk) -> None:
     job = await world.enqueue()
     worker = await world.worker(url=URL)
     for reach in (

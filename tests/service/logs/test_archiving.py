@@ -170,7 +170,7 @@ async def test_an_interrupted_move_leaves_no_line_twice(archived: Archived) -> N
     assert texts(await archived.gone(job.job_id)) == ["a", "b", "c"]
 
 
-async def test_what_is_redacted_does_not_leave(served: Served, tmp_path: Path) -> None:
+async def test_redacted_text_does_not_leave(served: Served, tmp_path: Path) -> None:
     archived = Archived(served, FaultyArchive(tmp_path), "argument.password", "error.message")
     _, job = await archived.job("login with hunter22", "error: no", argument={"password": "hunter22"})
     await archived.move(job)
@@ -181,7 +181,7 @@ async def test_what_is_redacted_does_not_leave(served: Served, tmp_path: Path) -
     assert texts(await archived.page(job.job_id)) == ["login with [redacted]", "[redacted]"]
 
 
-async def test_what_is_redacted_is_not_shown_of_a_log_that_waits(served: Served, tmp_path: Path) -> None:
+async def test_a_waiting_log_shows_no_redacted_text(served: Served, tmp_path: Path) -> None:
     archived = Archived(served, FaultyArchive(tmp_path), "argument.password")
     worker, job = await archived.job("login with hunter22", argument={"password": "hunter22"})
     await archived.over(worker, job)

@@ -94,7 +94,7 @@ async def test_lines_that_were_sent_in_part_before_are_kept_once(served: Served)
     assert figures.kept == 3
 
 
-async def test_what_a_worker_may_not_save_is_told(served: Served) -> None:
+async def test_the_answer_tells_which_lines_a_worker_may_not_save(served: Served) -> None:
     logs, figures = logs_of(served)
     worker, job = await running_kept(served.world)
     for stranger in (new_id(), "no ID"):

@@ -184,7 +184,7 @@ async def test_a_frozen_copy_of_data_that_were_lost_is_not_opened_before_somebod
     assert ((await one.entry()).store, (await one.entry()).state) == ("default", "closed")
 
 
-async def test_of_data_that_were_moved_on_the_newest_count(one: MoveWorld) -> None:
+async def test_the_newest_of_data_that_were_moved_on_count(one: MoveWorld) -> None:
     ids = await one.seed(5)
     await one.begin()
     assert (await one.run()).step == "done"

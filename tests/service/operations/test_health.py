@@ -66,7 +66,7 @@ def test_names_that_no_live_worker_runs() -> None:
         ({"first_seen_ms": 0}, ""),
     ],
 )
-def test_what_is_new_about_failures(changes: dict[str, Any], words: str) -> None:
+def test_the_health_tells_which_failures_are_new(changes: dict[str, Any], words: str) -> None:
     text = health._newest_kind([replace(GROUP, **changes)], NOW_MS)
     assert text.endswith(words)
     assert bool(text) is bool(words)

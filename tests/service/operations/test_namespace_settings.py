@@ -111,7 +111,7 @@ async def test_a_namespace_that_is_served_no_longer_follows_nothing(layers: Laye
         ({"retention_failed_max": 100_000_001}, {"retention_failed_max": "must be at most 100000"}),
     ],
 )  # fmt: skip
-async def test_what_a_namespace_cannot_have_is_refused_whole_and_named(
+async def test_settings_that_a_namespace_cannot_have_are_refused_whole_and_named(
     layers: Layers, changes: dict[str, Any], faults: dict[str, str]
 ) -> None:
     with pytest.raises(InvalidError) as refused:

@@ -175,7 +175,7 @@ async def test_a_new_contract_of_another_master_is_believed_before_a_refusal(fle
     "schema",
     [{"type": "nix"}, {"$ref": "http://10.0.0.1/schema"}, {"$ref": "file:///etc/passwd"}, {"pattern": "("}],
 )
-async def test_what_is_no_schema_of_its_own_is_refused(fleet: Fleet, schema: dict[str, Any]) -> None:
+async def test_a_value_that_is_no_schema_of_its_own_is_refused(fleet: Fleet, schema: dict[str, Any]) -> None:
     with pytest.raises(BadSchemaError):
         ArgumentSchema(schema)
     with pytest.raises(InvalidError) as refusal:
@@ -233,7 +233,7 @@ NONE_FITS = "is not valid under any of the schemas listed in the 'anyOf' keyword
         ({"a": {"size": True}}, [(("a", "size"), f"true {NONE_FITS}")]),
     ],
 )
-async def test_of_alternatives_the_one_that_was_meant_is_named(
+async def test_the_error_names_the_alternative_that_was_meant(
     argument: Any, misfits: list[tuple[tuple[str, ...], str]]
 ) -> None:
     crop = {"type": "object", "properties": {"w": {"type": "integer"}}, "required": ["w"]}
@@ -306,7 +306,7 @@ async def test_the_names_of_workers_that_told_none_are_served(fleet: Fleet, worl
     assert await fleet.service.unserved(["new"]) == []
 
 
-async def test_what_is_remembered_of_names_is_bounded(
+async def test_the_memory_of_names_is_bounded(
     fleet: Fleet, world: StoreWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(contracts, "MAX_SERVED", 3)

@@ -72,7 +72,7 @@ async def test_a_leader_elsewhere_is_heard_of_by_a_message(world: StoreWorld, he
     assert [offer.job for offer in (await poll).offers] == [job]
 
 
-async def test_what_no_message_told_is_found_by_looking(
+async def test_jobs_that_no_message_told_of_are_found_by_checking(
     world: StoreWorld, held: HeldPolls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(polls, "LOOK_S", 0.05)
@@ -86,7 +86,7 @@ async def test_what_no_message_told_is_found_by_looking(
     await quick.stop()
 
 
-async def test_what_was_claimed_while_the_caller_hung_up_is_for_the_next_poll(
+async def test_jobs_claimed_while_the_caller_hung_up_are_for_the_next_poll(
     world: StoreWorld, held: HeldPolls
 ) -> None:
     worker_id = await world.worker(url=None)
@@ -113,7 +113,7 @@ async def test_what_was_claimed_while_the_caller_hung_up_is_for_the_next_poll(
     assert [offer.job for offer in reply.offers] == claim.jobs
 
 
-async def test_what_finds_nobody_to_tell_is_for_the_next_poll(world: StoreWorld, held: HeldPolls) -> None:
+async def test_jobs_without_a_waiting_poll_are_for_the_next_poll(world: StoreWorld, held: HeldPolls) -> None:
     worker_id = await world.worker(url=None)
     await world.polls.open(worker_id, "p", 10, 30_000)
     await world.enqueue()
@@ -269,7 +269,7 @@ async def test_its_end_answers_all_and_lets_nobody_in(world: StoreWorld, held: H
     assert [worker.polls_until_ms for worker in await world.workers.all()] == [0, 0, 0, 0]
 
 
-async def test_who_cannot_poll_is_told_why(world: StoreWorld, held: HeldPolls) -> None:
+async def test_a_worker_that_cannot_poll_is_told_why(world: StoreWorld, held: HeldPolls) -> None:
     with pytest.raises(NotFoundError):
         await held.poll("nobody", Ask(1, 0), never)
     with pytest.raises(ConflictError, match="pushed"):

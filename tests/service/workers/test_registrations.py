@@ -85,7 +85,7 @@ async def test_a_refusal_tells_nothing_about_who_answers_there(
     }
 
 
-async def test_who_proves_the_secret_learns_what_is_wrong_with_the_proof(
+async def test_a_worker_that_proves_the_secret_learns_the_fault_of_the_proof(
     registrations: Registrations, prover: Prover
 ) -> None:
     prover.give = lambda nonce: right_proof(nonce).encode()

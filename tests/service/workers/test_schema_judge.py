@@ -58,7 +58,9 @@ DEAR = {
 
 
 @pytest.mark.parametrize("kind", DEAR)
-async def test_what_takes_too_much_is_not_judged_and_the_next_one_is(judge: SchemaJudge, kind: str) -> None:
+async def test_an_argument_that_takes_too_much_is_not_judged_and_the_next_one_is(
+    judge: SchemaJudge, kind: str
+) -> None:
     own_s = time.process_time()
     schema, argument = DEAR[kind]
     answers = await judge.misfits([task(NUMBER, "x"), task(schema, argument), task(NUMBER, 1)])

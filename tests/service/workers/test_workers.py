@@ -38,7 +38,7 @@ def spec_of(endpoint: FakeWorker, *names: str) -> WorkerSpec:
 
 
 @pytest.mark.req("D10", "D18")
-async def test_who_proves_the_address_is_registered(
+async def test_a_worker_that_proves_the_address_is_registered(
     world: StoreWorld, service: WorkerService, endpoint: FakeWorker
 ) -> None:
     registration = await service.register(spec_of(endpoint))
@@ -50,7 +50,7 @@ async def test_who_proves_the_address_is_registered(
 
 @pytest.mark.req("D18")
 @pytest.mark.parametrize("proof", ["0" * 64, "", "é", "f" * 5000])
-async def test_who_does_not_know_the_secret_is_not_registered(
+async def test_a_worker_that_does_not_know_the_secret_is_not_registered(
     world: StoreWorld, service: WorkerService, endpoint: FakeWorker, proof: str
 ) -> None:
     endpoint.proof = lambda nonce: proof

@@ -159,7 +159,7 @@ async def test_a_copy_under_writes_has_all_of_one_instant(
         await source.redis.delete(keys.result(f"a{n}"), keys.job(f"b{n}"))
 
 
-async def test_what_is_removed_or_changed_during_the_copy_is_so_in_the_copy(
+async def test_keys_removed_or_changed_during_the_copy_are_so_in_the_copy(
     lone_server: StoreServer, source: StoreWorld, other: Shard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept, gone = await source.enqueue(), await source.enqueue()

@@ -57,7 +57,7 @@ async def test_a_shard_is_cleared_but_for_its_marks(
     assert {key.decode() for page in pages for key in page} == {k.restoring, *(k.generation for _ in left)}
 
 
-async def test_what_is_over_or_unknown_is_not_loaded(other: Shard, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_expired_and_unknown_keys_are_not_loaded(other: Shard, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading, "_COMMANDS_PER_CALL", 1)
     records = [
         Record(b"result:old", 0, 1_000, 0, [b"x"]),
@@ -78,7 +78,7 @@ async def test_what_is_over_or_unknown_is_not_loaded(other: Shard, monkeypatch: 
         ("LOADING", StoreUnavailableError, "refuses CLIENT PAUSE: LOADING"),
     ],
 )
-def test_what_a_store_refuses_is_told(said: str, kind: type[Exception], words: str) -> None:
+def test_the_error_tells_what_a_store_refuses(said: str, kind: type[Exception], words: str) -> None:
     with pytest.raises(kind, match=words):
         raise _error(("CLIENT", "PAUSE", 5, "WRITE"), said)
 

@@ -150,7 +150,7 @@ def test_a_directory_with_files_is_refused_and_left_alone(tmp_path: Path) -> Non
     assert [one.name for one in tmp_path.iterdir()] == ["photo"]
 
 
-def test_of_two_backups_into_one_directory_one_is_refused_and_the_other_is_whole(
+def test_one_of_two_backups_into_one_directory_is_refused_and_the_other_is_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with BackupWriter(tmp_path, None) as first:

@@ -219,7 +219,7 @@ async def test_jobs_that_come_before_it_by_priority_or_age_start_as_usual(
     assert (await constraints.world.get(younger)).state is JobState.READY
 
 
-async def test_what_fits_beside_the_kept_room_starts(constraints: ConstrainedWorld) -> None:
+async def test_jobs_that_fit_beside_the_kept_room_start(constraints: ConstrainedWorld) -> None:
     await constraints.limit(concurrency=10, weight=TOKENS)
     a, b = await constraints.world.worker("a"), await constraints.world.worker()
     first = await constraints.enqueue("a", {"tokens": 6})

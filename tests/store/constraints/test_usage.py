@@ -41,7 +41,7 @@ async def test_a_gate_tells_what_it_counts_and_when_it_opens(
     assert await store.first_gates({slots.cid: 5, rate.cid: 0}) == known
 
 
-async def test_of_many_gates_the_crowded_come_first_and_no_more_than_the_bound(
+async def test_the_crowded_of_many_gates_come_first_and_no_more_than_the_bound(
     world: StoreWorld, limited: ConstrainedWorld, store: UsageStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = await limited.limit(key="argument", concurrency=1)
@@ -129,7 +129,7 @@ async def test_jobs_of_an_older_edition_are_noticed(
     assert await store.has_older_lanes(edition + 1)
 
 
-async def test_of_very_many_lone_gates_some_are_known_and_all_are_counted(
+async def test_some_of_very_many_lone_gates_are_known_and_all_are_counted(
     world: StoreWorld, limited: ConstrainedWorld, store: UsageStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = await limited.limit(key="argument", concurrency=1)

@@ -232,7 +232,7 @@ async def test_however_a_claim_ends_it_gives_back_what_it_took(
     assert await constraints.take(worker) != []
 
 
-async def test_what_was_used_takes_the_place_of_the_estimate(constraints: ConstrainedWorld) -> None:
+async def test_the_used_units_take_the_place_of_the_estimate(constraints: ConstrainedWorld) -> None:
     one = await constraints.limit(rate=(10, MINUTE_MS), weight=TOKENS)
     jobs = await constraints.enqueue_many(of(9, 5, 5))
     worker = await constraints.world.worker()
@@ -689,7 +689,7 @@ async def observed(constraints: ConstrainedWorld, gate: str) -> int | None:
 
 
 @pytest.mark.parametrize("weight", [None, TOKENS])
-async def test_what_starts_between_an_observation_and_its_arrival_counts(
+async def test_jobs_that_start_between_an_observation_and_its_arrival_count(
     constraints: ConstrainedWorld, weight: Weight | None
 ) -> None:
     world = constraints.world

@@ -125,7 +125,7 @@ async def test_a_full_gate_names_its_holders_the_longest_running_first(
 
 
 @pytest.mark.parametrize("slots", [12, 150])
-async def test_of_many_holders_ten_are_told(world: StoreWorld, limited: ConstrainedWorld, slots: int) -> None:
+async def test_ten_of_many_holders_are_told(world: StoreWorld, limited: ConstrainedWorld, slots: int) -> None:
     await limited.limit("c", concurrency=slots)
     worker = await world.worker(max_jobs=500)
     jobs = [await limited.enqueue() for _ in range(slots)]
@@ -276,7 +276,7 @@ async def test_while_constraints_change_the_job_is_in_no_lane_of_theirs(
     assert (len(snapshot.gates), snapshot.jobs_ahead) == (1, JobsAhead({}, Accuracy.EXACT))
 
 
-async def test_of_too_many_lanes_and_names_it_counts_what_is_certain(
+async def test_it_counts_only_certain_lanes_and_names_if_there_are_too_many(
     world: StoreWorld, limited: ConstrainedWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(why_module, "MAX_LANES", 5)
@@ -290,7 +290,7 @@ async def test_of_too_many_lanes_and_names_it_counts_what_is_certain(
     assert await jobs_ahead(world, first, "a", "b") == JobsAhead({}, Accuracy.AT_LEAST)
 
 
-async def test_of_too_many_jobs_with_keys_it_counts_what_is_certain(
+async def test_it_counts_only_certain_jobs_if_too_many_have_keys(
     world: StoreWorld, limited: ConstrainedWorld
 ) -> None:
     await limited.limit("c", key="argument.k", concurrency=1)
@@ -330,7 +330,7 @@ async def test_a_job_that_waits_for_a_time_or_is_over_stands_nowhere(world: Stor
     assert (snapshot.job.state, snapshot.gates, snapshot.jobs_ahead) == (JobState.CANCELED, (), None)
 
 
-async def test_what_is_damaged_is_said_to_be_so(world: StoreWorld) -> None:
+async def test_the_answer_tells_of_damaged_records(world: StoreWorld) -> None:
     job = await world.enqueue()
     redis, k = world.redis, world.shard.keys
     record = await redis.get(k.job(job))
@@ -352,7 +352,7 @@ async def test_what_is_damaged_is_said_to_be_so(world: StoreWorld) -> None:
 
 @pytest.mark.sized
 @pytest.mark.parametrize("seed", range(long.size(12, 30)))
-async def test_what_it_says_is_what_the_next_claims_do(
+async def test_the_next_claims_do_what_it_says(
     world: StoreWorld, limited: ConstrainedWorld, seed: int
 ) -> None:
     """A job that is reported as next is taken next; a job that waits for a constraint is not taken; no job waits longer

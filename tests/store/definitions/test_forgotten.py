@@ -23,7 +23,7 @@ pytestmark = pytest.mark.req("D7")
         (None, None, 900, 900),
     ],
 )
-def test_what_is_known_of_removed_records(
+def test_the_store_knows_until_when_records_were_removed(
     memory: bytes | None, first_ms: int | None, handled_ms: int, until_ms: int
 ) -> None:
     assert forgotten_until_ms("d", memory, first_ms, handled_ms) == until_ms

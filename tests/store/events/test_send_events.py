@@ -164,7 +164,7 @@ async def test_a_change_of_a_definition_counts_from_the_next_event_on(
     assert await world.redis.exists(world.shard.keys.runs("ship")) == 0
 
 
-async def test_what_was_matched_by_old_definitions_or_rules_is_refused(
+async def test_events_matched_by_old_definitions_or_constraints_are_refused(
     world: StoreWorld, events: Events
 ) -> None:
     await events.define()
@@ -183,7 +183,7 @@ async def test_what_was_matched_by_old_definitions_or_rules_is_refused(
             await other.send([MatchedEvent(event(), ())], edition=edition, kept=kept)
 
 
-async def test_what_was_written_before_a_change_is_not_written_again(
+async def test_events_written_before_a_change_are_not_written_again(
     world: StoreWorld, events: Events, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await events.define()

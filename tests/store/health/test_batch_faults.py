@@ -202,7 +202,7 @@ async def test_a_callback_that_nobody_would_enqueue_is_enqueued(world: StoreWorl
     assert await batches.callbacks(batch) == {"on_success", "on_complete"}
 
 
-async def test_what_cannot_be_put_right_is_left_to_people(world: StoreWorld, batches: Batches) -> None:
+async def test_faults_that_cannot_be_repaired_are_left_to_people(world: StoreWorld, batches: Batches) -> None:
     k = world.shard.keys
     unreadable, unlisted, gone = [await batches.make() for _ in range(3)]
     await world.redis.hset(k.batch(unreadable), "spec", b"\xc1")
@@ -272,7 +272,7 @@ async def looked_at(world: StoreWorld, command: str, key: str, happens: Any) -> 
     return [fault.detail async for fault in found]
 
 
-async def test_what_happens_during_a_look_is_no_fault(world: StoreWorld, batches: Batches) -> None:
+async def test_changes_during_a_check_are_no_fault(world: StoreWorld, batches: Batches) -> None:
     k = world.shard.keys
     batch, other = await batches.make(), await batches.make([BatchCallback.SUCCESS])
     assert await batches.store.drop(batch, "nobody") is False

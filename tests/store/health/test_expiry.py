@@ -60,7 +60,7 @@ async def test_a_job_that_expired_while_it_ran_is_looked_at_again_and_healthy(wo
         assert await repaired(world) == []
 
 
-async def test_what_is_left_of_a_job_that_is_over_is_no_fault(world: StoreWorld) -> None:
+async def test_remains_of_a_job_that_is_over_are_no_fault(world: StoreWorld) -> None:
     job = await job_in(world, JobState.SUCCEEDED, expires_at_ms=world.now_ms + HOUR_MS)
     assert await world.redis.zscore(world.shard.keys.expiring, job.id) == job.expires_at_ms
     assert await world.findings() == []

@@ -44,7 +44,7 @@ async def with_log(world: StoreWorld) -> tuple[str, ClaimedJob]:
 
 
 @pytest.mark.parametrize("harm", HARMS)
-async def test_what_is_wrong_with_a_log_is_found_and_put_right(world: StoreWorld, harm: str) -> None:
+async def test_faults_of_a_log_are_found_and_repaired(world: StoreWorld, harm: str) -> None:
     do, fault, has_lines = HARMS[harm]
     worker, job = await with_log(world)
     k = world.shard.keys
@@ -94,7 +94,7 @@ async def test_keys_of_another_type_are_removed(world: StoreWorld) -> None:
     assert await world.findings() == []
 
 
-async def test_what_names_no_job_is_not_removed_from_the_archive(world: StoreWorld) -> None:
+async def test_objects_that_name_no_job_are_not_removed_from_the_archive(world: StoreWorld) -> None:
     _, job = await with_log(world)
     k = world.shard.keys
     # The ID of a job that was deleted may be used again.

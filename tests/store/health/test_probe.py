@@ -444,7 +444,7 @@ async def test_slow_answers_and_clocks_that_differ_are_warned_of(fit: StoreRepor
     }
 
 
-async def test_where_rights_cannot_be_asked_none_are_said_to_be_missing() -> None:
+async def test_no_rights_are_said_to_be_missing_if_they_cannot_be_read() -> None:
     async with fake_redis(b"8.4.0", on_long_eval=b"-ERR unknown command 'ACL'\r\n") as port:
         client: Any = Redis(host="127.0.0.1", port=port, protocol=2, retry=Retry(NoBackoff(), 0))
         report = await probe(client, FSYNC)

@@ -66,7 +66,7 @@ async def test_each_disagreement_is_put_right_and_no_job_is_harmed(world: StoreW
 
 
 @pytest.mark.parametrize("harm", sorted(BEYOND_REPAIR - {"wrong index"}))
-async def test_what_nobody_can_know_is_left_as_it_is(world: StoreWorld, harm: str) -> None:
+async def test_facts_that_nobody_can_know_are_left_unchanged(world: StoreWorld, harm: str) -> None:
     state, _, do = HARMS[harm]
     job = await job_in(world, state)
     await do(world, job, world.shard.keys)
@@ -349,7 +349,7 @@ async def test_no_step_is_taken_under_another_leadership(limited: ConstrainedWor
     await repaired(world)
 
 
-async def test_what_was_put_right_is_in_the_audit_log(world: StoreWorld) -> None:
+async def test_repairs_are_in_the_audit_log(world: StoreWorld) -> None:
     job = await job_in(world, JobState.SCHEDULED)
     await world.redis.zrem(world.shard.keys.scheduled, job.id)
     (finding,) = await repaired(world)

@@ -105,7 +105,7 @@ async def test_access_events_are_kept_for_400_days(world: StoreWorld, logins: Lo
 
 
 @pytest.mark.rule("E1.4")
-async def test_whoever_fills_the_counters_locks_nobody_out(
+async def test_a_caller_that_fills_the_counters_locks_nobody_out(
     logins: LoginStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("jqmaster.store.identity.logins.MAX_COUNTED", 20)

@@ -398,7 +398,7 @@ async def test_a_constraint_may_leave_out_jobs_that_await_their_callbacks(
 
 
 @pytest.mark.req("M7")
-async def test_whether_awaiting_jobs_count_can_be_changed_while_they_wait(world: StoreWorld) -> None:
+async def test_a_limit_may_begin_or_cease_to_count_awaiting_jobs_while_they_wait(world: StoreWorld) -> None:
     constrained = ConstrainedWorld(world)
     limit = await constrained.limit(concurrency=1)
     first, second, third = await constrained.enqueue_many(range(3))

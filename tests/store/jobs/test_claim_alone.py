@@ -92,7 +92,7 @@ async def test_its_worker_gets_no_other_job_until_it_has_ended(world: StoreWorld
     assert len(await world.claim(worker)) == 0, "and what it holds now are others"
 
 
-async def test_who_holds_something_does_not_get_it(world: StoreWorld) -> None:
+async def test_a_worker_that_holds_another_job_does_not_get_it(world: StoreWorld) -> None:
     job_id = await suspect(world)
     worker, _ = await world.running("other")
     async with world.unchanged():
@@ -100,7 +100,7 @@ async def test_who_holds_something_does_not_get_it(world: StoreWorld) -> None:
 
 
 @pytest.mark.parametrize("flag", ["is_draining", "is_detached", None])
-async def test_who_takes_nothing_does_not_get_it(world: StoreWorld, flag: str | None) -> None:
+async def test_a_worker_that_takes_nothing_does_not_get_it(world: StoreWorld, flag: str | None) -> None:
     job_id = await suspect(world)
     worker = await world.worker()
     if flag:
@@ -182,7 +182,7 @@ async def test_it_obeys_constraints_and_holds_their_slots(
     assert await constraints.take(worker) == [next_job]
 
 
-async def test_how_long_it_waited_is_counted_from_its_time_and_not_at_all_where_nobody_knows(
+async def test_its_wait_is_counted_from_its_time_and_not_at_all_if_nobody_knows_it(
     world: StoreWorld,
 ) -> None:
     job_id = await suspect(world)

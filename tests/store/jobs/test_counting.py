@@ -90,7 +90,7 @@ async def test_ends_that_are_no_success_are_counted_once(world: StoreWorld) -> N
     assert (key, failure.count, failure.example_job_id) == (("work", Cause.ERROR, "boom", ""), 1, job.job_id)
 
 
-async def test_what_the_leader_ends_is_counted(world: StoreWorld) -> None:
+async def test_jobs_that_the_leader_ends_are_counted(world: StoreWorld) -> None:
     worker, job = await world.running()
     lost = Decision(JobState.READY, "lost", is_loss=True)
     settlement = named(world.settlement(await world.get(job.job_id), job.token, lost))

@@ -360,7 +360,7 @@ async def test_a_full_backlog_refuses_one_job_and_takes_it_when_another_has_star
     assert await constraints.push([spec]) == [Accepted.NEW]
 
 
-async def test_what_waits_for_a_time_counts_into_the_backlog(constraints: ConstrainedWorld) -> None:
+async def test_jobs_that_wait_for_a_time_count_into_the_backlog(constraints: ConstrainedWorld) -> None:
     world = constraints.world
     await constraints.limit(max_backlog=2)
     await constraints.enqueue(delay_ms=1000)
@@ -488,7 +488,7 @@ async def test_a_better_job_of_a_closed_lane_comes_first_when_its_gate_has_opene
 
 
 @pytest.mark.parametrize("limit", [2, 3])
-async def test_of_two_kinds_of_jobs_behind_one_gate_the_better_comes_first_within_one_claim(
+async def test_the_better_of_two_kinds_of_jobs_behind_one_gate_comes_first_within_one_claim(
     constraints: ConstrainedWorld, limit: int
 ) -> None:
     """The lane that represents the other at the gate has a worse job behind its first one."""
@@ -535,7 +535,7 @@ async def test_when_the_first_job_of_an_open_lane_goes_a_better_one_behind_the_s
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3])
-async def test_what_expired_in_front_of_a_lane_lets_no_worse_job_of_it_pass(
+async def test_an_expired_job_in_front_of_a_lane_lets_no_worse_job_of_it_pass(
     constraints: ConstrainedWorld, limit: int
 ) -> None:
     """There are more lanes than a claim looks at: those that it skipped may be better than the rest of those it saw."""
@@ -837,7 +837,7 @@ async def test_a_gate_that_only_running_jobs_have_passed_is_listed_with_its_valu
     assert await redis.hgetall(k.gates(one.cid)) == {gate.encode(): b"0:x"}
 
 
-async def test_of_a_constraint_that_is_gone_nothing_is_kept_when_its_last_job_comes_back_and_ends(
+async def test_nothing_of_a_removed_constraint_is_kept_when_its_last_job_comes_back_and_ends(
     constraints: ConstrainedWorld,
 ) -> None:
     """The leader forgot the constraint while nothing waited for it; a job that ran under it may wait again."""

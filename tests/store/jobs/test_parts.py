@@ -58,7 +58,7 @@ async def test_a_stale_claim_adds_nothing(world: StoreWorld) -> None:
 
 
 @pytest.mark.parametrize("values", [[b"x"] * 3, [b"x" * 99]], ids=["too many", "too large"])
-async def test_what_exceeds_the_limits_is_refused_whole(world: StoreWorld, values: list[bytes]) -> None:
+async def test_parts_that_exceed_the_limits_are_refused_whole(world: StoreWorld, values: list[bytes]) -> None:
     worker, job = await world.running()
     assert await world.parts.save(worker, job.job_id, job.token, 1, [b"a", b"b"]) == "ok"
     async with world.unchanged():

@@ -92,7 +92,7 @@ async def test_a_lease_ends_at_its_instant_and_not_before(world: StoreWorld) -> 
     assert await world.leases.reclaim(world.epoch, [ending(world, job, LOST)]) == [True]
 
 
-async def test_what_was_settled_or_claimed_anew_is_left_alone(world: StoreWorld) -> None:
+async def test_jobs_settled_or_claimed_anew_are_left_alone(world: StoreWorld) -> None:
     worker, claimed, job = await expired(world)
     await world.settlements.settle_success(worker, [(job.id, claimed.token, b"")])
     async with world.unchanged():

@@ -101,7 +101,7 @@ async def test_a_canceled_job_is_told_to_its_worker_alone(world: StoreWorld) -> 
     assert await world.score(world.shard.keys.running, job.job_id) is None
 
 
-async def test_what_is_settled_is_not_brought_back(world: StoreWorld) -> None:
+async def test_a_settled_job_is_not_brought_back(world: StoreWorld) -> None:
     worker, job = await world.running()
     await world.settlements.settle_success(worker, [(job.job_id, job.token, b"")])
     answer = await world.workers.renew(worker, [(job.job_id, job.token)], 0)

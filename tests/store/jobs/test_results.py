@@ -71,7 +71,7 @@ async def test_a_failure_has_a_result_too(world: StoreWorld) -> None:
 
 
 @pytest.mark.parametrize("state", [*WAITING, JobState.RUNNING])
-async def test_of_an_unfinished_job_its_state(world: StoreWorld, state: JobState) -> None:
+async def test_the_answer_for_an_unfinished_job_is_its_state(world: StoreWorld, state: JobState) -> None:
     job = await job_in(world, state)
     async with world.unchanged():
         assert await world.results.fetch_result(job.id, watch=False) is state

@@ -50,7 +50,7 @@ async def test_an_old_leader_returns_nothing(world: StoreWorld) -> None:
             await world.leases.return_offers(old, worker, [(job.job_id, job.token)])
 
 
-async def test_what_is_no_longer_an_offer_stays(world: StoreWorld) -> None:
+async def test_a_job_that_is_no_longer_an_offer_stays(world: StoreWorld) -> None:
     """The claim is confirmed, the token is another one, the job is over, or it never existed."""
     worker, confirmed = await world.running()
     await world.workers.renew(worker, [(confirmed.job_id, confirmed.token)], 9)

@@ -171,7 +171,7 @@ async def test_a_whole_push_is_refused_as_one(world: StoreWorld) -> None:
 
 
 @pytest.mark.parametrize("on_conflict", ["reject", "existing", "replace"])
-async def test_of_pushes_at_once_by_two_masters_one_makes_the_job(
+async def test_one_of_simultaneous_pushes_by_two_masters_makes_the_job(
     world: StoreWorld, on_conflict: str
 ) -> None:
     specs = [world.spec(argument=n, unique=terms("until_finished", on_conflict)) for n in range(20)]
@@ -287,7 +287,7 @@ async def test_a_job_that_was_offered_in_vain_has_its_key_again(world: StoreWorl
     ]
 
 
-async def test_of_many_that_were_offered_in_vain_the_newest_waits(world: StoreWorld) -> None:
+async def test_the_newest_of_many_jobs_offered_in_vain_waits(world: StoreWorld) -> None:
     specs = [world.spec(argument=n, **debounced(wait_ms=1_000)) for n in range(3)]
     take_back = []
     for spec in specs:

@@ -64,7 +64,7 @@ async def test_without_a_leader_it_is_told_so(world: StoreWorld, masters: Master
     assert found.epoch > 0
 
 
-async def test_who_leaves_is_gone_and_nobody_else(masters: MasterStore, world: StoreWorld) -> None:
+async def test_a_master_that_leaves_is_gone_and_nobody_else(masters: MasterStore, world: StoreWorld) -> None:
     await masters.beat(record("m1"))
     await masters.beat(record("m2"))
     await masters.forget("m1")
@@ -99,7 +99,7 @@ async def test_the_registry_is_bounded(
     assert await ids(masters) == {"m2", "m3", "m4", "m5"}
 
 
-async def test_of_many_masters_those_silent_longest_go_and_the_leader_is_found(
+async def test_the_longest_silent_of_many_masters_go_and_the_leader_is_found(
     world: StoreWorld, masters: MasterStore
 ) -> None:
     """A heartbeat reads a hundred of them."""
@@ -235,7 +235,7 @@ async def test_a_leader_that_gave_a_sign_of_life_since_is_not_deposed(
 
 
 @pytest.mark.req("D3")
-async def test_of_two_that_depose_the_same_leader_one_takes_over(
+async def test_one_of_two_masters_that_depose_the_same_leader_takes_over(
     world: StoreWorld, masters: MasterStore
 ) -> None:
     silent = Leadership(world.epoch, "master-1")
@@ -246,7 +246,7 @@ async def test_of_two_that_depose_the_same_leader_one_takes_over(
 
 
 @pytest.mark.req("D3")
-async def test_who_was_demoted_itself_deposes_nobody(world: StoreWorld, masters: MasterStore) -> None:
+async def test_a_demoted_master_deposes_nobody(world: StoreWorld, masters: MasterStore) -> None:
     await masters.beat(record("master-1"))
     await masters.beat(record("m2"))
     leadership = Leadership(world.epoch, "master-1")

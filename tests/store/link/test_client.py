@@ -320,7 +320,7 @@ async def test_a_silent_store_is_unknown_after_the_timeout(lone_server: StoreSer
 
 
 @pytest.mark.parametrize("end", ["cancel", "timeout", "reset"])
-async def test_what_a_hung_store_did_not_take_is_never_sent_later(tmp_path: Path, end: str) -> None:
+async def test_commands_that_a_hung_store_did_not_take_are_never_sent_later(tmp_path: Path, end: str) -> None:
     """A connection that had to send the rest first would stay open as long as the store hangs."""
     argument = b"x" * 8_000_000
     connected: asyncio.Queue[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = asyncio.Queue()
@@ -473,7 +473,7 @@ async def test_a_write_counts_once_the_replicas_have_it() -> None:
 
 
 @pytest.mark.req("M1")
-async def test_what_the_store_refused_is_not_done_whatever_the_replicas_say() -> None:
+async def test_a_refused_command_is_not_done_whatever_the_replicas_say() -> None:
     async with replicated(1) as (primary, (replica,)), client_of(primary.url, timeout_s=1) as client:
         await admin_of(client).config_set("maxmemory", "1mb")
         args = ("{q}:idempotency:", "d", "i" * 36, "d" * 8, 1000)

@@ -134,7 +134,7 @@ async def test_a_store_that_is_away_is_told_to_all_and_a_caller_that_gave_up_kee
     assert [type(one) for one in found] == [StoreUnavailableError] * 3
 
 
-async def test_what_arrives_while_all_round_trips_are_under_way_waits_for_the_end_of_one(
+async def test_calls_that_arrive_while_all_round_trips_are_under_way_wait_for_the_end_of_one(
     trips: Trips, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shards = trips.shards(MAX_TRIPS + 1)

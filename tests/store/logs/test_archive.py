@@ -49,7 +49,7 @@ async def test_objects_are_written_listed_read_and_removed(archive: LogArchive) 
     assert await archive.get(other, NAME) == b"other"
 
 
-async def test_what_else_lies_there_is_no_piece(tmp_path: Path) -> None:
+async def test_other_objects_in_the_archive_are_no_pieces(tmp_path: Path) -> None:
     archive, job_id = LogArchive(ArchiveAddress(f"file://{tmp_path}"), "main"), new_id()
     await archive.put(job_id, NAME, b"data")
     (tmp_path / archive.ref(job_id) / "notes.txt").write_text("mine")

@@ -167,7 +167,7 @@ async def test_only_the_leader_moves_logs(world: StoreWorld) -> None:
                 await call
 
 
-async def test_what_has_no_lines_is_no_longer_due(world: StoreWorld) -> None:
+async def test_a_log_without_lines_is_no_longer_due(world: StoreWorld) -> None:
     k, job_id = world.shard.keys, new_id()
     await world.redis.zadd(k.log_times, {job_id: 1})
     await world.redis.zadd(k.log_waits, {job_id: 1})
@@ -256,7 +256,7 @@ async def test_lines_that_make_room_are_no_more_waited_for(world: StoreWorld) ->
     assert await world.findings() == []
 
 
-async def test_to_delete_a_job_is_to_erase_its_log_in_the_archive(world: StoreWorld) -> None:
+async def test_the_deletion_of_a_job_erases_its_log_in_the_archive(world: StoreWorld) -> None:
     jobs = [await over(world, "a") for _ in range(3)]
     store = store_of(world)
     await moved(world, jobs[0].job_id)

@@ -118,7 +118,7 @@ async def test_a_memory_that_changed_since_it_was_read_or_of_a_former_leader_is_
     assert (await store.all()).watermarks == StoredWatermarks()
 
 
-async def test_what_cannot_be_read_is_left_out_or_begun_anew(world: StoreWorld, store: NoticeStore) -> None:
+async def test_unreadable_records_are_left_out_or_begun_anew(world: StoreWorld, store: NoticeStore) -> None:
     for name in ("damaged", "n"):
         await store.put(name, None, stored(name), AUDITED)
     k = world.shard.keys

@@ -140,7 +140,7 @@ async def test_a_record_that_cannot_be_read_hides_no_other(world: StoreWorld) ->
     assert [s.action.id for s in await store.newest(10)] == [good.id]
 
 
-async def test_what_an_action_did_and_watches_is_kept_beside_its_progress(world: StoreWorld) -> None:
+async def test_the_counts_and_the_watch_of_an_action_are_kept_beside_its_progress(world: StoreWorld) -> None:
     store, action = ActionStore(world.shard), action_of(world)
     assert await store.put(action, ActionProgress(), ENTRY)
     assert await store.done(action.id) == 0

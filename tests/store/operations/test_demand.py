@@ -61,7 +61,7 @@ async def test_without_constraints_all_ready_jobs_count(world: StoreWorld, store
     assert (seen.ready, seen.blocked, seen.ready_since_ms) == (5, 0, world.now_ms - 500)
 
 
-async def test_of_ten_jobs_behind_a_concurrency_of_five_five_could_start(
+async def test_five_of_ten_jobs_behind_a_concurrency_of_five_could_start(
     world: StoreWorld, limited: ConstrainedWorld, store: DemandStore
 ) -> None:
     await limited.limit(concurrency=5)

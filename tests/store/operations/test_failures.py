@@ -82,7 +82,9 @@ async def test_the_versions_of_workers_are_kept_the_last_seen_first(
 
 
 @pytest.mark.req("P8")
-async def test_what_comes_back_after_a_day_has_regressed(world: StoreWorld, history: HistoryStore) -> None:
+async def test_a_failure_that_comes_back_after_a_day_has_regressed(
+    world: StoreWorld, history: HistoryStore
+) -> None:
     await history.add_failures(1, [boom()])
     world.pass_ms(QUIET_MS - 1)
     await history.add_failures(2, [boom()])
@@ -108,7 +110,9 @@ async def test_groups_of_release_0_2_are_read_and_added_to(world: StoreWorld, hi
     assert (group.count, list(group.hours.values())) == (5, [3])
 
 
-async def test_who_ignores_a_group_is_kept_and_audited(world: StoreWorld, history: HistoryStore) -> None:
+async def test_the_person_who_ignores_a_group_is_kept_and_audited(
+    world: StoreWorld, history: HistoryStore
+) -> None:
     await history.add_failures(1, [boom(2)])
     group = await only(history)
     ignore = group.ignored(who="ada", now_ms=world.now_ms, until_ms=0, reason="known")
@@ -125,7 +129,7 @@ async def test_who_ignores_a_group_is_kept_and_audited(world: StoreWorld, histor
     assert len((await AuditStore(world.shard).page(limit=10, cursor=None)).entries) == 2
 
 
-async def test_what_ended_a_decision_is_not_forgotten_with_the_hours_and_the_versions(
+async def test_the_end_of_a_decision_is_not_forgotten_with_the_hours_and_the_versions(
     world: StoreWorld, history: HistoryStore
 ) -> None:
     known = await worker_of(world, "1")

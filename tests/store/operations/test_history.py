@@ -164,7 +164,7 @@ async def test_counts_of_release_0_2_are_read_and_added_to(world: StoreWorld) ->
     assert values(found) == values(NameCounts(pushed=1, discarded=3))
 
 
-async def test_what_cannot_be_read_harms_nothing_else(world: StoreWorld) -> None:
+async def test_an_unreadable_record_harms_nothing_else(world: StoreWorld) -> None:
     history = HistoryStore(world.shard, master_id="master-1")
     await history.add_counts(1, [("work", pushed(1)), ("other", pushed(1))])
     number = world.now_ms // STEP_MS["minute"]
@@ -279,7 +279,7 @@ async def test_the_oldest_job_that_no_limit_holds_back_is_told_apart(world: Stor
     assert (read.whole.since_ms, read.whole.startable_job_id) == (began_ms, "")
 
 
-async def test_of_a_job_that_was_retried_by_hand_the_age_is_not_known(world: StoreWorld) -> None:
+async def test_the_age_of_a_job_retried_by_hand_is_not_known(world: StoreWorld) -> None:
     history = HistoryStore(world.shard, master_id="master-1")
     worker, job = await world.running()
     await world.settlements.settle_success(worker, [(job.job_id, job.token, b"")])

@@ -77,7 +77,7 @@ async def test_people_who_acknowledge_much_push_out_nothing_that_happened(
     assert (entries[0], entries[1].kind) == (lost, TimelineKind.ACKNOWLEDGED)
 
 
-async def test_what_an_earlier_master_acknowledged_is_read_too(world: StoreWorld) -> None:
+async def test_acknowledgements_of_an_earlier_master_are_read_too(world: StoreWorld) -> None:
     timeline, k = TimelineStore(world.shard), world.shard.keys
     await timeline.note(world.epoch, MARKS, [LOST])
     (lost,) = await timeline.entries()

@@ -25,7 +25,7 @@ async def test_a_few_jobs_are_measured_one_by_one_whatever_they_wait_for(world: 
     assert await size.bytes() == await true_size(world, large, later)
 
 
-async def test_of_many_jobs_and_names_some_stand_for_all(
+async def test_some_of_many_jobs_and_names_stand_for_all(
     world: StoreWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(waiting_size, "DRAWS", 40)

@@ -44,7 +44,7 @@ async def test_they_are_kept_for_ten_minutes(world: StoreWorld) -> None:
     assert 0 < await world.redis.pttl(key) <= KEEP_WORKERS_MS
 
 
-async def test_what_cannot_be_read_is_no_count(world: StoreWorld) -> None:
+async def test_an_unreadable_record_is_no_count(world: StoreWorld) -> None:
     history = HistoryStore(world.shard, master_id="master-1")
     minute = world.now_ms // STEP_MS["minute"]
     await history.add_worker_counts(1, [("a", counted(1, 0, 5))])

@@ -51,7 +51,7 @@ async def test_in_each_final_state_a_value_is_replaced_and_all_else_stays(
     assert (entry.who, entry.action, entry.after) == ("ada", "job.erase", {"fields": ["argument"]})
 
 
-async def test_what_else_it_left_behind_is_replaced_or_removed(world: StoreWorld) -> None:
+async def test_other_remains_of_the_value_are_replaced_or_removed(world: StoreWorld) -> None:
     worker, claimed = await world.running(keep_result=True)
     await world.fail(worker, claimed)
     job_id, k = claimed.job_id, world.shard.keys

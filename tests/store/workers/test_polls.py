@@ -58,7 +58,7 @@ async def test_one_claim_answers_a_poll_with_as_many_as_it_asked_for(world: Stor
     assert await taken(world, worker_id) == [(job.job_id, job.token) for job in claimed]
 
 
-async def test_what_is_told_is_what_a_push_would_say(world: StoreWorld) -> None:
+async def test_a_poll_is_told_what_a_push_would_say(world: StoreWorld) -> None:
     await world.enqueue(argument={"a": 1}, headers={"h": "v"}, timeout_ms=7_000)
     worker_id = await puller(world)
     await opened(world, worker_id)
@@ -98,7 +98,7 @@ async def test_another_poll_says_that_the_answer_was_heard(world: StoreWorld) ->
     assert await world.polls.take(worker_id, "p1", ends=True) is NoPoll.OVER
 
 
-async def test_what_no_poll_was_told_of_is_for_the_next(world: StoreWorld) -> None:
+async def test_jobs_that_no_poll_was_told_of_are_for_the_next(world: StoreWorld) -> None:
     """The poll ended, or its master died, just when the claim was made."""
     await world.enqueue()
     worker_id = await puller(world)
@@ -211,7 +211,7 @@ async def test_nobody_refuses_for_another_and_nothing_that_was_begun(world: Stor
         await world.leases.refuse_offers(worker_id, [(job.job_id, job.token)])
 
 
-async def test_who_cannot_poll_is_told_why(world: StoreWorld) -> None:
+async def test_a_worker_that_cannot_poll_is_told_why(world: StoreWorld) -> None:
     pushed, unknown, detached = (
         await world.worker(),
         "0198c3f4-5e6a-7b8c-9d0e-1f2a3b4c5d6e",

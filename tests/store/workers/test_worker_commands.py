@@ -64,7 +64,7 @@ async def test_an_order_to_a_worker_that_is_not_registered(world: StoreWorld, na
 
 
 @pytest.mark.parametrize("name", ["drain", "resume"])
-async def test_who_is_cut_off_is_neither_drained_nor_resumed(world: StoreWorld, name: str) -> None:
+async def test_a_detached_worker_is_neither_drained_nor_resumed(world: StoreWorld, name: str) -> None:
     worker = await world.worker()
     await world.workers.detach(worker, ENTRY)
     async with world.unchanged():
@@ -137,7 +137,9 @@ async def test_while_a_detached_worker_asks_nobody_takes_its_jobs(world: StoreWo
 
 
 @pytest.mark.req("D13")
-async def test_who_is_let_go_on_belongs_to_the_fleet_again_and_its_jobs_tell_of_it(world: StoreWorld) -> None:
+async def test_a_worker_that_may_continue_belongs_to_the_fleet_again_and_its_jobs_tell_of_it(
+    world: StoreWorld,
+) -> None:
     worker, claim = await silent(world)
     other_worker, other = await world.running("other")
     ended_worker, ended = await world.running("ended")
