@@ -23,7 +23,7 @@ ERRORS = Path("docs/errors.md")
 _HEAD = """\
 # Settings
 
-Written by `make docs` from `jqmaster/config.py`; do not edit.
+Written by `make docs` from `jqmaster/config/`; do not edit.
 
 A setting comes from the first of these sources that has it: an option of `jqmaster serve`, a variable `JQMASTER_…`, the TOML
 file that `--config` or `JQMASTER_CONFIG` names (its keys are the names below), and the default. Unknown names in the file are

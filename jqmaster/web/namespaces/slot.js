@@ -46,10 +46,10 @@ export function SlotCard({ name, mayMove }) {
           </dl>
           ${mayMove && isMoving && html`<p><${Button} onClick=${abort}>${t("namespaces.move.abort")}<//></p>`}
           ${mayMove && slot.fault && html`<p class="muted"><${Text} value=${slot.fault} max=${400} /></p>`}
-          <${Table}
+          <div class="after"><${Table}
             caption=${t("namespaces.slot.nodes")} rows=${slot.nodes} rowKey=${(/** @type {Node} */ one) => one.id}
             label=${(/** @type {Node} */ one) => one.address}
-            columns=${columnsOf(isOffered ? setTarget : null)} />`
+            columns=${columnsOf(isOffered ? setTarget : null)} /></div>`
       }
       ${
         target &&
