@@ -15788,10 +15788,10 @@ function SlotCard({ name, mayMove }) {
           </dl>
           ${mayMove && isMoving && html`<p><${Button} onClick=${abort}>${t("namespaces.move.abort")}<//></p>`}
           ${mayMove && slot.fault && html`<p class="muted"><${Text} value=${slot.fault} max=${400} /></p>`}
-          <${Table}
+          <div class="after"><${Table}
             caption=${t("namespaces.slot.nodes")} rows=${slot.nodes} rowKey=${(one) => one.id}
             label=${(one) => one.address}
-            columns=${columnsOf4(isOffered ? setTarget : null)} />`}
+            columns=${columnsOf4(isOffered ? setTarget : null)} /></div>`}
       ${target && html`<${SlotMoveDialog}
           name=${name} target=${target} onClose=${() => setTarget("")} onDone=${found.reload} />`}
     </section>`;
