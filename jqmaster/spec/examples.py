@@ -811,7 +811,8 @@ EXAMPLES: Final[dict[str, Any]] = {
             {
                 "code": "constraint",
                 "text": "Waits for constraint mail-per-host (argument.host = example.org): 1 of 1 slots taken: job "
-                f"{_OTHER_JOB_ID} on worker {WORKER_ID} for 12 s. 40 other jobs wait for it.",
+                f"{_OTHER_JOB_ID} on worker {WORKER_ID} for 12 s. The constraint holds "
+                "back 41 jobs, including those that are not due yet.",
                 "name": "mail-per-host",
                 "kind": "concurrency",
                 "kinds": ["concurrency"],

@@ -84,7 +84,9 @@ async def why_does_a_job_wait(page: Page, queue: Queue) -> None:
     await rows.first.locator("a").first.click()
     first = page.locator(".verdicts .first")
     await expect(first).to_contain_text("Waits for constraint partner: 1 of 1 slots are taken")
-    await expect(first).to_contain_text("1 other job waits for it.")
+    await expect(first).to_contain_text(
+        "The constraint holds back 2 jobs, including those that are not due yet."
+    )
     await page.get_by_role("link", name="Show the constraint").click()
     await expect(page.get_by_text("2 of 2 waiting jobs are held back")).to_be_visible()
 

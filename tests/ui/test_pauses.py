@@ -1,5 +1,7 @@
 """Pauses in the web UI: of a name, a tag, a constraint or one value, with a reason and an end, and their removal."""
 
+import re
+
 import pytest
 from playwright.async_api import Page, expect
 
@@ -85,6 +87,32 @@ async def test_a_name_and_a_tag_are_paused_from_a_job_and_the_toast_takes_it_bac
         await page.get_by_role("button", name="Undo").click()
         await expect(page.get_by_role("button", name="Undo")).to_have_count(0)
     assert not any(reason.startswith(name) for reason in await pauses(api))
+
+
+async def test_the_page_of_a_paused_job_says_who_paused_it_why_and_until_when(
+    screens: Screens, api: Api
+) -> None:
+    name = tag()
+    job = await api.enqueue(name)
+    timed = {"job_name": name, "reason": "provider is down", "duration_s": 1800}
+    ends = (await api.call("POST", "/api/pauses", timed))[1]
+    first = ".verdicts .first"
+    async with screens.open(f"#/job?id={job}") as page:
+        text = page.locator(first)
+        await expect(text).to_contain_text(
+            re.compile(r"Paused by .+ until \d\d:\d\d:\d\d .+ \(“provider is down”\)\.")
+        )
+        await expect(text.get_by_role("link", name="Show the pause")).to_be_visible()
+        await expect(text).to_contain_text("ends in 29 min")
+    async with screens.open(f"#/job?id={job}", locale="ja") as page:
+        await expect(page.locator(first)).to_contain_text(
+            re.compile("まで一時停止しています.*「provider is down」")
+        )
+    await api.call("DELETE", f"/api/constraints/{ends['name']}")
+    lasting = (await api.call("POST", "/api/pauses", {"job_name": name}))[1]
+    async with screens.open(f"#/job?id={job}") as page:
+        await expect(page.locator(first)).to_contain_text("until somebody resumes it.")
+    await api.call("DELETE", f"/api/constraints/{lasting['name']}")
 
 
 async def test_a_value_that_lets_no_job_start_says_why(screens: Screens) -> None:

@@ -74,12 +74,10 @@ def _cause(cause: WaitCause) -> dict[str, Any]:
         "constraint": closed["name"] if closed else None,
         **{field: closed[field] if closed else None for field in _OF_CLOSED},
         "eta_s": None if cause.eta_ms is None else cause.eta_ms / 1000,
-        "paused_by": cause.paused_by or None,
-        "reason": (verdict.constraint.reason or None) if isinstance(verdict, ByConstraint) else None,
     }
 
 
-_OF_CLOSED: Final = ("key_value", "kind", "limit", "usage", "period_s")
+_OF_CLOSED: Final = ("key_value", "kind", "limit", "usage", "period_s", "paused_by", "reason")
 
 
 def _numbers(verdict: Verdict) -> dict[str, Any]:  # noqa: PLR0912 - a row for each verdict
@@ -178,6 +176,8 @@ def _closed(verdict: ByConstraint) -> dict[str, Any]:
         ],
         "opens_at": _time(gate.opens_at_ms),
         "is_value_override": gate.is_override,
+        "paused_by": verdict.paused_by or None,
+        "reason": constraint.reason or None,
     }
 
 

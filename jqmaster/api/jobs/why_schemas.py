@@ -149,6 +149,14 @@ class ConstraintVerdict(Answer):
         description="Earliest time at which the gate opens. Null if that is not known."
     )
     is_value_override: bool
+    paused_by: str | None = Field(
+        None,
+        description="Caller who paused the jobs. Null: it is not a pause, or the caller is not known.",
+        json_schema_extra=SINCE,
+    )
+    reason: str | None = Field(
+        None, description="Reason for the pause or the constraint.", json_schema_extra=SINCE
+    )
 
 
 class NoWorkerVerdict(Answer):

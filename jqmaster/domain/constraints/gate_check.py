@@ -42,6 +42,8 @@ class GateCheck:
     # gate counts jobs, `weight_path` if each job has the default weight.
     unit: str = ""
     weight_path: str = ""
+    # The instant at which the constraint is deleted, which opens the gate; None if it stays.
+    expires_at_ms: int | None = None
 
     @property
     def is_shadow(self) -> bool:
@@ -84,7 +86,13 @@ class GateCheck:
     @property
     def opens_at_ms(self) -> int | None:
         """Return the earliest instant at which the gate opens; None if that does not depend on time alone."""
-        return self.figures.get("due_ms")
+        due_ms = self.figures.get("due_ms")
+        if self.expires_at_ms is None:
+            return due_ms
+        if due_ms is None:
+            # Only a pause lasts as long as its constraint. A slot may be free sooner.
+            return self.expires_at_ms if self.figures.get("is_paused") else None
+        return min(due_ms, self.expires_at_ms)
 
     @property
     def running(self) -> int | None:

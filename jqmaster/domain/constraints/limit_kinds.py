@@ -202,6 +202,8 @@ class Pause(LimitKind[bool | None], GateCloser):
         return bool(gate.figures.get("is_paused"))
 
     def why(self, gate: GateCheck, now_ms: int, silent_ms: Mapping[str, int]) -> str:
+        if gate.expires_at_ms is not None:
+            return f"it is paused until it expires at {iso_ms(gate.expires_at_ms)}."
         return "it is paused until somebody resumes it."
 
 

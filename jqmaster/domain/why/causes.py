@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from jqmaster.domain.constraints.constraint import PAUSE_PREFIX
 from jqmaster.domain.instant import about, per
 from jqmaster.domain.why.verdict import ByConstraint, Verdict
 
@@ -25,13 +24,17 @@ _OTHERS: Final = "for other jobs to start first"
 @dataclass(frozen=True, slots=True)
 class WaitCause:
     """A cause for which `count` jobs wait. `verdict` explains one of them, the job `job_id`. `names`: of some of the
-    jobs. `paused_by`: who paused them; empty: nobody did, or it is not known."""
+    jobs."""
 
     count: int
     verdict: Verdict
     job_id: str
     names: tuple[str, ...]
-    paused_by: str = ""
+
+    @property
+    def paused_by(self) -> str:
+        """Return who paused the jobs; empty: nobody did, or it is not known."""
+        return self.verdict.paused_by if isinstance(self.verdict, ByConstraint) else ""
 
     @property
     def eta_ms(self) -> int | None:
@@ -52,10 +55,10 @@ class WaitCause:
         at = "" if constraint.key is None else f" at {gate.value}"
         limit, used, period_s = self.verdict.kind.use(gate)
         if self.verdict.kind.name == "paused":
-            by = f" by {self.paused_by}" if self.paused_by else ""
+            by = f" by {self.paused_by.removeprefix('user:')}" if self.paused_by else ""
             reason = f": {constraint.reason}" if constraint.reason else ""
             how = f"paused{by}{reason}"
-            if constraint.name.startswith(PAUSE_PREFIX):
+            if self.verdict.is_pause:
                 return f"{self.count:,} {how}"
         elif self.eta_ms is not None and limit is not None and period_s is not None:
             how = f"{per(limit, round(period_s * 1000))}, about {about(self.eta_ms)}"

@@ -61,7 +61,7 @@ def verdicts(snapshot: Snapshot, constraints: Mapping[str, Constraint], fleet: F
     if snapshot.index_fault:
         found.append(IndexMissing(snapshot.index_fault))
     elif snapshot.jobs_ahead:
-        ahead = _ahead(job.name, snapshot.jobs_ahead, is_held_back=bool(closed))
+        ahead = _ahead(job.name, snapshot.jobs_ahead, closed[0].what if closed else "")
         if ahead:
             found.append(ahead)
         elif not in_the_way and not isinstance(workers, NoWorker | NoMatchingWorker):
@@ -77,7 +77,7 @@ def _closed(
         w.id: now_ms - w.last_seen_ms for w in fleet.workers if not w.is_fresh(now_ms, fleet.stale_ms)
     }
     closed = [
-        ByConstraint(constraint, weighed(gate, constraint), kinds[0], now_ms, silent_ms)
+        ByConstraint(constraint, completed(gate, constraint), kinds[0], now_ms, silent_ms)
         for gate in snapshot.gates
         if (kinds := closing(gate))
         and not gate.is_shadow
@@ -86,12 +86,12 @@ def _closed(
     return sorted(closed, key=lambda one: (CLOSERS.index(one.kind), one.constraint.name, one.gate.value))
 
 
-def _ahead(name: str, jobs_ahead: JobsAhead, *, is_held_back: bool) -> Ahead | None:
+def _ahead(name: str, jobs_ahead: JobsAhead, held_back_by: str) -> Ahead | None:
     count = sum(jobs_ahead.by_name.values())
     if count == 0 and jobs_ahead.bound is Accuracy.EXACT:
         return None
     others = {other: jobs for other, jobs in jobs_ahead.by_name.items() if other != name}
-    return Ahead(name, count, jobs_ahead.bound, others, is_held_back)
+    return Ahead(name, count, jobs_ahead.bound, others, held_back_by)
 
 
 def _near_match(job: Job, worker: Worker) -> NearWorker:
@@ -201,9 +201,10 @@ def rival_names(job: Job, now_ms: int, fleet: FleetFacts, queues: Collection[str
     return sorted({other for names in live for other in names} - {job.queue})
 
 
-def weighed(gate: GateCheck, constraint: Constraint) -> GateCheck:
-    """Return the gate with the unit of its constraint."""
+def completed(gate: GateCheck, constraint: Constraint) -> GateCheck:
+    """Return the gate with the unit and the end of its constraint."""
     weight = constraint.weight
+    gate = replace(gate, expires_at_ms=constraint.expires_at_ms)
     if weight is None:
         return gate
     return replace(gate, unit=weight.unit, weight_path="" if weight.path is None else str(weight.path))

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from jqmaster.domain.constraints.constraint import Constraint
+from jqmaster.domain.constraints.constraint import PAUSE_PREFIX, Constraint
 from jqmaster.domain.constraints.gate_check import GateCheck
 from jqmaster.domain.constraints.limit_kind import GateCloser
-from jqmaster.domain.constraints.limit_kinds import closing
+from jqmaster.domain.constraints.limit_kinds import PAUSE, closing
 from jqmaster.domain.instant import iso_ms, span
 from jqmaster.domain.jobs.job import TIMED, Cause, JobState
 from jqmaster.domain.why.facts import Accuracy, Snapshot
@@ -93,7 +93,7 @@ class ConstraintsChanging:
 @dataclass(frozen=True, slots=True)
 class ByConstraint:
     """A closed gate. `kind` is the most lasting of `kinds`. `silent_ms`: the silence of each worker that no
-    longer counts as alive."""
+    longer counts as alive. `paused_by`: who made the pause; empty: it is not a pause, or this is not known."""
 
     code: ClassVar = "constraint"
     constraint: Constraint
@@ -101,6 +101,16 @@ class ByConstraint:
     kind: GateCloser
     now_ms: int
     silent_ms: Mapping[str, int]
+    paused_by: str = ""
+
+    @property
+    def is_pause(self) -> bool:
+        """Return whether the constraint is nothing but a pause that somebody made."""
+        return self.kind is PAUSE and self.constraint.name.startswith(PAUSE_PREFIX)
+
+    @property
+    def what(self) -> str:
+        return "pause" if self.is_pause else "constraint"
 
     @property
     def kinds(self) -> tuple[GateCloser, ...]:
@@ -109,28 +119,52 @@ class ByConstraint:
 
     @property
     def text(self) -> str:
-        whys = " ".join(kind.why(self.gate, self.now_ms, self.silent_ms) for kind in self.kinds)
-        others = self.gate.waiting - 1
-        rest = (
-            f" {_count(others, 'other job')} {'waits' if others == 1 else 'wait'} for it."
-            if others > 0
+        # Jobs that are not due are counted as well, as in the table of constraints.
+        waiting = (
+            f" The {self.what} holds back {self.gate.waiting} jobs, including those that are not due yet."
+            if self.gate.waiting > 1
             else ""
         )
-        return f"Waits for constraint {named(self.constraint, self.gate)}: {whys}{rest}"
+        if self.is_pause:
+            return f"{self._pause_text}{waiting}"
+        whys = " ".join(map(self._why, self.kinds))
+        return f"Waits for constraint {named(self.constraint, self.gate)}: {whys}{waiting}"
+
+    @property
+    def _pause_text(self) -> str:
+        by = f" by {self.paused_by.removeprefix('user:')}" if self.paused_by else ""
+        reason = f' ("{self.constraint.reason}")' if self.constraint.reason else ""
+        resume = f"`jqmaster resume {self.constraint.name}`"
+        ends_ms = self.gate.expires_at_ms
+        if ends_ms is None:
+            return f"Paused{by} until somebody resumes it with {resume}{reason}."
+        left_ms = ends_ms - self.now_ms
+        if left_ms <= 0:
+            return f"Paused{by} until {iso_ms(ends_ms)}{reason}: the leader is about to end the pause."
+        return (
+            f"Paused{by} until {iso_ms(ends_ms)}, {span(left_ms)} from now{reason}. {resume} ends it sooner."
+        )
+
+    def _why(self, kind: GateCloser) -> str:
+        text = kind.why(self.gate, self.now_ms, self.silent_ms)
+        if kind is not PAUSE:
+            return text
+        value = "" if self.constraint.paused else " --value VALUE"
+        return f"{text} `jqmaster constraints resume {self.constraint.name}{value}` resumes it."
 
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
     """Other jobs start first. `count`: the number of these jobs: those that may start now and, if a constraint holds
-    this job back (`is_held_back`), those that wait for the same constraint. `others`: counts of other names that the
-    same workers take."""
+    this job back (`held_back_by`: it or a pause), those that wait for the same one. `others`: counts of other names
+    that the same workers take."""
 
     code: ClassVar = "ahead"
     name: str
     count: int
     bound: Accuracy
     others: Mapping[str, int]
-    is_held_back: bool = False
+    held_back_by: str = ""
 
     @property
     def text(self) -> str:
@@ -139,9 +173,8 @@ class Ahead:
         least = {Accuracy.EXACT: "", Accuracy.AT_LEAST: "at least ", Accuracy.ABOUT: "about "}[self.bound]
         come = "comes" if self.count == 1 else "come"
         waits = "waits" if self.count == 1 else "wait"
-        which = (
-            f"that may start or {waits} for the same constraint" if self.is_held_back else "that may start"
-        )
+        same = f" or {waits} for the same {self.held_back_by}" if self.held_back_by else ""
+        which = f"that may start{same}"
         text = f"{least}{_count(self.count, 'job')} {which} {come} before it"
         if self.others:
             shown = [f"{count} named {name}" for name, count in list(self.others.items())[:MAX_NAMED_NAMES]]

@@ -43,6 +43,18 @@ class NearWorker:
     node_id: str
     missing: Mapping[str, tuple[str, str | None]]
 
+    @property
+    def place(self) -> str:
+        """Return where it runs, or its ID if it has not told its host."""
+        return f"on host {self.node_id}" if self.node_id else self.worker_id
+
+    @property
+    def lack(self) -> str:
+        return "has " + ", ".join(
+            f"no label {key}" if has_value is None else f"{key}={has_value} instead of {value}"
+            for key, (value, has_value) in self.missing.items()
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class NoMatchingWorker:
@@ -60,15 +72,12 @@ class NoMatchingWorker:
         wanted = ", ".join(f"{key}={value}" for key, value in self.requires.items())
         none = f"None of the {self.workers} live workers" if self.workers > 1 else "The only live worker"
         has = "has" if self.workers > 1 else "does not have"
-        near = "; ".join(
-            f"{one.node_id or one.worker_id} has "
-            + ", ".join(
-                f"no label {key}" if has_value is None else f"{key}={has_value} instead of {value}"
-                for key, (value, has_value) in one.missing.items()
-            )
-            for one in self.nearest
-        )
-        return f"{none} for jobs named {self.name} {has} the labels that it requires ({wanted}). Nearest: {near}."
+        first = f"{none} for jobs named {self.name} {has} the labels that it requires ({wanted})."
+        if len(self.nearest) == 1:
+            (one,) = self.nearest
+            return f"{first} The nearest worker, {one.place}, {one.lack}."
+        near = "; ".join(f"the worker {one.place} {one.lack}" for one in self.nearest)
+        return f"{first} Nearest: {near}."
 
 
 @dataclass(frozen=True, slots=True)

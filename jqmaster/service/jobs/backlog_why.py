@@ -4,12 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from jqmaster.domain.constraints.constraint import PAUSE_PREFIX
 from jqmaster.domain.content.content import ContentAccess
 from jqmaster.domain.jobs.job import Job, JobState
 from jqmaster.domain.jobs.job_filter import JobFilter
 from jqmaster.domain.why.causes import WaitCause, merged, summary
-from jqmaster.domain.why.verdict import ByConstraint, Verdict
 from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.service.jobs.reader import JobReader
 from jqmaster.service.jobs.why import WhyService
@@ -89,13 +87,5 @@ class BacklogWhy:
             for n, job in asked.items():
                 one = told[job.id]
                 if one is not None and one.state is JobState.READY and one.verdicts:
-                    found[n] = self._cause_by(groups[n], job, one.verdicts[0])
+                    found[n] = WaitCause(len(groups[n]), one.verdicts[0], job.id, (job.name,))
         return [found[n] for n in sorted(found)]
-
-    def _cause_by(self, group: Sequence[Job], job: Job, verdict: Verdict) -> WaitCause:
-        paused_by = ""
-        if isinstance(verdict, ByConstraint):
-            known = self._constraints.current.named(verdict.constraint.name)
-            is_pause = verdict.constraint.name.startswith(PAUSE_PREFIX)
-            paused_by = (known.created_by or "") if known and is_pause else ""
-        return WaitCause(len(group), verdict, job.id, (job.name,), paused_by)

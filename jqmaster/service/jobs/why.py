@@ -10,8 +10,8 @@ from jqmaster.domain.content.content import ContentAccess
 from jqmaster.domain.ids import is_id
 from jqmaster.domain.jobs.job import JobState
 from jqmaster.domain.why.facts import FleetFacts, Reachability, Snapshot
-from jqmaster.domain.why.judgement import constraint_of, rival_names, verdicts, weighed
-from jqmaster.domain.why.verdict import Verdict
+from jqmaster.domain.why.judgement import completed, constraint_of, rival_names, verdicts
+from jqmaster.domain.why.verdict import ByConstraint, Verdict
 from jqmaster.errors import NotFoundError
 from jqmaster.live_value import LiveValue
 from jqmaster.service.constraints.cache import ConstraintCache
@@ -104,16 +104,23 @@ class WhyService:
         return Explanation(
             snapshot.job.state,
             snapshot.now_ms,
-            verdicts(snapshot, constraints, fleet),
+            [self._with_author(one) for one in verdicts(snapshot, constraints, fleet)],
             sorted(
                 (
-                    (found, weighed(gate, found))
+                    (found, completed(gate, found))
                     for gate in snapshot.gates
                     if (found := constraint_of(gate, constraints))
                 ),
                 key=lambda pair: pair[0].name,
             ),
         )
+
+    def _with_author(self, verdict: Verdict) -> Verdict:
+        """Return the verdict on a pause with the caller who made it."""
+        if not (isinstance(verdict, ByConstraint) and verdict.is_pause):
+            return verdict
+        known = self._constraints.current.named(verdict.constraint.name)
+        return replace(verdict, paused_by=(known.created_by or "") if known else "")
 
     async def _with_last_end(self, snapshot: Snapshot, access: ContentAccess) -> Snapshot:
         """Return the snapshot with the reason why the last attempt was deferred, if the caller may see the reason."""

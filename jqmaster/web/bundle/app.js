@@ -9595,6 +9595,19 @@ function noWorkerText(verdict) {
   const key = known2 > 0 ? "why.text.no_worker.silent" : verdict.similar ? "why.text.no_worker.similar" : "why.text.no_worker";
   return t(key, { name: visible(verdict.name), count: known2, similar: visible(verdict.similar ?? "") });
 }
+function nearText({ node_id, worker_id, missing }) {
+  const lacks = Object.entries(missing).map(
+    ([label, { wanted, has }]) => t(has === null ? "why.text.near.none" : "why.text.near.other", {
+      label: visible(label),
+      has: visible(has ?? ""),
+      wanted: visible(wanted)
+    })
+  );
+  return t(node_id ? "why.text.near.host" : "why.text.near", {
+    worker: visible(node_id || worker_id),
+    lacks: lacks.join(", ")
+  });
+}
 function verdictText(verdict, why, { nameOf: nameOf9 = () => "", question = "" } = {}) {
   switch (verdict.code) {
     case "constraint":
@@ -9611,7 +9624,7 @@ function verdictText(verdict, why, { nameOf: nameOf9 = () => "", question = "" }
         name: visible(verdict.name),
         count: verdict.workers,
         labels: visible(labelsText(verdict.requires)),
-        nearest: visible(verdict.nearest.map((one) => one.node_id || one.worker_id).join(", "))
+        nearest: verdict.nearest.map(nearText).join("; ")
       });
     case "workers_unavailable":
       return unavailableText(verdict);
@@ -9656,7 +9669,16 @@ function unitsReason(kind, weight, { concurrency, rate }) {
   return weight.is_too_heavy ? `${reason} ${t("why.text.too_heavy")}` : reason;
 }
 var appliedTo = (verdict, why) => why.constraints.find((one) => one.name === verdict.name && one.key_value === verdict.key_value) ?? {};
+var clockAt = (at2) => clockText(Date.parse(at2), pref("times", "relative"));
+function pauseText3({ paused_by, opens_at, reason, waiting }) {
+  const by = paused_by ? t("why.text.pause.by", { who: visible(whoText(paused_by)) }) : "";
+  const until = opens_at ? t("why.text.pause.until", { time: clockAt(opens_at) }) : t("why.text.pause.resumed");
+  const why = reason ? t("why.text.pause.reason", { reason: visible(reason) }) : "";
+  const others = waiting > 1 ? ` ${t("why.text.pause.waiting", { count: waiting })}` : "";
+  return t("why.text.pause", { by, until, reason: why }) + others;
+}
 function constraintText(verdict, why) {
+  if (verdict.kind === "paused" && isPause(verdict.name)) return pauseText3(verdict);
   const applied = appliedTo(verdict, why);
   const what = verdict.key ? `${visible(verdict.name)} (${visible(verdict.key)} = ${visible(String(verdict.key_value ?? "")).slice(0, MAX_VALUE2)})` : visible(verdict.name);
   const reasons = verdict.kinds.map((kind) => {
@@ -9674,9 +9696,11 @@ function constraintText(verdict, why) {
         limit: (isFirst ? verdict.limit : applied.rate?.limit) ?? 0,
         period: durationText(((isFirst ? verdict.period_s : applied.rate?.period_s) ?? 0) * 1e3)
       });
+    if (kind === "paused" && verdict.opens_at)
+      return t("why.text.paused.until", { time: clockAt(verdict.opens_at) });
     return tOr(`why.text.${kind}`, kind);
   });
-  const others = verdict.waiting > 1 ? [t("why.text.others", { count: verdict.waiting - 1 })] : [];
+  const others = verdict.waiting > 1 ? [t("why.text.waiting", { count: verdict.waiting })] : [];
   const wait = expectedWaitMs(verdict, why);
   const eta = wait === null ? [] : [t("why.text.eta", { duration: durationText(wait) })];
   return [t("why.text.constraint", { what, reasons: reasons.join("; ") }), ...others, ...eta].join(" ");
@@ -9759,8 +9783,8 @@ function VerdictMore({ verdict }) {
   switch (verdict.code) {
     case "constraint":
       return html`<p class="muted">
-          <a href=${href("constraints", { name: verdict.name })}>${t("why.to_constraint")}</a>
-          ${verdict.opens_at && html` · ${t("why.opens")} <${Time} at=${verdict.opens_at} isNext />`}
+          <a href=${href("constraints", { name: verdict.name })}>${t(isPause(verdict.name) ? "why.to_pause" : "why.to_constraint")}</a>
+          ${verdict.opens_at && html` · ${t(isPause(verdict.name) ? "why.ends" : "why.opens")} <${Time} at=${verdict.opens_at} isNext />`}
           ${verdict.holders.length > 0 && html` · ${t("why.holders")} ${verdict.holders.slice(0, 5).map(
         (holder) => html`<${Id} id=${holder.job_id} href=${href("job", { id: holder.job_id })} /> `
       )}`}

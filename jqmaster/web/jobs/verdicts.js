@@ -5,7 +5,10 @@
 import { labelsText } from "../workers/labels.js";
 import { number, t, tOr } from "../core/i18n.js";
 import { visible } from "../core/text.js";
-import { durationText, relativeText } from "../ui/formats.js";
+import { isPause } from "../constraints/pauses.js";
+import { pref } from "../core/prefs.js";
+import { whoText } from "../identity/value_words.js";
+import { clockText, durationText, relativeText } from "../ui/formats.js";
 
 /** @typedef {import("../../answers").Schemas["WhyAnswer"]} Why */
 /** @typedef {import("../../answers").Schemas["WhyConstraint"]} WhyConstraint */
@@ -31,6 +34,21 @@ function noWorkerText(verdict) {
   return t(key, { name: visible(verdict.name), count: known, similar: visible(verdict.similar ?? "") });
 }
 
+/** @param {Verdict<"no_matching_worker">["nearest"][number]} one @returns {string} A worker, and what it lacks. */
+function nearText({ node_id, worker_id, missing }) {
+  const lacks = Object.entries(missing).map(([label, { wanted, has }]) =>
+    t(has === null ? "why.text.near.none" : "why.text.near.other", {
+      label: visible(label),
+      has: visible(has ?? ""),
+      wanted: visible(wanted),
+    }),
+  );
+  return t(node_id ? "why.text.near.host" : "why.text.near", {
+    worker: visible(node_id || worker_id),
+    lacks: lacks.join(", "),
+  });
+}
+
 /**
  * @param {AnyVerdict} verdict
  * @param {Why} why The whole answer.
@@ -54,7 +72,7 @@ export function verdictText(verdict, why, { nameOf = () => "", question = "" } =
         name: visible(verdict.name),
         count: verdict.workers,
         labels: visible(labelsText(verdict.requires)),
-        nearest: visible(verdict.nearest.map((one) => one.node_id || one.worker_id).join(", ")),
+        nearest: verdict.nearest.map(nearText).join("; "),
       });
     case "workers_unavailable":
       return unavailableText(verdict);
@@ -122,8 +140,23 @@ function unitsReason(kind, weight, { concurrency, rate }) {
 const appliedTo = (verdict, why) =>
   why.constraints.find((one) => one.name === verdict.name && one.key_value === verdict.key_value) ?? {};
 
+/** @param {string} at ISO 8601. @returns {string} The clock, in the time zone that the reader chose. */
+const clockAt = (at) => clockText(Date.parse(at), pref("times", "relative"));
+
+/** @param {Verdict<"constraint">} verdict A pause. @returns {string} Who paused the jobs, until when and why. */
+function pauseText({ paused_by, opens_at, reason, waiting }) {
+  const by = paused_by ? t("why.text.pause.by", { who: visible(whoText(paused_by)) }) : "";
+  const until = opens_at
+    ? t("why.text.pause.until", { time: clockAt(opens_at) })
+    : t("why.text.pause.resumed");
+  const why = reason ? t("why.text.pause.reason", { reason: visible(reason) }) : "";
+  const others = waiting > 1 ? ` ${t("why.text.pause.waiting", { count: waiting })}` : "";
+  return t("why.text.pause", { by, until, reason: why }) + others;
+}
+
 /** @param {Verdict<"constraint">} verdict @param {Why} why */
 function constraintText(verdict, why) {
+  if (verdict.kind === "paused" && isPause(verdict.name)) return pauseText(verdict);
   const applied = appliedTo(verdict, why);
   const what = verdict.key
     ? `${visible(verdict.name)} (${visible(verdict.key)} = ${visible(String(verdict.key_value ?? "")).slice(0, MAX_VALUE)})`
@@ -143,9 +176,11 @@ function constraintText(verdict, why) {
         limit: (isFirst ? verdict.limit : applied.rate?.limit) ?? 0,
         period: durationText(((isFirst ? verdict.period_s : applied.rate?.period_s) ?? 0) * 1000),
       });
+    if (kind === "paused" && verdict.opens_at)
+      return t("why.text.paused.until", { time: clockAt(verdict.opens_at) });
     return tOr(`why.text.${kind}`, kind);
   });
-  const others = verdict.waiting > 1 ? [t("why.text.others", { count: verdict.waiting - 1 })] : [];
+  const others = verdict.waiting > 1 ? [t("why.text.waiting", { count: verdict.waiting })] : [];
   const wait = expectedWaitMs(verdict, why);
   const eta = wait === null ? [] : [t("why.text.eta", { duration: durationText(wait) })];
   return [t("why.text.constraint", { what, reasons: reasons.join("; ") }), ...others, ...eta].join(" ");

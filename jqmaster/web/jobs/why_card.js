@@ -2,6 +2,7 @@
 import { html } from "../core/lib.js";
 import { Problem, get } from "../core/api.js";
 import { AnswerButton, audienceText, subjectOf } from "../challenges/parts.js";
+import { isPause } from "../constraints/pauses.js";
 import { number, t } from "../core/i18n.js";
 import { useResource } from "../core/live.js";
 import { href } from "../core/router.js";
@@ -84,8 +85,8 @@ function VerdictMore({ verdict }) {
   switch (verdict.code) {
     case "constraint":
       return html`<p class="muted">
-          <a href=${href("constraints", { name: verdict.name })}>${t("why.to_constraint")}</a>
-          ${verdict.opens_at && html` · ${t("why.opens")} <${Time} at=${verdict.opens_at} isNext />`}
+          <a href=${href("constraints", { name: verdict.name })}>${t(isPause(verdict.name) ? "why.to_pause" : "why.to_constraint")}</a>
+          ${verdict.opens_at && html` · ${t(isPause(verdict.name) ? "why.ends" : "why.opens")} <${Time} at=${verdict.opens_at} isNext />`}
           ${
             verdict.holders.length > 0 &&
             html` · ${t("why.holders")} ${verdict.holders

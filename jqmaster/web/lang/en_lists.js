@@ -81,7 +81,15 @@ export default {
   "zone.label": "{label} ({zone})",
   "rate.per_s": "{rate}/s",
   "why.text.constraint": "Waits for constraint {what}: {reasons}.",
-  "why.text.others": "1 other job waits for it.||{count} other jobs wait for it.",
+  "why.text.waiting":
+    "The constraint holds back 1 job.||The constraint holds back {count} jobs, including those that are not due yet.",
+  "why.text.pause": "Paused{by} {until}{reason}.",
+  "why.text.pause.by": " by {who}",
+  "why.text.pause.until": "until {time}",
+  "why.text.pause.resumed": "until somebody resumes it",
+  "why.text.pause.reason": " (“{reason}”)",
+  "why.text.pause.waiting":
+    "The pause holds back 1 job.||The pause holds back {count} jobs, including those that are not due yet.",
   "why.text.eta": "At this rate the job starts in about {duration}.",
   "why.text.scheduled": "Scheduled for later: due {due}.",
   "why.text.put_off": "Its last attempt was deferred: {reason}.",
@@ -107,6 +115,10 @@ export default {
     "No live worker is registered for jobs named {name}; 1 worker that knows the name is silent or detached.||No live worker is registered for jobs named {name}; {count} workers that know the name are silent or detached.",
   "why.text.no_matching_worker":
     "The only live worker for jobs named {name} does not have the labels that it requires ({labels}). Nearest: {nearest}.||None of the {count} live workers for jobs named {name} has the labels that it requires ({labels}). Nearest: {nearest}.",
+  "why.text.near": "the worker {worker} ({lacks})",
+  "why.text.near.host": "the worker on host {worker} ({lacks})",
+  "why.text.near.none": "no label {label}",
+  "why.text.near.other": "{label}={has} instead of {wanted}",
   "why.text.workers_unavailable":
     "The only live worker for jobs named {name} takes no job now: {reasons}.||None of the {count} live workers for jobs named {name} takes a job now: {reasons}.",
   "why.text.workers.full": "1 full||{count} full",

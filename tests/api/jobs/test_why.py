@@ -135,6 +135,26 @@ async def test_a_rate_tells_when_it_opens_and_a_pause_does_not(api: Api) -> None
         assert (uses["rate"]["starts"], uses["pause"]["paused"]) == (1, True)
 
 
+async def test_a_pause_tells_its_author_its_reason_and_its_end(api: Api) -> None:
+    job = await api.enqueue("mail.send")
+    timed = {"job_name": "mail.send", "reason": "provider is down", "duration_s": 1800}
+    status, made = await api.call("POST", "/api/pauses", timed)
+    assert status == 201
+    async with worker_at(api, "mail.send"):
+        answer = await until_codes(api, job, "constraint")
+    ((verdict,), (use,)) = (answer["verdicts"], answer["constraints"])
+    assert (verdict["opens_at"], verdict["reason"]) == (made["expires_at"], "provider is down")
+    assert use["opens_at"] == made["expires_at"]
+    assert verdict["paused_by"] == made["created_by"]
+    assert verdict["text"].startswith(f"Paused by {made['created_by']} until {made['expires_at']}, 29 min ")
+    assert '("provider is down")' in verdict["text"]
+    await api.call("DELETE", f"/api/constraints/{made['name']}")
+    _, lasting = await api.call("POST", "/api/pauses", {"job_name": "mail.send"})
+    (verdict,) = (await until_codes(api, job, "constraint", "no_worker"))["verdicts"][:1]
+    assert (verdict["opens_at"], verdict["reason"]) == (None, None)
+    assert verdict["text"].endswith(f"until somebody resumes it with `jqmaster resume {lasting['name']}`.")
+
+
 async def test_a_shadow_constraint_is_shown_and_lets_pass(api: Api) -> None:
     await limit(api, "shadow", paused=True, mode="shadow")
     job = await api.enqueue("work")

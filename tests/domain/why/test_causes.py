@@ -1,5 +1,7 @@
 """The causes for which many jobs wait are told in one sentence."""
 
+from dataclasses import replace
+
 import pytest
 
 from jqmaster.domain.constraints.constraint import Constraint
@@ -47,22 +49,25 @@ def closed(
     return ByConstraint(constraint, gate, kind, 0, {})
 
 
-def cause(count: int, verdict: Verdict, *names: str, by: str = "") -> WaitCause:
-    return WaitCause(count, verdict, JOB, names or ("mail",), by)
+def cause(count: int, verdict: Verdict, *names: str) -> WaitCause:
+    return WaitCause(count, verdict, JOB, names or ("mail",))
 
 
 PER_HOST = closed(
     "mail-per-host", RATE, key="argument.host", value="globex", rate_limit=60, period_ms=60_000, starts=60
 )
 PAUSED = closed("newsletter-off", PAUSE, is_paused=1, reason="GDPR review")
+PAUSED_BY_ADA = replace(
+    closed("pause-0a1b", PAUSE, is_paused=1, reason="provider is down"), paused_by="user:ada"
+)
 NOBODY = NoWorker("mail", 0, 0, None, 0)
 
 
 def test_the_causes_of_a_backlog_are_one_sentence() -> None:
-    causes = [cause(880, PER_HOST), cause(147, PAUSED, by="ada"), cause(1, NOBODY)]
-    assert summary(1_028, is_exact=True, examined=1_028, causes=causes) == (
-        "1,028 jobs wait: 880 for mail-per-host at globex (60/min, about 15 min), "
-        "147 for newsletter-off (paused by ada: GDPR review), 1 without a worker."
+    causes = [cause(880, PER_HOST), cause(147, PAUSED), cause(12, PAUSED_BY_ADA), cause(1, NOBODY)]
+    assert summary(1_040, is_exact=True, examined=1_040, causes=causes) == (
+        "1,040 jobs wait: 880 for mail-per-host at globex (60/min, about 15 min), "
+        "147 for newsletter-off (paused: GDPR review), 12 paused by ada: provider is down, 1 without a worker."
     )
 
 

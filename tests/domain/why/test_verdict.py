@@ -145,6 +145,13 @@ def test_behind_a_closed_gate_those_are_ahead_that_wait_for_it_too(count: int, t
     assert told(one)[1] == ("ahead", text)
 
 
+def test_behind_a_pause_those_are_ahead_that_wait_for_its_end_too() -> None:
+    constraint = replace(limit("pause-88fde3e2", key=None), concurrency=None, paused=True)
+    one = snapshot(gates=(closed(is_paused=True),), jobs_ahead=JobsAhead({"mail": 3}, Accuracy.EXACT))
+    found = verdicts(one, {CID: constraint}, fleet(worker()))
+    assert found[1].text == "3 jobs that may start or wait for the same pause come before it."
+
+
 def test_those_ahead_of_other_names_are_told_by_name() -> None:
     (verdict,) = verdicts(
         snapshot(jobs_ahead=JobsAhead({"mail": 2, "feed": 3}, Accuracy.EXACT)), {}, fleet(worker())
@@ -168,7 +175,8 @@ def test_a_full_gate_names_its_holders() -> None:
     assert only(snapshot(gates=(gate,))) == (
         "Waits for constraint per-host (argument.host = example.org): 2 of 2 slots taken: job job-3 on worker "
         "worker-3 for 24 s, "
-        "job job-4 on worker worker-4 for 12 s. 41 other jobs wait for it."
+        "job job-4 on worker worker-4 for 12 s. The constraint holds back 42 jobs, including those "
+        "that are not due yet."
     )
 
 
@@ -177,7 +185,8 @@ def test_the_sentence_names_three_of_many_holders() -> None:
     assert only(snapshot(gates=(gate,))) == (
         "Waits for constraint all-mail: 21 of 20 slots taken: job job-0 on worker worker-0 for 1 min, job job-1 "
         "on worker "
-        "worker-1 for 48 s, job job-2 on worker worker-2 for 36 s, and 18 more. 1 other job waits for it."
+        "worker-1 for 48 s, job job-2 on worker worker-2 for 36 s, and 18 more. The constraint "
+        "holds back 2 jobs, including those that are not due yet."
     )
 
 
@@ -200,7 +209,69 @@ def test_a_hold_and_a_pause() -> None:
     assert only(snapshot(gates=(held,))).endswith(
         "a worker asked to hold it until 2027-01-15T08:01:30.000Z, 1 min 30 s from now."
     )
-    assert only(snapshot(gates=(closed(is_paused=True),))).endswith("it is paused until somebody resumes it.")
+    assert only(snapshot(gates=(closed(is_paused=True),))).endswith(
+        "it is paused until somebody resumes it. `jqmaster constraints resume per-host --value VALUE` resumes it."
+    )
+
+
+def paused(
+    *,
+    name: str = "pause-88fde3e2",
+    ends_ms: int | None = None,
+    reason: str = "",
+    waiting: int = 1,
+    by: str = "",
+) -> ByConstraint:
+    constraint = replace(
+        limit(name, key=None), concurrency=None, paused=True, reason=reason, expires_at_ms=ends_ms
+    )
+    one = snapshot(gates=(closed(is_paused=True, waiting=waiting),))
+    (verdict,) = verdicts(one, {CID: constraint}, fleet(worker()))
+    assert isinstance(verdict, ByConstraint)
+    return replace(verdict, paused_by=by)
+
+
+def test_a_pause_says_who_made_it_why_and_until_when() -> None:
+    ends_ms = NOW_MS + 1_800_000
+    timed = paused(ends_ms=ends_ms, reason="provider is down", by="user:ada", waiting=4)
+    assert timed.text == (
+        'Paused by ada until 2027-01-15T08:30:00.000Z, 30 min from now ("provider is down"). '
+        "`jqmaster resume pause-88fde3e2` ends it sooner. "
+        "The pause holds back 4 jobs, including those that are not due yet."
+    )
+    assert timed.gate.opens_at_ms == ends_ms
+    lasting = paused()
+    assert lasting.text == "Paused until somebody resumes it with `jqmaster resume pause-88fde3e2`."
+    assert lasting.gate.opens_at_ms is None
+    ended = paused(ends_ms=NOW_MS, by="token:42")
+    assert ended.text == f"Paused by token:42 until {AT}: the leader is about to end the pause."
+
+
+def test_a_paused_constraint_says_when_it_expires_or_how_to_resume_it() -> None:
+    assert paused(name="all-mail").text == (
+        "Waits for constraint all-mail: it is paused until somebody resumes it. "
+        "`jqmaster constraints resume all-mail` resumes it."
+    )
+    expiring = paused(name="all-mail", ends_ms=NOW_MS + 60_000)
+    assert "it is paused until it expires at 2027-01-15T08:01:00.000Z." in expiring.text
+    assert expiring.gate.opens_at_ms == NOW_MS + 60_000
+
+
+@pytest.mark.parametrize(
+    ("figures", "opens_at_ms"),
+    [
+        ({"due_ms": NOW_MS + 1}, NOW_MS + 1),
+        ({"due_ms": NOW_MS + 9}, NOW_MS + 5),
+        # A slot may be free sooner.
+        ({"concurrency": 1, "running": 1}, None),
+        ({"is_paused": 1}, NOW_MS + 5),
+    ],
+)
+def test_a_gate_opens_at_the_latest_when_its_constraint_expires(
+    figures: dict[str, int], opens_at_ms: int | None
+) -> None:
+    gate = replace(GATE, is_closed=True, figures=figures, expires_at_ms=NOW_MS + 5)
+    assert gate.opens_at_ms == opens_at_ms
 
 
 def test_a_gate_that_several_limits_close_tells_them_all_the_most_lasting_first() -> None:
@@ -515,12 +586,16 @@ def test_labels_that_no_worker_has_are_told_with_the_nearest_workers() -> None:
         (
             "no_matching_worker",
             "None of the 2 live workers for jobs named mail has the labels that it requires (gpu=1, zone=b). Nearest: "
-            "node has no label gpu; node has gpu=2 instead of 1, zone=a instead of b.",
+            "the worker on host node has no label gpu; the worker on host node has gpu=2 instead of 1, zone=a "
+            "instead of b.",
         )
     ]
-    assert only(snapshot(job), fleet(workers[0])).startswith(
-        "The only live worker for jobs named mail does not have"
+    assert only(snapshot(job), fleet(workers[0])) == (
+        "The only live worker for jobs named mail does not have the labels that it requires (gpu=1, zone=b). "
+        "The nearest worker, on host node, has no label gpu."
     )
+    nameless = replace(workers[0], spec=replace(workers[0].spec, node_id=""))
+    assert only(snapshot(job), fleet(nameless)).endswith("The nearest worker, worker-1, has no label gpu.")
     assert codes(snapshot(job), fleet(with_labels(worker(), gpu="1", zone="b"))) == ["next"]
 
 
