@@ -1,6 +1,7 @@
-"""A job that is canceled and retried at once starts again as soon as its earlier handler ends, on the same worker."""
+"""A job that is retried while its earlier handler still runs on the same worker starts again as soon as that ends."""
 
 import asyncio
+import threading
 import time
 from collections import defaultdict
 
@@ -63,3 +64,41 @@ async def _cancel_and_retry(api: Api, job_id: str) -> tuple[str, float]:
         status, answer = await api.call("POST", f"/api/jobs/{job_id}/{order}")
         assert status == 200, answer
     return job_id, time.monotonic()
+
+
+@pytest.mark.req("J7")
+@pytest.mark.parametrize("pull", [True, False], ids=["pull", "push"])
+@pytest.mark.parametrize("kept_s", [0.0, 0.3, 1.5], ids=["starts", "late", "handed back meanwhile"])
+async def test_the_retry_of_a_thread_that_outlives_its_timeout_starts_when_the_thread_has_ended(
+    store_server: StoreServer, pull: bool, kept_s: float
+) -> None:
+    async with master_on(
+        store_server.url, lease_ms=15_000, offer_ms=5_000, heartbeat_interval_s=1.0, worker_stale_s=5.0
+    ) as (master, api):
+        worker = Worker(master.server.url, max_jobs=10, pull=pull, grace_s=0)
+        may_end = threading.Event()
+        starts: list[float] = []
+        ends: list[float] = []
+
+        @worker.handler("deaf")
+        def deaf(argument: object) -> None:
+            starts.append(time.monotonic())
+            may_end.wait(20)
+            ends.append(time.monotonic())
+
+        async def is_offered_again() -> bool:
+            shown = await api.job(job_id)
+            return bool(shown["state"] == "running" and shown["attempt"] == 2)
+
+        retry = {"base_s": 0.01, "jitter": False}
+        async with worker.running():
+            job_id = await api.enqueue("deaf", timeout=1.0, max_retry=1, retry=retry)
+            await wait_until(is_offered_again, what="the retry is offered")
+            await asyncio.sleep(kept_s)
+            assert len(starts) == 1, "never both attempts at once"
+            may_end.set()
+            shown = await api.until_state(job_id, "succeeded", timeout_s=40)
+        assert len(starts) == 2
+        assert 0 <= starts[1] - ends[0] < LATE_S
+        # Being handed back uses no retry: there is only one.
+        assert shown["failures"] == 1

@@ -33,6 +33,9 @@ MAX_OWED: Final = 1_000  # the number of tokens that one heartbeat may name
 # timeout. After that it is handed back, because another worker may run it at once.
 FOLLOW_S: Final = 10.0
 FOLLOW_SHARE: Final = 0.5
+# If it has waited for more than this share of its timeout when the earlier run ends, it is handed back as well. The
+# masters offer it again at once, and it then has its whole timeout.
+LATE_SHARE: Final = 0.1
 
 _NEVER: Final = float("inf")
 # Kinds of handlers that can only be asked to stop: those in a thread, and calls that run several jobs together.
@@ -158,12 +161,10 @@ class Executor:
             self._watch_at(run.due_s)
 
     def may_follow(self, job_id: str, fence: int) -> bool:
-        """Return whether a claim with this fence may wait for the earlier run of its job: the claim is newer, and the
-        run can be expected to end."""
+        """Return whether a claim with this fence may wait for the earlier run of its job, because the claim is
+        newer."""
         earlier = self._followers.get(job_id) or self.occupying[job_id]
-        occupant = self.occupying[job_id]
-        does_not_stop = occupant.is_settled and occupant.stopping is not Stop.LOST
-        return fence > earlier.fence and not (does_not_stop or occupant.is_given_up)
+        return fence > earlier.fence
 
     def follow(self, run: JobRun, now: float) -> bool:
         """Accept a newer claim of a job that still runs here. It starts when the earlier run has ended. Return whether
@@ -211,14 +212,22 @@ class Executor:
             if follower is not run:  # a follower that is released has never had the slot
                 self.occupying.pop(run.job_id, None)
                 if follower is not None:
-                    follower.begin_by_s = _NEVER
-                    self.occupying[follower.job_id] = follower
-                    self._begin(follower)
+                    self._take_over(follower)
             run.argument = run.task = None
         if self.on_room is not None:
             self.on_room()
         if self._idle is not None and not self.occupying and not self._idle.done():
             self._idle.set_result(None)
+
+    def _take_over(self, follower: JobRun) -> None:
+        """Start a newer claim of a job whose earlier run has ended, unless it has waited for too long."""
+        begun_s = follower.deadline_s - follower.timeout_s
+        if now_s() - begun_s > LATE_SHARE * follower.timeout_s:
+            self.stop(follower, Stop.HANDED_BACK)
+            return
+        follower.begin_by_s = _NEVER
+        self.occupying[follower.job_id] = follower
+        self._begin(follower)
 
     # --- stopping
 
@@ -340,9 +349,6 @@ class Executor:
             self.stop(run, Stop.LOST)
         elif run.stopping is not None:
             self._report_without_end(run)
-        elif self._followers.get(run.job_id) is run:
-            self.occupying[run.job_id].is_given_up = True
-            self.stop(run, Stop.HANDED_BACK)
         else:
             # A job that has not begun cannot time out, so hand it back.
             self.stop(run, Stop.TIMEOUT if run.has_begun else Stop.HANDED_BACK)

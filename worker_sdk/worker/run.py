@@ -41,7 +41,6 @@ class JobRun:
     deadline_s = float("inf")  # infinite until the job is accepted
     begin_by_s = float("inf")  # finite while this run waits for an earlier run of the job
     stop_due_s = float("inf")
-    is_given_up = False  # whether a newer claim of the job has waited for this run for too long
     stopping: Stop | None = None
     is_named = False
     is_settled = False

@@ -123,6 +123,7 @@ def _numbers(verdict: Verdict) -> dict[str, Any]:  # noqa: PLR0912 - a row for e
                 "lease_until": _time(verdict.lease_until_ms),
                 "confirmed": verdict.is_confirmed,
                 "worker_last_seen_at": _time(verdict.worker_last_seen_ms),
+                "earlier_end": verdict.earlier_end or None,
             }
         case AwaitingCallback():
             return {

@@ -267,6 +267,14 @@ class RunningVerdict(Answer):
     )
     confirmed: bool = Field(description="True: a heartbeat of the worker has named the job.")
     worker_last_seen_at: Timestamp | None = Field(description="Null: the worker is no longer registered.")
+    earlier_end: str | None = Field(
+        None,
+        description=(
+            "How an earlier attempt ended whose handler may still run on the same worker, such as `timeout`. If it "
+            "does, this attempt starts when the handler has ended, or is handed back. Null: nothing is in the way."
+        ),
+        json_schema_extra=SINCE,
+    )
 
 
 class AwaitingCallbackVerdict(Answer):

@@ -30,7 +30,8 @@ class Snapshot:
     """The facts in the store at one instant. `lease_until_ms`: of a running job, the end of its lease or its deadline,
     whichever is sooner. `jobs_ahead`: None if the job is not ready, or waits in a lane of older constraints.
     `index_fault`: the fault of the index that hides a ready job from claims; empty: none. `put_off`: why the last
-    attempt was put off; empty: it was not.
+    attempt was put off; empty: it was not. `earlier_end`: how the previous attempt of a running job ended, if its
+    handler may still run on the same worker; empty: it does not.
     """
 
     now_ms: int
@@ -47,6 +48,7 @@ class Snapshot:
     awaits: tuple[tuple[str, str | None], ...] = ()
     awaits_count: int = 0
     put_off: str = ""
+    earlier_end: str = ""
 
 
 @dataclass(frozen=True, slots=True)

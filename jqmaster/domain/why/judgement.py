@@ -184,6 +184,7 @@ def _running(snapshot: Snapshot, fleet: FleetFacts) -> Running:
         is_confirmed=job.is_confirmed,
         worker_last_seen_ms=next((w.last_seen_ms for w in fleet.workers if w.id == job.worker_id), None),
         now_ms=snapshot.now_ms,
+        earlier_end=snapshot.earlier_end,
     )
 
 

@@ -206,7 +206,9 @@ class Next(PlainVerdict):
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """The job is running. `is_confirmed`: a heartbeat of the worker has named it, so it is no longer only an offer."""
+    """The job is running. `is_confirmed`: a heartbeat of the worker has named it, so it is no longer only an offer.
+    `earlier_end`: how the previous attempt ended, if its handler may still run on the same worker; empty: it does
+    not."""
 
     code: ClassVar = "running"
     worker_id: str
@@ -217,6 +219,7 @@ class Running:
     is_confirmed: bool
     worker_last_seen_ms: int | None
     now_ms: int
+    earlier_end: str = ""
 
     @property
     def text(self) -> str:
@@ -237,7 +240,15 @@ class Running:
             if self.worker_last_seen_ms is None
             else f" The worker was last seen {span(self.now_ms - self.worker_last_seen_ms)} ago."
         )
-        return f"{first}{lease} The master ends it at {iso_ms(self.deadline_ms)} at the latest.{seen}"
+        earlier = (
+            f" An earlier attempt ended on the same worker ({self.earlier_end}): if its handler still runs there, "
+            "this attempt starts when it has ended, or is handed back."
+            if self.earlier_end
+            else ""
+        )
+        return (
+            f"{first}{earlier}{lease} The master ends it at {iso_ms(self.deadline_ms)} at the latest.{seen}"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
 from jqmaster.domain.constraints.constraint import Constraint
 from jqmaster.domain.constraints.gate_check import GateCheck
@@ -17,6 +18,11 @@ from jqmaster.live_value import LiveValue
 from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.store.constraints.why import WhyStore
 from jqmaster.store.workers.workers import FleetSeen, WorkerStore
+
+# How long a worker waits at most until an earlier run of the same job ends: a little more than the SDK does.
+FOLLOW_MS: Final = 12_000
+# The ends of attempts whose handlers may still run.
+_MAY_GO_ON: Final = frozenset({"timeout", "canceled", "lost", "handed_back"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +129,16 @@ class WhyService:
         return replace(verdict, paused_by=(known.created_by or "") if known else "")
 
     async def _with_last_end(self, snapshot: Snapshot, access: ContentAccess) -> Snapshot:
-        """Return the snapshot with the reason why the last attempt was deferred, if the caller may see the reason."""
+        """Return the snapshot with the facts that the end of the last attempt explains: how it ended if its handler may
+        still be in the way, or why it was deferred, if the caller may see the reason."""
         job = snapshot.job
+        if job.state is JobState.RUNNING:
+            if job.attempt == 1 or snapshot.now_ms - job.started_at_ms > FOLLOW_MS:
+                return snapshot
+            last = await self._store.last_end(job.id)
+            if last is None or last.worker_id != job.worker_id or last.outcome not in _MAY_GO_ON:
+                return snapshot
+            return replace(snapshot, earlier_end=str(last.outcome))
         if job.state is not JobState.SCHEDULED or not job.attempt or access.error_text_cover is not None:
             return snapshot
         last = await self._store.last_end(job.id)

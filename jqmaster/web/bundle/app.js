@@ -9629,10 +9629,7 @@ function verdictText(verdict, why, { nameOf: nameOf9 = () => "", question = "" }
     case "workers_unavailable":
       return unavailableText(verdict);
     case "running":
-      return t(verdict.confirmed ? "why.text.running" : "why.text.offered", {
-        attempt: verdict.attempt,
-        since: relativeText(Date.parse(verdict.since))
-      });
+      return runningText(verdict);
     case "awaiting_jobs":
       return t("why.text.awaiting_jobs", {
         count: verdict.count,
@@ -9649,6 +9646,13 @@ function verdictText(verdict, why, { nameOf: nameOf9 = () => "", question = "" }
     default:
       return tOr(`why.text.${verdict.code}`, visible(verdict.text));
   }
+}
+function runningText({ confirmed, attempt: attempt2, since, earlier_end }) {
+  const text = t(confirmed ? "why.text.running" : "why.text.offered", {
+    attempt: attempt2,
+    since: relativeText(Date.parse(since))
+  });
+  return earlier_end ? `${text} ${t("why.text.earlier_end")}` : text;
 }
 function dueText(verdict) {
   const text = t(`why.text.${verdict.code}`, {

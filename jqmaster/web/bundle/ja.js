@@ -1379,6 +1379,7 @@ var ja_lists_default = {
   "backlog.others": "先行ジョブの開始待ち {count} 件",
   "why.text.next": "次に実行されます。ワーカーのスロットが空きしだい開始します。",
   "why.text.running": "試行 {attempt} は {since}に開始しました。",
+  "why.text.earlier_end": "前の試行のハンドラーが同じワーカーでまだ動いている場合、この試行はその終了後に開始します。",
   "why.text.offered": "試行 {attempt} は {since}にワーカーへ渡されました。ハートビートによる確認はまだありません。",
   "fault.full": "制約 {name} は上限に達しています。{count} 件のジョブが空きを待っています。",
   "fault.full_values": "制約 {name} は {all} 個の値のうち {keys} 個で上限に達しています。{count} 件のジョブが空きを待っています。",

@@ -77,10 +77,7 @@ export function verdictText(verdict, why, { nameOf = () => "", question = "" } =
     case "workers_unavailable":
       return unavailableText(verdict);
     case "running":
-      return t(verdict.confirmed ? "why.text.running" : "why.text.offered", {
-        attempt: verdict.attempt,
-        since: relativeText(Date.parse(verdict.since)),
-      });
+      return runningText(verdict);
     case "awaiting_jobs":
       return t("why.text.awaiting_jobs", {
         count: verdict.count,
@@ -104,6 +101,15 @@ export function verdictText(verdict, why, { nameOf = () => "", question = "" } =
     default:
       return tOr(`why.text.${verdict.code}`, visible(verdict.text));
   }
+}
+
+/** @param {Verdict<"running">} verdict */
+function runningText({ confirmed, attempt, since, earlier_end }) {
+  const text = t(confirmed ? "why.text.running" : "why.text.offered", {
+    attempt,
+    since: relativeText(Date.parse(since)),
+  });
+  return earlier_end ? `${text} ${t("why.text.earlier_end")}` : text;
 }
 
 /** @param {Verdict<"scheduled" | "retrying">} verdict */

@@ -148,6 +148,8 @@ export default {
   "backlog.others": "{count} for other jobs to start first",
   "why.text.next": "It is next: it starts when one of its workers has a free slot.",
   "why.text.running": "Attempt {attempt} started {since}.",
+  "why.text.earlier_end":
+    "If the handler of the earlier attempt still runs on the same worker, this attempt starts when it has ended.",
   "why.text.offered": "Attempt {attempt} was given to a worker {since}. No heartbeat has confirmed it yet.",
   "fault.full":
     "Constraint {name} is full: 1 job waits for it.||Constraint {name} is full: {count} jobs wait for it.",

@@ -10,6 +10,7 @@ from tests.sdk.fake_master import FakeMaster
 from tests.support import real_time
 from tests.support.waiting import wait_until
 from worker_sdk import Context, Worker
+from worker_sdk.worker import executor
 
 pytestmark = real_time.WORKER
 
@@ -72,7 +73,7 @@ async def test_masters_are_asked_at_once_whether_the_earlier_claim_is_over(
     may_end.set()
 
 
-async def test_one_that_waits_too_long_is_handed_back_and_the_next_one_refused(
+async def test_one_that_waits_too_long_is_handed_back_and_the_next_one_waits_again(
     master: FakeMaster, starts: list[int], may_end: asyncio.Event, up: Callable[[], Any]
 ) -> None:
     await up()
@@ -83,8 +84,36 @@ async def test_one_that_waits_too_long_is_handed_back_and_the_next_one_refused(
     result = await wait_until(lambda: master.result(job["job_id"]))
     assert (result["token"], result["type"]) == (again["token"], "handed_back")
     third = claimed_again(master, again)
-    assert (await master.push(third))["rejected"][0]["reason"] == "duplicate"
+    assert (await master.push(third))["accepted"] == [job["job_id"]]
+    assert starts == [1]
     may_end.set()
+    await wait_until(lambda: master.beats[-1] == {"running": [], "free": 4})
+    ends = [(result["token"], result["type"]) for result in master.results[job["job_id"]]]
+    assert ends == [(again["token"], "handed_back"), (third["token"], "success")]
+    assert starts == [1, 3]
+
+
+async def test_one_that_has_waited_for_much_of_its_timeout_is_handed_back_when_the_earlier_run_ends(
+    master: FakeMaster,
+    starts: list[int],
+    may_end: asyncio.Event,
+    up: Callable[[], Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The next claim has the whole timeout."""
+    monkeypatch.setattr(executor, "LATE_SHARE", 0.0)
+    await up()
+    job = await master.run("stubborn")
+    master.lost = {job["token"]}
+    again = claimed_again(master, job)
+    assert (await master.push(again))["accepted"] == [job["job_id"]]
+    named = {"running": [{"job_id": job["job_id"], "token": again["token"]}], "free": 3}
+    await wait_until(
+        lambda: master.beats[-1] == named, what="the worker knows that the earlier claim is over"
+    )
+    may_end.set()
+    result = await wait_until(lambda: master.result(job["job_id"]))
+    assert (result["token"], result["type"]) == (again["token"], "handed_back")
     await wait_until(lambda: master.beats[-1] == {"running": [], "free": 4})
     assert starts == [1]
 

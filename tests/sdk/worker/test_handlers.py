@@ -372,8 +372,11 @@ async def test_a_thread_that_outlives_its_timeout_is_reported_at_once_and_keeps_
 ) -> None:
     may_end = threading.Event()
 
+    began: list[int] = []
+
     @worker.handler("deaf")
     def deaf(argument: Any, ctx: Context) -> str:
+        began.append(ctx.attempt)
         may_end.wait(20)
         return "too late"
 
@@ -383,12 +386,16 @@ async def test_a_thread_that_outlives_its_timeout_is_reported_at_once_and_keeps_
     assert result["reason"] == "timeout"
     assert "does not stop" in caplog.text
     await wait_until(lambda: master.beats[-1] == {"running": [], "free": 3})
-    # A new claim of the same job does not run beside it.
+    # A new claim of the same job does not run beside it, but in its slot when it has ended.
     again = master.dispatch("deaf", job_id=job["job_id"], attempt=2)
-    assert (await master.push(again))["rejected"][0]["reason"] == "duplicate"
+    assert (await master.push(again))["accepted"] == [job["job_id"]]
+    named = {"running": [{"job_id": job["job_id"], "token": again["token"]}], "free": 3}
+    await wait_until(lambda: master.beats[-1] == named)
+    assert began == [1]
     may_end.set()
     await wait_until(lambda: master.beats[-1]["free"] == 4)
-    assert len(master.results[job["job_id"]]) == 1
+    assert [one["type"] for one in master.results[job["job_id"]]] == ["failure", "success"]
+    assert began == [1, 2]
 
 
 @pytest.mark.req("M9")

@@ -14,7 +14,7 @@ from jqmaster.domain.why.verdict import Ahead, ByConstraint, Running
 from jqmaster.domain.why.worker_verdicts import WorkersUnavailable
 from jqmaster.errors import NotFoundError, StoreUnavailableError
 from jqmaster.live_value import LiveValue
-from jqmaster.service.jobs.why import Explanation, WhyPolicy, WhyService
+from jqmaster.service.jobs.why import FOLLOW_MS, Explanation, WhyPolicy, WhyService
 from jqmaster.store.constraints.why import WhyStore
 from jqmaster.store.health.repair import Repair
 from jqmaster.store.link.client import StoreClient
@@ -94,6 +94,34 @@ async def test_the_life_of_a_job_from_one_reason_to_the_next(world: StoreWorld, 
     await world.operator_actions.cancel(job)
     answer = await desk.why(job)
     assert ([v.code for v in answer.verdicts], answer.state) == (["finished"], JobState.CANCELED)
+
+
+@pytest.mark.parametrize(
+    ("ending", "is_told"), [("timeout", True), ("canceled", True), ("handed_back", True), ("failure", False)]
+)
+async def test_an_attempt_that_waits_for_the_handler_of_the_earlier_one_says_so(
+    world: StoreWorld, desk: Desk, ending: str, is_told: bool
+) -> None:
+    job = await world.enqueue()
+    worker, other = await world.worker(url=URL), await world.worker(url="http://127.0.0.1:2")
+
+    async def earlier_end(by: str) -> str:
+        (claimed,) = await world.claim(by)
+        (running,) = (await desk.why(job)).verdicts
+        assert isinstance(running, Running)
+        await world.fail(by, claimed, Decision(JobState.READY, ending))
+        return running.earlier_end
+
+    assert await earlier_end(worker) == ""
+    assert await earlier_end(worker) == (ending if is_told else "")
+    # Another worker runs nothing of this job.
+    assert await earlier_end(other) == ""
+    (claimed,) = await world.claim(other)
+    world.pass_ms(FOLLOW_MS + 1)
+    (running,) = (await desk.why(job)).verdicts
+    assert isinstance(running, Running)
+    assert running.earlier_end == "", "by now it runs, or has been handed back"
+    await world.fail(other, claimed)
 
 
 @pytest.mark.parametrize("lost", ["open", "ready:", "lanes:"])
