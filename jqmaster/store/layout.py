@@ -26,6 +26,7 @@ from jqmaster.domain.jobs.job import (
 )
 from jqmaster.domain.targets.callback import TARGET_META
 from jqmaster.store import codec
+from jqmaster.store.named_documents import ETAG_LENGTH
 
 FILE: Final = Path(__file__).parent / "lua" / "lib" / "layout.lua"
 
@@ -64,6 +65,8 @@ def layout_file() -> str:
         f"lane = {_table([('id_length', 2 * (lane['last'] - lane['offset']))])}",
         # The maximum length of head, name and gates together.
         f"longest_beginning = {longest}",
+        # A stored document that is changed under an ETag or an edition begins with it.
+        f"ETAG_LENGTH = {ETAG_LENGTH}",
         "NO_ID = '" + r"\0" * 16 + "'",
         f"NO_KEY = '{NO_KEY}'",
         # IDs of constraints with a weight begin with this.

@@ -346,6 +346,7 @@ RAW_LAYOUT = re.compile(
     r"|\b(?:state|target|cause)\b (?:[=~]=|[<>]=?) \d"
     r"|\bflags\b [%/] \d"
     r"|\bhas_flag\([^,]*, \d"
+    r"|\blocal (?:\w+, )*E(?:TAG|DITION)_LENGTH\b"
 )
 
 
@@ -370,6 +371,7 @@ def test_places_and_numbers_of_the_layout_are_named(file: Path) -> None:
         "redis.call('SETRANGE', key, 0, string.char(3))", "record.beginning(key, 88)",
         "string.char(layout.STATE.skipped, flags, 4)",
         "string.char(5)", "if state == 4 then", "state <= 4", "if flags % 2 == 1 then", "record.has_flag(flags, 4)",
+        "local ETAG_LENGTH, CHUNK = 16, 1000",
     ],
 )  # fmt: skip
 def test_the_check_of_the_layout_finds(bad: str) -> None:

@@ -1,4 +1,5 @@
-"""The types of the web UI: how many parts of it no type describes. The number only falls."""
+"""The types of the web UI: how many parts of it no type describes, which number only falls; and where comments with
+types have their description."""
 
 import re
 
@@ -10,6 +11,10 @@ from tests.support.web_sources import WEB, web_sources
 MAX_ANY = 1
 COMMENT = re.compile(r"/\*\*.*?\*/", re.DOTALL)
 ANY = re.compile(r"(?<=[{<(,|:&] )any\b|(?<=[{<(])any\b")
+
+
+# In a comment of several lines, only the props themselves are described after their type.
+HANGING = re.compile(r"\}\s+(?:\* +)?props\b[\s*]+[A-Z]")
 
 
 def untyped(text: str) -> int:
@@ -29,3 +34,19 @@ def test_any_is_counted_where_it_is_a_type() -> None:
         == 4
     )
     assert untyped("// any\n/** Not for any reason. */") == 0
+
+
+def hanging(text: str) -> list[str]:
+    """Return the comments of several lines that describe a component after the type of its props."""
+    return [one for one in COMMENT.findall(text) if "\n" in one and HANGING.search(one)]
+
+
+def test_the_description_of_a_component_comes_before_the_types_of_its_props() -> None:
+    assert [one for path in web_sources() for one in hanging(path.read_text("utf-8"))] == []
+
+
+def test_a_description_that_hangs_below_the_props_is_found() -> None:
+    assert hanging("/**\n * @param {{one: Job}} props\n *   Shows a job.\n */")
+    assert hanging("/**\n * @param {{one: Job,\n *   two: Job}} props Shows a job.\n */")
+    assert not hanging("/** @param {{one: Job}} props Shows a job. */")
+    assert not hanging("/**\n * Shows a job.\n * @param {{one: Job}} props\n *   `one`: the job.\n */")

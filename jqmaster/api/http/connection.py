@@ -48,7 +48,8 @@ class ConnectionContext:
 
 
 class EdgeProtocol(GuardedProtocol):
-    """One connection."""
+    """The protocol of one connection to the master. It closes the connection, or refuses its requests, while the server
+    has no room for it."""
 
     def __init__(self, config: Config, state: ServerState, shared: ConnectionContext) -> None:
         super().__init__(config, state, shared.limits)

@@ -77,8 +77,8 @@ class Restoring:
         if registry.leadership is not None and registry.leadership.master_id == WHO:
             left_ms = await self._shard.client.command("PTTL", self._shard.keys.leader)
             raise ConflictError(
-                "a restore was killed while it led the shard to end attempts: run the command again in "
-                f"{span(max(left_ms, 0))}, when its lead is over"
+                "an interrupted restore still has the lead of the shard: run the command again in "
+                f"{span(max(left_ms, 0))}, when this lead has ended"
             )
         running = [
             seen.record.url or seen.record.id

@@ -15754,7 +15754,10 @@ function usePlan(path, key, target) {
       isOver = true;
     };
   }, [path, key, target]);
-  return { plan, problem };
+  return { plan: (
+    /** @type {PlanOf<Key> | null} */
+    plan
+  ), problem };
 }
 var PlanFacts = ({ plan }) => html`<div role="status"><dl class="facts">
     <dt>${t("namespaces.move.keys")}</dt><dd><${Num} value=${plan.keys} /></dd>

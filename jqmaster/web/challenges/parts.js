@@ -182,8 +182,8 @@ function FormAnswer({ one, onClose, onDone }) {
 }
 
 /**
+ * Sends the callback in place of the outside system.
  * @param {{one: Challenge, onClose: () => void, onDone: () => unknown}} props
- *   Sends the callback in place of the outside system.
  */
 function SystemAnswer({ one, onClose, onDone }) {
   const form = useForm(null, () => ({ body: "" }));

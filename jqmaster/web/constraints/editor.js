@@ -196,9 +196,10 @@ export function ValueLimits({ shown, path, onClose, onDone }) {
 const MAX_HEAVY = 5;
 
 /**
+ * The weight of the waiting jobs.
  * @param {{units: {unit: string, total: number, heaviest: number, by_default: number, too_heavy: number,
- *   too_heavy_jobs: string[]}, weight: {from?: string, default?: number} | null | undefined}} props What the waiting
- *   jobs weigh. `weight`: as the form has it.
+ *   too_heavy_jobs: string[]}, weight: {from?: string, default?: number} | null | undefined}} props
+ *   `weight`: as the form has it.
  */
 function Weights({ units, weight }) {
   const { unit, total, heaviest, by_default: byDefault, too_heavy: tooHeavy } = units;
@@ -242,9 +243,10 @@ function parsed(text) {
 }
 
 /**
+ * Shows which waiting jobs it would apply to, and what they weigh.
  * @param {{text: string, matchKey: string, conditions: string, limits: {weight?: {from?: string, default?: number} |
  *   null, concurrency?: number, rate?: {limit?: number, period_s?: number}}}} props
- *   Shows which waiting jobs it would apply to, and what they weigh; `text` "": there is no matcher to ask about.
+ *   `text` "": there is no matcher to ask about.
  */
 function Preview({ text, matchKey, conditions, limits: { weight, concurrency, rate } }) {
   const [state, setState] = useState(

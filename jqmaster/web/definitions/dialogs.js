@@ -61,8 +61,8 @@ export function DefinitionDialogs() {
 }
 
 /**
+ * The actions of a row. To run a definition that events start, send an event.
  * @param {{one: Definition, onDone: () => unknown}} props
- *   The actions of a row. To run a definition that events start, send an event.
  */
 export function RowActions({ one, onDone }) {
   const { name } = one;
@@ -141,8 +141,8 @@ function DeleteDefinition({ name, onClose }) {
 }
 
 /**
+ * The instants of a range that started no job: counted while somebody types, then made up for.
  * @param {{name: string, onClose: () => void, onDone: () => unknown}} props
- *   The instants of a range that started no job: counted while somebody types, then made up for.
  */
 function Backfill({ name, onClose, onDone }) {
   useZone();

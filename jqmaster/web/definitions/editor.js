@@ -270,8 +270,8 @@ export function DefinitionEditor({ definition, onClose, onDone }) {
 }
 
 /**
+ * The preview, while somebody types.
  * @param {{values: Values, coming: import("./coming.js").Coming, isAsked: boolean}} props
- *   The preview, while somebody types.
  */
 function Preview({ values, coming, isAsked }) {
   if (isOfEvents(values)) {

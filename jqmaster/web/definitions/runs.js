@@ -49,8 +49,9 @@ export function runText(run) {
 export const unfinished = (runs) => runs.filter((run) => kindOf(run) === "going").length;
 
 /**
- * @param {{name: string, runs: RunView[], served: Set<string> | null, class?: string}} props Why no job of these runs
- *   ends: no worker takes the `name`. `served`: the names that live workers take; null: not known yet.
+ * Why no job of these runs ends: no worker takes the `name`.
+ * @param {{name: string, runs: RunView[], served: Set<string> | null, class?: string}} props
+ *   `served`: the names that live workers take; null: not known yet.
  */
 export function Unserved({ name, runs, served, class: more = "" }) {
   const count = unfinished(runs);

@@ -110,8 +110,9 @@ export function WhichEvents({ form, problem }) {
 }
 
 /**
- * @param {{form: Form, problem: Problem | null, children?: import("../core/lib.js").Node}} props Where the argument
- *   comes from. `children`: the control of a fixed one.
+ * Where the argument comes from.
+ * @param {{form: Form, problem: Problem | null, children?: import("../core/lib.js").Node}} props
+ *   `children`: the control of a fixed one.
  */
 export function EventArgument({ form, problem, children }) {
   const { values } = form;

@@ -27,8 +27,8 @@ export function differences(before, after) {
 }
 
 /**
+ * Says which value of a key, or which worker, was changed. It stayed the same, so the differences lack it.
  * @param {{entry: AuditEntry}} props
- *   Says which value of a key, or which worker, was changed. It stayed the same, so the differences lack it.
  */
 export function ChangedValue({ entry }) {
   const document = entry.after ?? entry.before;

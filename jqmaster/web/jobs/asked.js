@@ -14,8 +14,8 @@ import { Id, State, Text, Time } from "../ui/formats.js";
 /** @typedef {`api/jobs/${string}`} JobPath */
 
 /**
+ * The deliveries to the job's webhook, and whether they arrived.
  * @param {{job: JobView, path: JobPath, mayOperate: boolean}} props
- *   What was sent to the job's webhook, and whether it arrived.
  */
 export function Deliveries({ job, path, mayOperate }) {
   const found = useResource((signal) => get(`${path}/deliveries`, {}, signal), [job.id, job.state], {

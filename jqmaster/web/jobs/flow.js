@@ -86,9 +86,10 @@ export function Flow({ flow, current = "", session, onChange }) {
 }
 
 /**
+ * One job at which the flow broke, and what to do about it.
  * @param {{job: FlowJob, place: number, count: number, session: import("../core/api.js").Session, onStep: (way: 1 |
  *   -1) => void, onChange: () => unknown}} props
- *   One job at which the flow broke, and what to do about it. `place`: from 0.
+ *   `place`: from 0.
  */
 function Failure({ job, place, count, session, onStep, onChange }) {
   const retry = () =>

@@ -52,8 +52,8 @@ export function Order({ job, flow }) {
 }
 
 /**
+ * All jobs that are connected with it. The graph is last on the page, so nothing moves when it appears.
  * @param {{job: JobView, found: ReturnType<typeof useFlow>, session: import("../core/api.js").Session}} props
- *   All jobs that are connected with it. The graph is last on the page, so nothing moves when it appears.
  */
 export function FlowCard({ job, found, session }) {
   if (!found.data && !found.problem) return null;

@@ -60,12 +60,18 @@ export function MoveDialog({ one, onClose, onDone }) {
 }
 
 /**
+ * The plan of a move to another store, or of one to another node of the Cluster.
+ * @template {"store" | "node"} Key
+ * @typedef {Key extends "store" ? Plan : import("../../answers").Schemas["SlotMovePlanView"]} PlanOf
+ */
+
+/**
  * Check and measure a move by a dry run.
  * @template {"store" | "node"} Key
  * @param {`api/namespaces/${string}/move`} path
  * @param {Key} key Of the body.
  * @param {string} target "" asks nothing.
- * @returns {{plan: any, problem: Problem | null}}
+ * @returns {{plan: PlanOf<Key> | null, problem: Problem | null}}
  */
 export function usePlan(path, key, target) {
   const [plan, setPlan] = useState(/** @type {unknown} */ (null));
@@ -87,7 +93,7 @@ export function usePlan(path, key, target) {
       isOver = true;
     };
   }, [path, key, target]);
-  return { plan, problem };
+  return { plan: /** @type {PlanOf<Key> | null} */ (plan), problem };
 }
 
 /** @param {{plan: Plan}} props */

@@ -9,8 +9,9 @@ import { Num, Text, clockText, nowMs } from "./formats.js";
 /** @typedef {import("../core/lib.js").Node} Node */
 
 /**
- * @param {{kind?: string, class?: string, opensDialog?: boolean, children?: Node} & Record<string, unknown>} props A
- *   button; `kind`: "primary", "danger" or none. `opensDialog`: it asks first, and its dots say so.
+ * A button.
+ * @param {{kind?: string, class?: string, opensDialog?: boolean, children?: Node} & Record<string, unknown>} props
+ *   `kind`: "primary", "danger" or none. `opensDialog`: it asks first, and its dots say so.
  */
 export function Button({ kind = "", class: more = "", opensDialog = false, children, ...rest }) {
   return html`<button

@@ -122,8 +122,9 @@ function useConfirmation(onConfirm, onClose) {
 }
 
 /**
+ * Asks before something is removed for good.
  * @param {{title: string, verb: string, onConfirm: () => Promise<void>, onClose: () => void, isReady?: boolean, children?: Node}} props
- *   Asks before something is removed for good. `isReady` false: something is missing yet.
+ *   `isReady` false: something is missing yet.
  */
 export function Sure({ title, verb, onConfirm, onClose, isReady = true, children }) {
   const { problem, isBusy, confirm } = useConfirmation(onConfirm, onClose);

@@ -117,8 +117,8 @@ export function FormDialog({
 }
 
 /**
+ * Both versions of what others changed meanwhile, and the choice between them.
  * @param {{form: Form, labelOf: (name: string) => string}} props
- *   Both versions of what others changed meanwhile, and the choice between them.
  */
 function Differences({ form, labelOf }) {
   const id = useId();

@@ -207,8 +207,9 @@ export function relativeText(ms) {
 
 /**
  * An instant as the reader chose: relative, in the reader's time zone or in UTC; the title has all of them.
- * @param {{at: string | null | undefined, isNext?: boolean, isPast?: boolean}} props ISO 8601. `isNext`: something is due
- *   then; once the instant is past, it reads "now". `isPast`: the reader looks back, and so also sees the clock.
+ * @param {{at: string | null | undefined, isNext?: boolean, isPast?: boolean}} props
+ *   `at`: ISO 8601. `isNext`: something is due then; once the instant is past, it reads "now". `isPast`: the reader
+ *   looks back, and so also sees the clock.
  */
 export function Time({ at, isNext = false, isPast = false }) {
   useTick();

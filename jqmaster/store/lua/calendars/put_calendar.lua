@@ -16,10 +16,10 @@ local now_ms, name, expected_etag, document = clock.now_ms(ARGV[1]), ARGV[2], AR
 local audit_entry, audit_max, max_calendars = ARGV[5], ARGV[6], tonumber(ARGV[7])
 local max_named, wake_channel = tonumber(ARGV[8]), ARGV[9]
 local FIRST = 10
-local ETAG_LENGTH, CHUNK = 16, 1000
+local CHUNK = 1000
 
 local present = redis.call('HGET', calendars_key, name) or ''
-if string.sub(present, 1, ETAG_LENGTH) ~= expected_etag then return {'changed'} end
+if string.sub(present, 1, layout.ETAG_LENGTH) ~= expected_etag then return {'changed'} end
 if present == '' and redis.call('HLEN', calendars_key) >= max_calendars then return {'full'} end
 
 local users = {}

@@ -21,10 +21,9 @@ local old_cid, is_rematched = ARGV[6], ARGV[7] == '1'
 local audit_entry, audit_max, max_constraints, wake_channel = ARGV[8], ARGV[9], tonumber(ARGV[10]), ARGV[11]
 local limits, overrides = cmsgpack.unpack(ARGV[12]), cmsgpack.unpack(ARGV[13])
 local tag, parts, gone_parts = ARGV[14], cmsgpack.unpack(ARGV[15]), cmsgpack.unpack(ARGV[16])
-local ETAG_LENGTH = 16
 
 local present = redis.call('HGET', constraints_key, name) or ''
-if string.sub(present, 1, ETAG_LENGTH) ~= expected_etag then return {'changed', present} end
+if string.sub(present, 1, layout.ETAG_LENGTH) ~= expected_etag then return {'changed', present} end
 if present == '' and document ~= '' and redis.call('HLEN', constraints_key) >= max_constraints then return {'full'} end
 -- Raises the version or the edition, and returns the new number. Each change raises the version, so that caches notice
 -- it; a new edition makes the leader match every unfinished job again. The number is at least the clock's time, so that

@@ -141,7 +141,7 @@ if state == layout.STATE.ready and lane then
   local is_listed = redis.call('ZSCORE', tag .. 'ready:' .. lane.id, job_id)
   fault = is_listed and lane_faults.of(lane.id, edition) or 'is not in the list of its lane'
   if fault == '' and lane.edition == edition then
-    local job = {id = job_id, head = whole, lane = lane, passed = passed, edition = edition, is_keyed = is_keyed,
+    local job = {id = job_id, lane = lane, passed = passed, edition = edition, is_keyed = is_keyed,
       max_lanes = max_lanes}
     ahead, bound = jobs_ahead.count(job, names_before(), now_ms)
   end

@@ -29,7 +29,7 @@ local rules_key, scheduled_key, expiring_key, memory_key = KEYS[5], KEYS[6], KEY
 local now_ms, epoch, wake_channel, finished_channel = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5]
 local tag, on_days_key = ARGV[2], KEYS[9]
 local edition, mark, batch = ARGV[6], ARGV[8], cmsgpack.unpack(ARGV[11])
-local ETAG_LENGTH, is_unfinished, is_waiting = 16, layout.is_unfinished, layout.is_waiting
+local is_unfinished, is_waiting = layout.is_unfinished, layout.is_waiting
 local FIRST, WIDTH = 12, 8
 -- A definition with a queued instant is checked this often, until the job that the instant waits for has ended.
 local LOOK_AGAIN_MS = 1000
@@ -49,7 +49,7 @@ for n, item in ipairs(batch) do
   local handled_ms, last_job, queued = string.match(clocks[n] or '', '^(%-?%d+) (%S*) (%S*)')
   definitions[n] = {name = item[1], handled = item[4], due_at_ms = item[5], overlap = item[6], rest = item[9] or '',
     due_key = item[8] == 1 and on_days_key or due_key,
-    is_present = documents[n] and string.sub(documents[n], 1, ETAG_LENGTH) == item[2] and clocks[n] == item[3],
+    is_present = documents[n] and string.sub(documents[n], 1, layout.ETAG_LENGTH) == item[2] and clocks[n] == item[3],
     last_job = last_job or '', queued = queued or '', made = nil, last_firing = nil,
     memory = run_records.memory_of(item[1], item[7], memories[n], tonumber(handled_ms) or item[4])}
 end

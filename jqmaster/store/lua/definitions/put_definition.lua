@@ -25,16 +25,18 @@ local audit_entry, audit_max, max_definitions, wake_channel = ARGV[8], ARGV[9], 
 local memory_key, gone_key, did, max_gone = KEYS[8], KEYS[9], ARGV[13], tonumber(ARGV[14])
 local calendars_key, users_key, on_days_key = KEYS[10], KEYS[11], KEYS[12]
 local calendar, calendar_etag, former_calendar = ARGV[15], ARGV[16], ARGV[17]
-local ETAG_LENGTH, OF_OTHERS = 16, ''
+local OF_OTHERS = ''
 local own_due_key = calendar ~= '' and on_days_key or due_key
 local former_due_key = former_calendar ~= '' and on_days_key or due_key
 
 local present = redis.call('HGET', definitions_key, name) or ''
 local present_clock = redis.call('HGET', clocks_key, name) or ''
-if string.sub(present, 1, ETAG_LENGTH) ~= expected_etag or present_clock ~= expected_clock then return {'changed'} end
+if string.sub(present, 1, layout.ETAG_LENGTH) ~= expected_etag or present_clock ~= expected_clock then
+  return {'changed'}
+end
 if present == '' and redis.call('HLEN', definitions_key) >= max_definitions then return {'full'} end
 local stored_calendar = calendar ~= '' and redis.call('HGET', calendars_key, calendar) or ''
-if calendar ~= '' and string.sub(stored_calendar, 1, ETAG_LENGTH) ~= calendar_etag then return {'changed'} end
+if calendar ~= '' and string.sub(stored_calendar, 1, layout.ETAG_LENGTH) ~= calendar_etag then return {'changed'} end
 
 -- Remembers the last instant at which the removed definition may have started a job.
 local function leave_memory()

@@ -22,7 +22,6 @@ local definitions_key, clocks_key, groups_key = KEYS[5], KEYS[6], KEYS[7]
 local now_ms, epoch, wake_channel, finished_channel = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5]
 local tag = ARGV[2]
 local edition, mark, retry_ms = ARGV[6], ARGV[8], tonumber(ARGV[11])
-local ETAG_LENGTH = 16
 
 if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 local held = redis.call('HMGET', rules_key, 'edition', 'mark')
@@ -32,7 +31,7 @@ if (held[1] or '0') ~= edition then return {'stale_constraints'} end
 local groups, last_firing = {}, {}
 for i = 12, #ARGV do
   local group = cmsgpack.unpack(ARGV[i])
-  local etag = string.sub(redis.call('HGET', definitions_key, group[2]) or '', 1, ETAG_LENGTH)
+  local etag = string.sub(redis.call('HGET', definitions_key, group[2]) or '', 1, layout.ETAG_LENGTH)
   if not redis.call('ZSCORE', groups_key, group[1]) then
     group[5] = 'gone'
   elseif etag ~= group[3] then

@@ -19,7 +19,6 @@ local now_ms, epoch, wake_channel = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4]
 local tag = ARGV[2]
 local event_edition, audit_entry, audit_max = ARGV[5], ARGV[6], tonumber(ARGV[7])
 local FIRST, WIDTH = 8, 2
-local ETAG_LENGTH = 16
 
 if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 
@@ -82,9 +81,9 @@ function mend.memory(name)
 end
 
 function mend.unlisted(member)
-  local etag, name = string.sub(member, 1, ETAG_LENGTH), string.sub(member, ETAG_LENGTH + 1)
+  local etag, name = string.sub(member, 1, layout.ETAG_LENGTH), string.sub(member, layout.ETAG_LENGTH + 1)
   -- Repair nothing if the definition has changed since it was inspected: perhaps events no longer start it.
-  if string.sub(redis.call('HGET', definitions_key, name) or '', 1, ETAG_LENGTH) ~= etag then return false end
+  if string.sub(redis.call('HGET', definitions_key, name) or '', 1, layout.ETAG_LENGTH) ~= etag then return false end
   if redis.call('SADD', names_key, name) == 0 then return false end
   redis.call('SET', edition_key, event_edition)
   return true

@@ -34,6 +34,7 @@ local layout = {
   gates = {length = 24, in_lane = 255, constraint_length = 8},
   lane = {id_length = 16},
   longest_beginning = 722,
+  ETAG_LENGTH = 16,
   NO_ID = '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0',
   NO_KEY = '0000000000000000',
   WEIGHTED = 'ff',

@@ -10,10 +10,9 @@
 local notices_key, states_key, audit_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, name, expected_etag, document = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
 local audit_entry, audit_max, max_notices = ARGV[5], ARGV[6], tonumber(ARGV[7])
-local ETAG_LENGTH = 16
 
 local present = redis.call('HGET', notices_key, name) or ''
-if string.sub(present, 1, ETAG_LENGTH) ~= expected_etag then return {'changed'} end
+if string.sub(present, 1, layout.ETAG_LENGTH) ~= expected_etag then return {'changed'} end
 if present == '' and redis.call('HLEN', notices_key) >= max_notices then return {'full'} end
 if document == '' then
   redis.call('HDEL', notices_key, name)

@@ -9,7 +9,6 @@
 local epoch_key, notices_key, states_key = KEYS[1], KEYS[2], KEYS[3]
 local epoch = ARGV[1]
 local FIRST, WIDTH = 2, 3
-local EDITION_LENGTH = 16
 
 -- Returns whether a state belongs to the masters themselves and has no notice. Its name begins with a colon.
 local function is_own(name) return string.sub(name, 1, 1) == ':' end
@@ -18,7 +17,7 @@ if epoch ~= '' and not leadership.holds(epoch_key, epoch) then return {'stale_ep
 for i = FIRST, #ARGV, WIDTH do
   local name, expected_edition = ARGV[i], ARGV[i + 1]
   local present = redis.call('HGET', states_key, name) or ''
-  if string.sub(present, 1, EDITION_LENGTH) ~= expected_edition then return {'changed'} end
+  if string.sub(present, 1, layout.ETAG_LENGTH) ~= expected_edition then return {'changed'} end
   if not is_own(name) and redis.call('HEXISTS', notices_key, name) == 0 then return {'changed'} end
 end
 for i = FIRST, #ARGV, WIDTH do

@@ -11,10 +11,9 @@
 local targets_key, settings_key, audit_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, name, expected_etag, document = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
 local audit_entry, audit_max, max_targets, wake_channel = ARGV[5], ARGV[6], tonumber(ARGV[7]), ARGV[8]
-local ETAG_LENGTH = 16
 
 local present = redis.call('HGET', targets_key, name) or ''
-if string.sub(present, 1, ETAG_LENGTH) ~= expected_etag then return {'changed'} end
+if string.sub(present, 1, layout.ETAG_LENGTH) ~= expected_etag then return {'changed'} end
 if present == '' and redis.call('HLEN', targets_key) >= max_targets then return {'full'} end
 if document == '' then
   redis.call('HDEL', targets_key, name)

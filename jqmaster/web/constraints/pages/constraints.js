@@ -72,7 +72,8 @@ function Usage({ constraint }) {
 }
 
 /**
- * @param {{usage: ListedConstraint["usage"]}} props The number of jobs that wait because of this constraint. Its other jobs wait for something else.
+ * The number of jobs that wait because of this constraint. Its other jobs wait for something else.
+ * @param {{usage: ListedConstraint["usage"]}} props
  */
 function Held({ usage }) {
   if (usage.held === null) return html`<${Num} value=${null} />`;
@@ -216,8 +217,8 @@ const change = (one, changes) =>
   );
 
 /**
- * @param {{one: ListedConstraint, all: ListedConstraint[], onDone: () => Promise<void>}} props Pauses what a
- *   constraint matches, or ends the pause that is on.
+ * Pauses what a constraint matches, or ends the pause that is on.
+ * @param {{one: ListedConstraint, all: ListedConstraint[], onDone: () => Promise<void>}} props
  */
 function RowPause({ one, all, onDone }) {
   const pause = all.find(

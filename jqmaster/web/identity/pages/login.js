@@ -54,8 +54,8 @@ export function Page({ session, query, onSession }) {
 }
 
 /**
+ * Opens over a page whose session has ended, so that what is typed there stays.
  * @param {LoginProps & {onClose: () => void}} props
- *   Opens over a page whose session has ended, so that what is typed there stays.
  */
 export function LoginDialog({ session, onSession, onClose }) {
   return html`<${Dialog} title=${t("login.again")} onClose=${onClose}>

@@ -414,8 +414,9 @@ function usePreview(text) {
 /** @typedef {{constraints: Applied[] | null, misfits: Misfit[], problem: Problem | null}} Previewed */
 
 /**
+ * How much of a concurrency limit is in use now. A constraint with a key is left out, because it has a limit for each
+ * value.
  * @param {{name: string}} props
- *   How much of a concurrency limit is in use now. A constraint with a key is left out, because it has a limit for each value.
  */
 function InUse({ name }) {
   const { data } = useResource(

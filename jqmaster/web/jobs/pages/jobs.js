@@ -264,8 +264,8 @@ function useSorted(rows, columns, query) {
 }
 
 /**
+ * The progress of a search that has not filled a page yet.
  * @param {{page: ReturnType<typeof useJobSearch>, of: number}} props
- *   The progress of a search that has not filled a page yet.
  */
 function Searching({ page, of }) {
   const lookedAt = page.progress?.lookedAt ?? 0;

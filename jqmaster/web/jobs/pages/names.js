@@ -426,8 +426,8 @@ function Spread({ title, spread, histogram }) {
 }
 
 /**
+ * The contracts that workers reported for the name, and what is wrong with them.
  * @param {{name: import("../../../answers").Schemas["NameDetail"], mayOperate: boolean, onRemoved: () => void}} props
- *   The contracts that workers reported for the name, and what is wrong with them.
  */
 function Contracts({ name, mayOperate, onRemoved }) {
   const [isAsking, setIsAsking] = useState(false);

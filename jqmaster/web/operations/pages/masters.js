@@ -153,7 +153,8 @@ function Demote({ master, others, onClose, onDone }) {
 }
 
 /**
- * @param {{epoch: number}} props Changes of the leader that somebody made, as far as the newest audit log entries show.
+ * Changes of the leader that somebody made, as far as the newest audit log entries show.
+ * @param {{epoch: number}} props
  */
 function Leaders({ epoch }) {
   const { data, problem } = useResource((signal) => get("api/audit", { limit: NEWEST }, signal), [epoch]);

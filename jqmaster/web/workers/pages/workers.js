@@ -284,8 +284,9 @@ const slotsColumn = (onSlots) => ({
 const live = (workers) => workers.filter((worker) => worker.state === "fresh" || worker.state === "stale");
 
 /**
+ * Drains what is selected, or else all that the filters leave.
  * @param {{chosen: WorkerView[], all: WorkerView[], filters: Record<string, string>, onDrain: NonNullable<OnDrain>}}
- *   props Drains what is selected, or else all that the filters leave.
+ *   props
  */
 function DrainChosen({ chosen, all, filters, onDrain }) {
   const workers = live(chosen.length > 0 ? chosen : all);

@@ -35,10 +35,11 @@ local function skip(key, head, flags, id, lane, own)
   if record.has_flag(flags, layout.FLAG.watched) then watched[#watched + 1] = id end
 end
 
--- Returns the time from which a job with callbacks is offered again. `offers`: how often it was returned before. Every
--- second refusal delays the next offer, twice as long as the last delay: such jobs come before all other jobs of a
--- worker, which may refuse the same one again and again. After the other refusals, the job is offered again at once.
--- The worker that refused it gets no jobs for a moment, so another worker can take it.
+-- Returns the time from which a job with callbacks is offered again; 0: at once. `offers`: how often it was returned
+-- before. After the first, third, … refusal, the job is offered at once: the worker that refused it gets no jobs for a
+-- moment, so another worker can take it. After the second, fourth, … refusal, the job waits, each time twice as long as
+-- before. Without these waits, a worker could refuse the same job again and again, because jobs with callbacks come
+-- before all its other jobs.
 local function next_offer_ms(offers)
   if epoch ~= '' or offers % 2 == 0 then return 0 end
   return now_ms + math.min(MIN_PUT_OFF_MS * 2 ^ ((offers - 1) / 2), MAX_PUT_OFF_MS)

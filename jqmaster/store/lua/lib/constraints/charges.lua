@@ -159,9 +159,9 @@ local charges = lazily.made_by(function()
     end
   end
 
-  -- Returns the sum of the charges of those claims since `from_ms` whose starts the gate remembers; without a weight,
-  -- each start counts as one. A start that was dated to its call counts by the time of its claim. If there are very
-  -- many starts at a gate with a weight, only the first ones are added up.
+  -- Returns the charges of all claims since `from_ms`, in thousandths of a unit, as far as the gate remembers their
+  -- starts. Without a weight, each start counts as one unit. A start that was moved to another time counts by the time
+  -- of its claim. With a weight, only the first MAX_SINCE starts are added up.
   local function started_since(gate_id, from_ms)
     local key, from, limits = tag .. 'starts:' .. gate_id, text_of(from_ms), constraints.limits_of(gate_id)
     local has_weight = limits and limits.weight_default

@@ -44,8 +44,8 @@ local turn_clock = lazily.made_by(function()
     return found
   end
 
-  -- Returns the position of a gate in the order. `first_id`: the first job of the lane. `turn`: the gate's next turn;
-  -- nil if the gate was not served since the constraint has shares.
+  -- Returns the position of a gate in the order of turns. `first_id`: the first job of the lane. `turn`: the next turn
+  -- of the gate; nil if the gate has not been served since its constraint got shares.
   local function order_of(gate_id, first_id, turn)
     local virtual = clock_of(gate_ids.constraint_of(gate_id))
     local earliest = first_id

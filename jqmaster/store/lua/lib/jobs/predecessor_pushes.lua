@@ -12,9 +12,10 @@ local predecessor_pushes = lazily.made_by(function()
     return of_job
   end
 
-  -- Adds to `request.waits` the predecessors for which the job must wait. `accepted`: by key, the jobs that the same
-  -- call accepts. If the job must be refused, returns the reply word and the predecessor at fault, otherwise nil. A
-  -- predecessor from the same push never causes a refusal by having ended in another way than required.
+  -- Adds to `request.waits` the predecessors for which the job must wait. `accepted`: the jobs that the same call
+  -- accepts, by key. Returns nil, or the reply word of a refusal and the predecessor that causes it. A predecessor
+  -- causes a refusal if it does not exist, or if it has ended in another way than required. The end of a predecessor
+  -- from the same push causes none.
   local function judge(request, accepted, job_prefix)
     for n, id in ipairs(request.ids) do
       local state = dependents.state_of(id)

@@ -179,10 +179,13 @@ local jobs_ahead = (function()
     return total
   end
 
-  -- Counts the jobs that start before a ready job. `job`: its ID, head and lane, the gates that it passes (as a list,
-  -- and by ID), the edition of the constraints, whether jobs of one lane may have different gates, and the limit of
-  -- lanes to read. `names`: the names whose jobs may start before it, its own first. Returns a list that alternates
-  -- names and counts, and the accuracy; nil if the job is not ready.
+  -- Counts the jobs that start before a ready job. Returns a list that alternates names and counts, and the accuracy;
+  -- nil if the job is not ready. `names`: the names whose jobs may start before it, its own first. `job`: a table with
+  --   id, lane;
+  --   passed: the gates that the job passes, as a list and by ID;
+  --   edition: that of the constraints;
+  --   is_keyed: whether jobs of one lane may have different gates;
+  --   max_lanes: the maximum number of lanes to read.
   local function count(job, names, at_ms)
     local lane, own_name = job.lane, job.lane.queue
     lanes_left, now_ms, edition, passed, is_keyed = job.max_lanes, at_ms, job.edition, job.passed, job.is_keyed
