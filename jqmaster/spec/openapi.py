@@ -193,7 +193,7 @@ _DURABILITY: Final = {
 }
 _FINDINGS: Final = {
     "JQ-Unserved-Names": {
-        "description": "Up to 10 names of this push that no worker has ever served, separated by commas and spaces. A name may "
+        "description": "Up to 10 names of this request that no worker has ever served, separated by commas and spaces. A name may "
         "be misspelt, or its first worker not be started yet; the jobs wait. Missing if there is no such name.",
         "required": False,
         "schema": {"type": "string"},
@@ -218,7 +218,7 @@ _ANSWER_HEADERS: Final[Mapping[type[BaseModel] | None, dict[str, Any]]] = {
     job_schemas.BulkAnswer: _DURABILITY | _FINDINGS,
     job_schemas.ResultView: _JOB_ID,
     job_schemas.StateAnswer: _JOB_ID,
-    constraint_schemas.ConstraintView: _ETAG,
+    constraint_schemas.ConstraintView: _ETAG | {"JQ-Unserved-Names": _FINDINGS["JQ-Unserved-Names"]},
     constraint_schemas.ConstraintDetail: _ETAG,
 }
 _PROBLEM_TEXTS: Final = {

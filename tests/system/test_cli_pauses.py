@@ -9,6 +9,7 @@ import pytest
 from tests.support import real_time
 from tests.support.cli import Cli
 from tests.support.master import Api
+from tests.support.scripted_worker import worker_at
 from tests.system.test_cli_constraints import FILE, names
 
 pytestmark = [pytest.mark.system, pytest.mark.req("J13"), real_time.PROCESSES]
@@ -31,7 +32,8 @@ async def pauses(api: Api) -> list[dict[str, Any]]:
 
 
 async def test_a_name_and_a_tag_are_paused_listed_and_resumed(api: Api, cli: Cli) -> None:
-    done = await cli("pause", "mail.send", "--for", "2h", "--reason", "The provider is down.")
+    async with worker_at(api, "mail.send"):
+        done = await cli("pause", "mail.send", "--for", "2h", "--reason", "The provider is down.")
     assert (done.code, done.err) == (0, "")
     assert "paused jobs named mail.send until 20" in done.out
     (one,) = await pauses(api)
@@ -50,6 +52,13 @@ async def test_a_name_and_a_tag_are_paused_listed_and_resumed(api: Api, cli: Cli
     assert (done.code, done.out, done.err) == (3, f"{other['name']}  ended\n", "No pause of mail.send.\n")
     assert await pauses(api) == []
     assert (await cli("resume", "--tag", "nightly")).code == 3
+
+
+async def test_a_pause_of_a_name_that_no_worker_has_ever_served_warns(api: Api, cli: Cli) -> None:
+    done = await cli("pause", "mail.sned")
+    assert (done.code, "paused jobs named mail.sned" in done.out) == (0, True)
+    assert done.err == "  No worker has ever served the name mail.sned; is it misspelt?\n"
+    assert (await cli("pause", "--tag", "mail.sned")).err == ""
 
 
 async def test_a_constraint_and_one_value_of_its_key_are_paused_and_resumed(api: Api, cli: Cli) -> None:

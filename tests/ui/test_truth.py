@@ -381,3 +381,35 @@ def _first(text: str) -> str:
     """Return the first number of a text."""
     found = re.search(r"\d[\d,.]*", text)
     return found[0].replace(",", "") if found else "0"
+
+
+async def test_retries_are_not_attempts_and_a_failed_job_has_no_result(screens: Screens) -> None:
+    async with screens.open() as page:
+        retries, missing = await page.evaluate("""async () => {
+            const { retriesText } = await import("./jobs/columns.js");
+            const { noResultText } = await import("./jobs/carried.js");
+            const job = { max_retry: 1, cause: null };
+            const at = "2026-12-01T00:00:00Z";
+            return [
+                [
+                    { ...job, failures: 2, state: "failed", cause: "timeout" },
+                    { ...job, failures: 1, state: "failed", cause: "error" },
+                    { ...job, failures: 1, state: "failed", cause: "lost" },
+                    { ...job, failures: 1, state: "retrying" },
+                    { ...job, failures: 3, state: "running" },
+                    { ...job, failures: 1, state: "failed", max_retry: 0 },
+                ].map(retriesText),
+                [
+                    { state: "running", finished_at: null }, { state: "succeeded", finished_at: at },
+                    { state: "failed", finished_at: at }, { state: "canceled", finished_at: at },
+                ].map(noResultText),
+            ];
+        }""")
+    used = "1 of 1 retries used"
+    assert retries == [used, "0 of 1 retries used", used, used, used, "no retries"]
+    assert missing == [
+        "There is no result yet.",
+        "The result is no longer kept: somebody fetched it, or its time is over.",
+        "The job failed, so it has no result. Its attempts show the error.",
+        "The job did not succeed, so it has no result.",
+    ]

@@ -10,7 +10,7 @@ from jqmaster.api.encoding.envelopes import read_map
 from jqmaster.api.encoding.json_bridge import json_to_msgpack
 from jqmaster.api.http.endpoint import Call, Reply, check
 from jqmaster.api.http.preconditions import check_name, etag_header, precondition
-from jqmaster.api.jobs.handlers import ARGUMENT, check_argument
+from jqmaster.api.jobs.handlers import ARGUMENT, UNSERVED_NAMES, check_argument
 from jqmaster.api.jobs.schemas import JobRequest
 from jqmaster.api.schemas import Request
 from jqmaster.domain.ids import new_id
@@ -79,7 +79,10 @@ async def pause(call: Call) -> Reply:
         who=call.who,
         access=call.content,
     )
-    return Reply(201, views.constraint_view(stored, call.content), etag_header(stored.etag))
+    fields = etag_header(stored.etag)
+    if request.job_name is not None and await call.services.contracts.unserved([request.job_name]):
+        fields += ((UNSERVED_NAMES, request.job_name.encode()),)
+    return Reply(201, views.constraint_view(stored, call.content), fields)
 
 
 async def delete(call: Call) -> Reply:

@@ -44,7 +44,8 @@ _NUMBER: Final = re.compile(r"\d{1,20}(\.\d{0,20})?([eE][+-]?\d{1,3})?", re.ASCI
 MAX_BULK_ERRORS: Final = 50
 # Maximum number of names that an answer lists as unserved.
 MAX_UNSERVED: Final = 10
-_UNSERVED: Final = b"jq-unserved-names"
+# The header with the names of a request that no worker has ever served.
+UNSERVED_NAMES: Final = b"jq-unserved-names"
 _NIL: Final = b"\xc0"
 # A header field that only deliveries to a target have.
 _JOB_ID_FIELD: Final = b"jq-job-id"
@@ -343,7 +344,7 @@ async def _contract_fields(call: Call, specs: Sequence[JobSpec], *, is_bulk: boo
     if not contracts.were_served(map(_NAME, specs)):
         # Join the names with commas, which names cannot contain.
         unserved = ", ".join((await contracts.unserved([*map(_NAME, specs)]))[:MAX_UNSERVED])
-        found += ((_UNSERVED, unserved.encode()),) if unserved else ()
+        found += ((UNSERVED_NAMES, unserved.encode()),) if unserved else ()
     return found
 
 

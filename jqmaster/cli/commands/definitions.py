@@ -95,6 +95,7 @@ def runs(
         http.get(definitions.path(name, "runs"), {"outcome": outcome, "limit": limit})["runs"],
         ("DUE", "OUTCOME", "REASON", "JOB", "RECORDED"),
         lambda r: (r["due_at"], r["outcome"], r["reason"], r["job_id"], r["recorded_at"]),
+        limit=limit,
     )
 
 

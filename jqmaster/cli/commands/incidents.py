@@ -23,6 +23,7 @@ def list_incidents(
         http.get("/api/incidents", {"limit": limit})["incidents"],
         ("ID", "BEGAN", "ENDED", "WHAT", "ACKNOWLEDGED"),
         lambda one: (one["id"], one["began_at"], one["ended_at"], one["title"], _people(one)),
+        limit=limit,
     )
 
 

@@ -271,6 +271,7 @@ def list_jobs(
         http.listed("/api/jobs", "jobs", query=query, limit=limit),
         ("ID", "NAME", "STATE", "PRIO", "ATTEMPT", "CREATED", "CAUSE"),
         lambda j: (j["id"], j["name"], j["state"], j["priority"], j["attempt"], j["created_at"], j["cause"]),
+        more="" if newest else ", and --newest begins with the latest",
     )  # fmt: skip
 
 
@@ -348,6 +349,10 @@ def _show_result(result: Mapping[str, Any]) -> None:
     if result["type"] == "success":
         print("result")
         output.show_value(result["result"])
+        return
+    if result["error"] is None:
+        # The handler raised nothing, for example because it exceeded its timeout.
+        output.say(f"error  {result['reason']}: {result['message']}")
         return
     error = result["error"]
     trace = error.get("traceback") if isinstance(error, dict) else None

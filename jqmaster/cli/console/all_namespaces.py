@@ -47,13 +47,22 @@ class _OneOfAll(MasterSession):
             output.say(f"In {self.namespace}:")
         return self.as_json
 
-    def show_list(self, found: Iterable[dict[str, Any]], columns: Sequence[str], row: Row) -> None:
+    def show_list(
+        self,
+        found: Iterable[dict[str, Any]],
+        columns: Sequence[str],
+        row: Row,
+        *,
+        limit: int | None = None,
+        more: str = "",
+    ) -> None:
         if self.as_json:
             for one in found:
                 output.say_json(self._named(one))
         else:
             self.columns = columns
             self.rows += [(self.namespace, *row(one)) for one in found]
+            self.tell_of_limit(found, limit, more, where=f" of namespace {self.namespace}")
 
     def _named(self, answer: Mapping[str, Any]) -> dict[str, Any]:
         return {"namespace": self.namespace, **answer}

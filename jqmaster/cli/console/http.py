@@ -1,9 +1,9 @@
 """Calls to a master. Every failure becomes a message and an exit code."""
 
 import ipaddress
-import itertools
 import os
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence, Sized
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any, Self
@@ -89,6 +89,8 @@ class MasterSession:
             headers["Authorization"] = f"Bearer {token}"
         self.url = url
         self._unserved: set[str] = set()
+        # The limit at which a list ended, although there may be more entries; None: all were listed.
+        self._cut_at: int | None = None
         is_loopback = _is_loopback(parts.hostname)
         self._options: dict[str, Any] = {
             "base_url": url.rstrip("/"),
@@ -180,10 +182,21 @@ class MasterSession:
             self.problem = answer if isinstance(answer, dict) else {}
             exits.fail(
                 exits.code_of_answer(response.status_code, str(self.problem.get("code", ""))),
-                _problem_text(response, answer),
+                _problem_text(response, answer) + self._right_text(response.status_code),
             )
-        self._warn_of_names(response)
+        self._warn_of_names(response, is_push=not path.startswith("/api/pauses"))
         return response.status_code, answer
+
+    def _right_text(self, status: int) -> str:
+        """Return how to get the right that a master demands; empty if the status does not concern rights."""
+        if status == 403 and " the scope " in str(self.problem.get("detail")):
+            remedy = "An administrator makes one with `jqmaster tokens create`."
+            return f"\n  {self.url} needs a token with this scope. {remedy}"
+        if status != 401:
+            return ""
+        if self.token:
+            return f"\n  {self.url} does not accept the token in JQMASTER_TOKEN or --token-file."
+        return f"\n  {self.url} needs a token: set JQMASTER_TOKEN, or give --token-file FILE."
 
     def get(self, path: str, query: Mapping[str, Any] | None = None) -> Any:
         """Return the answer to a GET."""
@@ -209,17 +222,35 @@ class MasterSession:
         found: Iterable[dict[str, Any]],
         columns: Sequence[str],
         row: Callable[[dict[str, Any]], Sequence[object]],
+        *,
+        limit: int | None = None,
+        more: str = "",
     ) -> None:
-        """Print each item as a line of JSON for programs, or for people as a table row that `row` makes."""
-        output.show_list(found, columns, row, as_json=self.as_json)
+        """Print each item as a line of JSON for programs, or for people as a table row that `row` makes. On a terminal,
+        say if the list ended at its limit.
 
-    def _warn_of_names(self, response: "httpx.Response") -> None:
-        """Warn about each pushed name, once, if no worker has ever served it."""
+        * `limit`: the limit of a list that was not read with `listed`.
+        * `more`: another way to see more.
+        """
+        output.show_list(found, columns, row, as_json=self.as_json)
+        self.tell_of_limit(found, limit, more)
+
+    def tell_of_limit(self, found: Iterable[object], limit: int | None, more: str, where: str = "") -> None:
+        """Say on a terminal if the list ended at its limit: see `show_list`. `where`: such as ` of namespace eu`."""
+        if limit is not None and isinstance(found, Sized) and len(found) >= limit:
+            self._cut_at = limit
+        if self._cut_at is not None and not self.as_json and sys.stdout.isatty():
+            text = f"  Only the first {self._cut_at:,}{where} are shown. --limit N shows up to N{more}."
+            output.echo(text, is_error=True)
+
+    def _warn_of_names(self, response: "httpx.Response", *, is_push: bool) -> None:
+        """Warn about each pushed or paused name, once, if no worker has ever served it."""
+        waits = ": the job waits until one does" if is_push else "; is it misspelt?"
         for name in filter(None, response.headers.get("jq-unserved-names", "").split(", ")):
             if name not in self._unserved:
                 self._unserved.add(name)
                 output.echo(
-                    f"  No worker has ever served the name {name}: the job waits until one does.",
+                    f"  No worker has ever served the name {name}{waits}{'.' if is_push else ''}",
                     is_error=True,
                 )
 
@@ -227,15 +258,18 @@ class MasterSession:
         self, path: str, field: str, *, query: Mapping[str, Any] | None = None, limit: int | None = None
     ) -> Iterator[dict[str, Any]]:
         """Yield the entries of `field` from the pages of a list, at most `limit`. Fetch each page when it is needed."""
-        page = _PAGE if limit is None else min(limit, _PAGE)
-        return itertools.islice(self._all_listed(path, field, {**(query or {}), "limit": page}), limit)
-
-    def _all_listed(self, path: str, field: str, query: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        cursor = None
+        size = _PAGE if limit is None else min(limit, _PAGE)
+        cursor, count = None, 0
         while True:
-            _, page = self.call("GET", path, query={**query, "cursor": cursor})
-            yield from page[field]
-            if (cursor := page["next_cursor"]) is None:
+            _, page = self.call("GET", path, query={**(query or {}), "limit": size, "cursor": cursor})
+            cursor, entries = page["next_cursor"], page[field]
+            left = len(entries) if limit is None else limit - count
+            yield from entries[:left]
+            count += len(entries[:left])
+            is_more = cursor is not None or len(entries) > left
+            if is_more and count == limit:
+                self._cut_at = limit
+            if cursor is None or count == limit:
                 return
 
 

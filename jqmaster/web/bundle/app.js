@@ -8229,7 +8229,11 @@ var TIMES = ["created", "run_at", "started", "finished"];
 var TIME_REM = 7.4;
 var DATE_REM = 11.2;
 var SECOND_LINE = ["state", "error", "argument", "progress"];
-var retriesText = ({ failures: failures2, max_retry: most }) => most === 0 ? t("job.no_retries") : t("job.failures_of", { failures: failures2, most });
+function retriesText({ failures: failures2, max_retry: most, state, cause }) {
+  if (most === 0) return t("job.no_retries");
+  const retried = state === "failed" && cause !== "lost" ? failures2 - 1 : failures2;
+  return t("job.failures_of", { used: Math.max(0, Math.min(retried, most)), most });
+}
 var ENDED = ["name", "argument", "finished", "duration", "worker"];
 var DEFAULTS = {
   "": ["state", "name", "argument", "error", "created", "finished", "duration", "worker"],
@@ -10092,12 +10096,17 @@ function Timeline({ job }) {
 }
 
 // jobs/carried.js
-function Carried({ title: title2, value, isHidden, isMissing: isMissing2 = false, isRedacted = false, bytes }) {
+function noResultText({ state, finished_at }) {
+  if (finished_at === null) return t("job.result.none");
+  if (state === "succeeded") return t("job.result.gone");
+  return t(state === "failed" ? "job.result.failed" : "job.result.unsuccessful");
+}
+function Carried({ title: title2, value, isHidden, missing = "", isRedacted = false, bytes }) {
   return html`<section class="card">
       <h2>
         ${title2} ${bytes !== void 0 && html`<span class="muted small"><${Bytes} value=${bytes} /></span>`}
       </h2>
-      ${isMissing2 ? html`<p class="muted">${t("job.result.none")}</p>` : isHidden ? html`<p class="muted">${t("job.hidden")}</p>` : isTooLarge(value, bytes ?? 0) ? html`<p class="muted">${t("job.too_large", { size: bytesText(bytes ?? 0) })}</p>` : html`${isRedacted && html`<p class="muted">${t("job.redacted")}</p>`}<${MaybeSealed} value=${value} label=${title2} />`}
+      ${missing ? html`<p class="muted">${missing}</p>` : isHidden ? html`<p class="muted">${t("job.hidden")}</p>` : isTooLarge(value, bytes ?? 0) ? html`<p class="muted">${t("job.too_large", { size: bytesText(bytes ?? 0) })}</p>` : html`${isRedacted && html`<p class="muted">${t("job.redacted")}</p>`}<${MaybeSealed} value=${value} label=${title2} />`}
     </section>`;
 }
 function MaybeSealed({ value, label }) {
@@ -10996,7 +11005,7 @@ function Page3({ query, go: go3, session: session2 }) {
         <${Carried}
           title=${t("job.argument")} value=${job.argument} isHidden=${job.argument_hidden}
           isRedacted=${job.argument_redacted} bytes=${job.argument_bytes} />
-        ${(job.has_result || job.keep_result) && html`<${Carried} title=${t("job.result")} value=${job.result} isHidden=${job.result_hidden} isMissing=${!job.has_result} />`}
+        ${(job.has_result || job.keep_result) && html`<${Carried} title=${t("job.result")} value=${job.result} isHidden=${job.result_hidden} missing=${job.has_result ? "" : noResultText(job)} />`}
         <${Order} job=${job} flow=${flow.data} />
         <${Facts} job=${job} mayOperate=${mayOperate} workerNames=${workerNames} />
         ${job.notify && html`<${Deliveries} job=${job} path=${path} mayOperate=${mayOperate} />`}

@@ -6,15 +6,25 @@ import { Bytes, bytesText } from "../ui/formats.js";
 import { Value } from "../ui/values.js";
 import { isSealed, isTooLarge } from "./job_spec.js";
 
-/** @param {{title: string, value: unknown, isHidden: boolean, isMissing?: boolean, isRedacted?: boolean, bytes?: number}} props */
-export function Carried({ title, value, isHidden, isMissing = false, isRedacted = false, bytes }) {
+/** @param {{state: string, finished_at: string | null}} job A job without a result. @returns {string} Why it has none. */
+export function noResultText({ state, finished_at }) {
+  if (finished_at === null) return t("job.result.none");
+  if (state === "succeeded") return t("job.result.gone");
+  return t(state === "failed" ? "job.result.failed" : "job.result.unsuccessful");
+}
+
+/**
+ * @param {{title: string, value: unknown, isHidden: boolean, missing?: string, isRedacted?: boolean, bytes?: number}}
+ *   props `missing`: why there is no value; empty: there is one.
+ */
+export function Carried({ title, value, isHidden, missing = "", isRedacted = false, bytes }) {
   return html`<section class="card">
       <h2>
         ${title} ${bytes !== undefined && html`<span class="muted small"><${Bytes} value=${bytes} /></span>`}
       </h2>
       ${
-        isMissing
-          ? html`<p class="muted">${t("job.result.none")}</p>`
+        missing
+          ? html`<p class="muted">${missing}</p>`
           : isHidden
             ? html`<p class="muted">${t("job.hidden")}</p>`
             : isTooLarge(value, bytes ?? 0)

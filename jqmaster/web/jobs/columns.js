@@ -21,9 +21,13 @@ const SECOND_LINE = ["state", "error", "argument", "progress"];
 
 /** @typedef {import("../ui/tables.js").Column<ListedJob> & {by?: (job: ListedJob) => number | string, include?: string, isDefault?: boolean}} JobColumn */
 
-/** @param {{failures: number, max_retry: number}} job */
-export const retriesText = ({ failures, max_retry: most }) =>
-  most === 0 ? t("job.no_retries") : t("job.failures_of", { failures, most });
+/** @param {{failures: number, max_retry: number, state: string, cause: string | null}} job */
+export function retriesText({ failures, max_retry: most, state, cause }) {
+  if (most === 0) return t("job.no_retries");
+  // No retry followed the failure that ended the job.
+  const retried = state === "failed" && cause !== "lost" ? failures - 1 : failures;
+  return t("job.failures_of", { used: Math.max(0, Math.min(retried, most)), most });
+}
 
 const ENDED = ["name", "argument", "finished", "duration", "worker"];
 /** @type {Record<string, string[]>} The default columns of a list by its state; "": the list of all states. */

@@ -38,7 +38,12 @@ def test_a_traceback_keeps_its_lines_and_none_looks_like_other_output(
     assert "\x1b" not in "".join(lines)
 
 
-@pytest.mark.parametrize("error", [None, "text", {"traceback": ""}, {"traceback": 5}, ["traceback"]])
+def test_an_attempt_that_raised_nothing_is_shown_by_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    _show_result({**failure(None), "reason": "timeout", "message": "the job ran longer than 10 s"})
+    assert capsys.readouterr().out == "error  timeout: the job ran longer than 10 s\n"
+
+
+@pytest.mark.parametrize("error", ["text", {"traceback": ""}, {"traceback": 5}, ["traceback"]])
 def test_an_error_without_a_traceback_is_shown_as_it_is(
     error: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:

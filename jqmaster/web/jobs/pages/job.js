@@ -18,7 +18,7 @@ import { isIncomplete, specOf, uniqueOf } from "../job_spec.js";
 import { Why } from "../why_card.js";
 import { Attempts, LastWord, isTold } from "../attempts.js";
 import { Timeline } from "../timeline.js";
-import { Carried } from "../carried.js";
+import { Carried, noResultText } from "../carried.js";
 import { FlowCard, Order, useFlow } from "../job_order.js";
 import { Facts } from "../job_facts.js";
 import { Challenges, Deliveries, useChallenges } from "../asked.js";
@@ -164,7 +164,7 @@ export function Page({ query, go, session }) {
           isRedacted=${job.argument_redacted} bytes=${job.argument_bytes} />
         ${
           (job.has_result || job.keep_result) &&
-          html`<${Carried} title=${t("job.result")} value=${job.result} isHidden=${job.result_hidden} isMissing=${!job.has_result} />`
+          html`<${Carried} title=${t("job.result")} value=${job.result} isHidden=${job.result_hidden} missing=${job.has_result ? "" : noResultText(job)} />`
         }
         <${Order} job=${job} flow=${flow.data} />
         <${Facts} job=${job} mayOperate=${mayOperate} workerNames=${workerNames} />
