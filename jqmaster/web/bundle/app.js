@@ -9612,7 +9612,7 @@ function nearText({ node_id, worker_id, missing }) {
     lacks: lacks.join(", ")
   });
 }
-function verdictText(verdict, why, { nameOf: nameOf9 = () => "", question = "" } = {}) {
+function verdictText(verdict, why, { nameOf: nameOf7 = () => "", question = "" } = {}) {
   switch (verdict.code) {
     case "constraint":
       return constraintText(verdict, why);
@@ -9638,7 +9638,7 @@ function verdictText(verdict, why, { nameOf: nameOf9 = () => "", question = "" }
       return t("why.text.awaiting_jobs", {
         count: verdict.count,
         jobs: verdict.jobs.slice(0, MAX_NAMED_JOBS).map(
-          (job) => `${nameOf9(job.id) || `…${job.id.slice(-10)}`} (${job.state ? t(`state.${job.state}`) : "–"})`
+          (job) => `${nameOf7(job.id) || `…${job.id.slice(-10)}`} (${job.state ? t(`state.${job.state}`) : "–"})`
         ).join(", ") + (verdict.count > MAX_NAMED_JOBS ? ", …" : "")
       });
     case "awaiting_callback":
@@ -9745,11 +9745,11 @@ function unavailableText(verdict) {
 function Why({ why, job, flow, challenges, mayOperate, onAnswered }) {
   const answer = why.data;
   const open = challenges.find((one) => one.state === "processing" && one.received < one.expect);
-  const nameOf9 = (id) => {
+  const nameOf7 = (id) => {
     const found = jobIn(flow, id);
     return found && found.name !== null ? titleOf2(found) : "";
   };
-  const known2 = { nameOf: nameOf9, question: open ? subjectOf2(open) : "" };
+  const known2 = { nameOf: nameOf7, question: open ? subjectOf2(open) : "" };
   const title2 = job.state === "running" ? t("why.running") : t("why.title");
   return html`<section class=${`card why ${answer?.verdicts[0]?.code ?? ""}`} aria-labelledby="why">
       <h2 id="why">${title2}</h2>
@@ -14377,6 +14377,28 @@ function Day({ day, name, isOff }) {
   </td>`;
 }
 
+// ui/named_list.js
+var nameOf5 = (one) => one.name;
+function NamedList({ page, session: session2, rows, found, columns: columns3, example, editor }) {
+  const hold = useHold();
+  const [isMaking, setMaking] = E2(false);
+  const steady = useSteadyRows(rows ?? [], nameOf5, hold.isHeld, "");
+  const open = (name) => go(page, { name });
+  return html`<div class="page-head">
+      <h1>${t(`nav.${page}`)}</h1>
+      ${may(session2, "operate") && html`<${Button} opensDialog class="small" kind="primary" onClick=${() => setMaking(true)}>${t(`${page}.make`)}<//>`}
+    </div>
+    <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
+    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}>
+            <${Table}
+              isFixed caption=${t(`nav.${page}`)} rows=${steady.rows} rowKey=${nameOf5} label=${nameOf5}
+              onOpen=${(one) => open(one.name)}
+              columns=${columns3.map((column) => ({ ...column, label: t(column.label) }))}
+              empty=${html`<div class="card"><${Empty} title=${t(`${page}.empty`)} curl=${example} /></div>`} />
+          </div>`}
+    ${isMaking && editor(() => setMaking(false), open)}`;
+}
+
 // calendars/pages/calendars.js
 var EXAMPLE3 = { country: "JP" };
 var READ3 = { events: ["definitions"], leastMs: 2e3, everyMs: 15e3 };
@@ -14391,31 +14413,14 @@ function Page9({ query, session: session2 }) {
         session=${session2}
       />` : html`<${List5} session=${session2} />`;
 }
-var nameOf5 = (one) => one.name;
 var sourceText = (one) => one.country ? visible([one.country, one.subdivision].filter(Boolean).join("-")) : t(`calendars.source.${one.source}`);
 var endsSoon = (one) => one.covers_until !== null && Date.parse(`${one.covers_until}T00:00:00Z`) - nowMs() < RENEW_MS;
 function List5({ session: session2 }) {
-  const hold = useHold();
-  const [isMaking, setMaking] = E2(false);
   const found = useResource((signal) => get("api/calendars", {}, signal), [], READ3);
-  const { rows } = useSteadyRows(found.data?.calendars ?? [], nameOf5, hold.isHeld, "");
-  return html`<div class="page-head">
-      <h1>${t("nav.calendars")}</h1>
-      ${may(session2, "operate") && html`<${Button} opensDialog class="small" kind="primary" onClick=${() => setMaking(true)}>${t("calendars.make")}<//>`}
-    </div>
-    <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
-    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}>
-            <${Table}
-              isFixed caption=${t("nav.calendars")} rows=${rows} rowKey=${nameOf5} label=${nameOf5}
-              onOpen=${(one) => go("calendars", { name: one.name })}
-              columns=${COLUMNS3.map((column) => ({ ...column, label: t(column.label) }))}
-              empty=${html`<div class="card">
-                  <${Empty}
-                    title=${t("calendars.empty")}
-                    curl=${curl(session2, "PUT", "api/calendars/japan", { body: EXAMPLE3 })} />
-                </div>`} />
-          </div>`}
-    ${isMaking && html`<${CalendarEditor} calendar=${null} onClose=${() => setMaking(false)} onDone=${(name) => go("calendars", { name })} />`}`;
+  return html`<${NamedList}
+      page="calendars" session=${session2} found=${found} rows=${found.data?.calendars} columns=${COLUMNS3}
+      example=${curl(session2, "PUT", "api/calendars/japan", { body: EXAMPLE3 })}
+      editor=${(onClose, onDone) => html`<${CalendarEditor} calendar=${null} onClose=${onClose} onDone=${onDone} />`} />`;
 }
 var COLUMNS3 = [
   {
@@ -17605,34 +17610,17 @@ function NoticeEditor({ notice, onClose, onDone }) {
 // notices/pages/notices.js
 var EXAMPLE5 = { when: "job_failed", to: [{ mail: ["ops@shop.example"] }], threshold: 10 };
 var READ4 = { events: ["jobs"], leastMs: 2e3, everyMs: 5e3 };
-function Page21({ query, go: go3, session: session2 }) {
-  return html`${query["name"] ? html`<${One8} key=${query["name"]} name=${query["name"]} session=${session2} />` : html`<${List9} go=${go3} session=${session2} />`}<${NoticeDialogs} />`;
+function Page21({ query, session: session2 }) {
+  return html`${query["name"] ? html`<${One8} key=${query["name"]} name=${query["name"]} session=${session2} />` : html`<${List9} session=${session2} />`}<${NoticeDialogs} />`;
 }
-var nameOf7 = (one) => one.name;
 var isMuted = (one) => one.muted_until !== null && Date.parse(one.muted_until) > nowMs();
 var toText = (one) => one.to.map((to2) => to2.mail ? to2.mail.join(", ") : to2.webhook ?? to2.slack ?? "").join(", ");
-function List9({ go: go3, session: session2 }) {
-  const hold = useHold();
-  const [isMaking, setMaking] = E2(false);
+function List9({ session: session2 }) {
   const found = useResource((signal) => get("api/notices", {}, signal), [], READ4);
-  const { rows } = useSteadyRows(found.data?.notices ?? [], nameOf7, hold.isHeld, "");
-  return html`<div class="page-head">
-      <h1>${t("nav.notices")}</h1>
-      ${may(session2, "operate") && html`<${Button} opensDialog class="small" kind="primary" onClick=${() => setMaking(true)}>${t("notices.make")}<//>`}
-    </div>
-    <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
-    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}>
-            <${Table}
-              isFixed caption=${t("nav.notices")} rows=${rows} rowKey=${nameOf7} label=${nameOf7}
-              onOpen=${(one) => go3("notices", { name: one.name })}
-              columns=${COLUMNS7.map((column) => ({ ...column, label: t(column.label) }))}
-              empty=${html`<div class="card">
-                  <${Empty}
-                    title=${t("notices.empty")}
-                    curl=${curl(session2, "PUT", "api/notices/failures", { body: EXAMPLE5 })} />
-                </div>`} />
-          </div>`}
-    ${isMaking && html`<${NoticeEditor} notice=${null} onClose=${() => setMaking(false)} onDone=${(name) => go3("notices", { name })} />`}`;
+  return html`<${NamedList}
+      page="notices" session=${session2} found=${found} rows=${found.data?.notices} columns=${COLUMNS7}
+      example=${curl(session2, "PUT", "api/notices/failures", { body: EXAMPLE5 })}
+      editor=${(onClose, onDone) => html`<${NoticeEditor} notice=${null} onClose=${onClose} onDone=${onDone} />`} />`;
 }
 var COLUMNS7 = [
   {
@@ -17987,9 +17975,8 @@ var KINDS10 = (
   }
 );
 function Page22({ query, go: go3, session: session2 }) {
-  return query["name"] ? html`<${One9} key=${query["name"]} name=${query["name"]} go=${go3} session=${session2} />` : html`<${List10} go=${go3} session=${session2} />`;
+  return query["name"] ? html`<${One9} key=${query["name"]} name=${query["name"]} go=${go3} session=${session2} />` : html`<${List10} session=${session2} />`;
 }
-var nameOf8 = (one) => one.name;
 var addressOf3 = (one) => typeof one.url === "string" ? one.url : one.url.from;
 var Outcome2 = ({ result }) => html`<${Badge} kind=${KINDS10[result] ?? "info"}>${tOr(`targets.result.${result}`, visible(result))}<//>`;
 function Reach({ one }) {
@@ -17999,28 +17986,12 @@ function Reach({ one }) {
 }
 var Running = ({ one }) => html`<span class="num"><${Num} value=${one.running} /> / <${Num} value=${one.max_running} /></span>`;
 var Took99 = ({ one }) => one.figures.took ? html`<${Duration} ms=${one.figures.took.p99_ms} />` : html`<${Num} value=${null} />`;
-function List10({ go: go3, session: session2 }) {
-  const hold = useHold();
-  const [isMaking, setMaking] = E2(false);
+function List10({ session: session2 }) {
   const found = useResource((signal) => get("api/targets", {}, signal), [], READ5);
-  const { rows } = useSteadyRows(found.data?.targets ?? [], nameOf8, hold.isHeld, "");
-  return html`<div class="page-head">
-      <h1>${t("nav.targets")}</h1>
-      ${may(session2, "operate") && html`<${Button} opensDialog class="small" kind="primary" onClick=${() => setMaking(true)}>${t("targets.make")}<//>`}
-    </div>
-    <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
-    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}>
-            <${Table}
-              isFixed caption=${t("nav.targets")} rows=${rows} rowKey=${nameOf8} label=${nameOf8}
-              onOpen=${(one) => go3("targets", { name: one.name })}
-              columns=${COLUMNS8.map((column) => ({ ...column, label: t(column.label) }))}
-              empty=${html`<div class="card">
-                  <${Empty}
-                    title=${t("targets.empty")}
-                    curl=${curl(session2, "PUT", "api/targets/app", { body: EXAMPLE6 })} />
-                </div>`} />
-          </div>`}
-    ${isMaking && html`<${TargetEditor} target=${null} onClose=${() => setMaking(false)} onDone=${(name) => go3("targets", { name })} />`}`;
+  return html`<${NamedList}
+      page="targets" session=${session2} found=${found} rows=${found.data?.targets} columns=${COLUMNS8}
+      example=${curl(session2, "PUT", "api/targets/app", { body: EXAMPLE6 })}
+      editor=${(onClose, onDone) => html`<${TargetEditor} target=${null} onClose=${onClose} onDone=${onDone} />`} />`;
 }
 var COLUMNS8 = [
   {

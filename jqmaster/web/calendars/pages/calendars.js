@@ -13,7 +13,7 @@ import { visible } from "../../core/text.js";
 import { Button, Empty, ErrorBox, Loading } from "../../ui/controls.js";
 import { Dialog, toast } from "../../ui/dialogs.js";
 import { Badge, Num, Time, nowMs } from "../../ui/formats.js";
-import { Table, useHold, useSteadyRows } from "../../ui/tables.js";
+import { NamedList } from "../../ui/named_list.js";
 import { useTitle } from "../../ui/titles.js";
 
 /** @typedef {import("../../../answers").Schemas["CalendarView"]} Calendar */
@@ -39,9 +39,6 @@ export function Page({ query, session }) {
     : html`<${List} session=${session} />`;
 }
 
-/** @param {{name: string}} one */
-const nameOf = (one) => one.name;
-
 /** @param {Summary} one @returns {string} */
 const sourceText = (one) =>
   one.country
@@ -54,37 +51,12 @@ const endsSoon = (one) =>
 
 /** @param {{session: import("../../core/api.js").Session}} props */
 function List({ session }) {
-  const hold = useHold();
-  const [isMaking, setMaking] = useState(false);
   const found = useResource((signal) => get("api/calendars", {}, signal), [], READ);
-  const { rows } = useSteadyRows(found.data?.calendars ?? [], nameOf, hold.isHeld, "");
-  return html`<div class="page-head">
-      <h1>${t("nav.calendars")}</h1>
-      ${
-        may(session, "operate") &&
-        html`<${Button} opensDialog class="small" kind="primary" onClick=${() => setMaking(true)}>${t("calendars.make")}<//>`
-      }
-    </div>
-    <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
-    ${
-      !found.data
-        ? html`<${Loading} isLoading=${!found.problem} />`
-        : html`<div ...${hold.bind}>
-            <${Table}
-              isFixed caption=${t("nav.calendars")} rows=${rows} rowKey=${nameOf} label=${nameOf}
-              onOpen=${(/** @type {Summary} */ one) => go("calendars", { name: one.name })}
-              columns=${COLUMNS.map((column) => ({ ...column, label: t(column.label) }))}
-              empty=${html`<div class="card">
-                  <${Empty}
-                    title=${t("calendars.empty")}
-                    curl=${curl(session, "PUT", "api/calendars/japan", { body: EXAMPLE })} />
-                </div>`} />
-          </div>`
-    }
-    ${
-      isMaking &&
-      html`<${CalendarEditor} calendar=${null} onClose=${() => setMaking(false)} onDone=${(/** @type {string} */ name) => go("calendars", { name })} />`
-    }`;
+  return html`<${NamedList}
+      page="calendars" session=${session} found=${found} rows=${found.data?.calendars} columns=${COLUMNS}
+      example=${curl(session, "PUT", "api/calendars/japan", { body: EXAMPLE })}
+      editor=${(/** @type {() => void} */ onClose, /** @type {(name: string) => void} */ onDone) =>
+        html`<${CalendarEditor} calendar=${null} onClose=${onClose} onDone=${onDone} />`} />`;
 }
 
 /** @type {(import("../../ui/tables.js").Column<Summary> & {label: string})[]} */

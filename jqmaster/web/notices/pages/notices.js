@@ -12,7 +12,7 @@ import { visible } from "../../core/text.js";
 import { Button, Empty, ErrorBox, Loading } from "../../ui/controls.js";
 import { attempt } from "../../ui/dialogs.js";
 import { Badge, Duration, Id, Num, State, Text, Time, nowMs } from "../../ui/formats.js";
-import { Table, useHold, useSteadyRows } from "../../ui/tables.js";
+import { NamedList } from "../../ui/named_list.js";
 import { useTitle } from "../../ui/titles.js";
 
 /** @typedef {import("../../../answers").Schemas["NoticeView"]} Notice */
@@ -28,16 +28,13 @@ const EXAMPLE = { when: "job_failed", to: [{ mail: ["ops@shop.example"] }], thre
 const READ = { events: ["jobs"], leastMs: 2000, everyMs: 5000 };
 
 /** @param {{query: Record<string, string>, go: typeof import("../../core/router.js").go, session: import("../../core/api.js").Session}} props */
-export function Page({ query, go, session }) {
+export function Page({ query, session }) {
   return html`${
     query["name"]
       ? html`<${One} key=${query["name"]} name=${query["name"]} session=${session} />`
-      : html`<${List} go=${go} session=${session} />`
+      : html`<${List} session=${session} />`
   }<${NoticeDialogs} />`;
 }
-
-/** @param {Notice} one */
-const nameOf = (one) => one.name;
 
 /** @param {Notice} one */
 const isMuted = (one) => one.muted_until !== null && Date.parse(one.muted_until) > nowMs();
@@ -48,39 +45,14 @@ const toText = (one) =>
     .map((/** @type {Destination} */ to) => (to.mail ? to.mail.join(", ") : (to.webhook ?? to.slack ?? "")))
     .join(", ");
 
-/** @param {{go: typeof import("../../core/router.js").go, session: import("../../core/api.js").Session}} props */
-function List({ go, session }) {
-  const hold = useHold();
-  const [isMaking, setMaking] = useState(false);
+/** @param {{session: import("../../core/api.js").Session}} props */
+function List({ session }) {
   const found = useResource((signal) => get("api/notices", {}, signal), [], READ);
-  const { rows } = useSteadyRows(found.data?.notices ?? [], nameOf, hold.isHeld, "");
-  return html`<div class="page-head">
-      <h1>${t("nav.notices")}</h1>
-      ${
-        may(session, "operate") &&
-        html`<${Button} opensDialog class="small" kind="primary" onClick=${() => setMaking(true)}>${t("notices.make")}<//>`
-      }
-    </div>
-    <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
-    ${
-      !found.data
-        ? html`<${Loading} isLoading=${!found.problem} />`
-        : html`<div ...${hold.bind}>
-            <${Table}
-              isFixed caption=${t("nav.notices")} rows=${rows} rowKey=${nameOf} label=${nameOf}
-              onOpen=${(/** @type {Notice} */ one) => go("notices", { name: one.name })}
-              columns=${COLUMNS.map((column) => ({ ...column, label: t(column.label) }))}
-              empty=${html`<div class="card">
-                  <${Empty}
-                    title=${t("notices.empty")}
-                    curl=${curl(session, "PUT", "api/notices/failures", { body: EXAMPLE })} />
-                </div>`} />
-          </div>`
-    }
-    ${
-      isMaking &&
-      html`<${NoticeEditor} notice=${null} onClose=${() => setMaking(false)} onDone=${(/** @type {string} */ name) => go("notices", { name })} />`
-    }`;
+  return html`<${NamedList}
+      page="notices" session=${session} found=${found} rows=${found.data?.notices} columns=${COLUMNS}
+      example=${curl(session, "PUT", "api/notices/failures", { body: EXAMPLE })}
+      editor=${(/** @type {() => void} */ onClose, /** @type {(name: string) => void} */ onDone) =>
+        html`<${NoticeEditor} notice=${null} onClose=${onClose} onDone=${onDone} />`} />`;
 }
 
 /** @type {(import("../../ui/tables.js").Column<Notice> & {label: string})[]} */

@@ -13,7 +13,7 @@ import { Button, Code, Copy, Empty, ErrorBox, Loading } from "../../ui/controls.
 import { Dialog, Sure } from "../../ui/dialogs.js";
 import { Badge, Duration, Id, Num, Text, Time, perSText } from "../../ui/formats.js";
 import { Field } from "../../ui/forms.js";
-import { Table, useHold, useSteadyRows } from "../../ui/tables.js";
+import { NamedList } from "../../ui/named_list.js";
 import { useTitle } from "../../ui/titles.js";
 import { whoText } from "../../identity/value_words.js";
 import { TargetEditor, pathOfTarget } from "../editor.js";
@@ -40,11 +40,8 @@ const KINDS = /** @type {Record<string, import("../../ui/formats.js").Kind>} */ 
 export function Page({ query, go, session }) {
   return query["name"]
     ? html`<${One} key=${query["name"]} name=${query["name"]} go=${go} session=${session} />`
-    : html`<${List} go=${go} session=${session} />`;
+    : html`<${List} session=${session} />`;
 }
-
-/** @param {TargetDetail} one */
-const nameOf = (one) => one.name;
 
 /** @param {TargetDetail} one @returns {string} Where its requests go. */
 const addressOf = (one) => (typeof one.url === "string" ? one.url : one.url.from);
@@ -70,39 +67,14 @@ const Running = ({ one }) =>
 const Took99 = ({ one }) =>
   one.figures.took ? html`<${Duration} ms=${one.figures.took.p99_ms} />` : html`<${Num} value=${null} />`;
 
-/** @param {{go: typeof import("../../core/router.js").go, session: import("../../core/api.js").Session}} props */
-function List({ go, session }) {
-  const hold = useHold();
-  const [isMaking, setMaking] = useState(false);
+/** @param {{session: import("../../core/api.js").Session}} props */
+function List({ session }) {
   const found = useResource((signal) => get("api/targets", {}, signal), [], READ);
-  const { rows } = useSteadyRows(found.data?.targets ?? [], nameOf, hold.isHeld, "");
-  return html`<div class="page-head">
-      <h1>${t("nav.targets")}</h1>
-      ${
-        may(session, "operate") &&
-        html`<${Button} opensDialog class="small" kind="primary" onClick=${() => setMaking(true)}>${t("targets.make")}<//>`
-      }
-    </div>
-    <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
-    ${
-      !found.data
-        ? html`<${Loading} isLoading=${!found.problem} />`
-        : html`<div ...${hold.bind}>
-            <${Table}
-              isFixed caption=${t("nav.targets")} rows=${rows} rowKey=${nameOf} label=${nameOf}
-              onOpen=${(/** @type {TargetDetail} */ one) => go("targets", { name: one.name })}
-              columns=${COLUMNS.map((column) => ({ ...column, label: t(column.label) }))}
-              empty=${html`<div class="card">
-                  <${Empty}
-                    title=${t("targets.empty")}
-                    curl=${curl(session, "PUT", "api/targets/app", { body: EXAMPLE })} />
-                </div>`} />
-          </div>`
-    }
-    ${
-      isMaking &&
-      html`<${TargetEditor} target=${null} onClose=${() => setMaking(false)} onDone=${(/** @type {string} */ name) => go("targets", { name })} />`
-    }`;
+  return html`<${NamedList}
+      page="targets" session=${session} found=${found} rows=${found.data?.targets} columns=${COLUMNS}
+      example=${curl(session, "PUT", "api/targets/app", { body: EXAMPLE })}
+      editor=${(/** @type {() => void} */ onClose, /** @type {(name: string) => void} */ onDone) =>
+        html`<${TargetEditor} target=${null} onClose=${onClose} onDone=${onDone} />`} />`;
 }
 
 /** @type {(import("../../ui/tables.js").Column<TargetDetail> & {label: string})[]} */
