@@ -533,6 +533,7 @@ _NAME: Final[dict[str, Any]] = {
     "ready": 12,
     **_COUNTS,
     "success_share": 0.9996,
+    "is_failing": False,
     "last_seen_at": "2026-11-21T04:30:00.000Z",
 }
 _FAILURE_GROUP: Final[dict[str, Any]] = {

@@ -1,41 +1,19 @@
-"""Every alert and every fault of the Overview has a section in docs/runbooks.md, and every section is for one."""
+"""Every alert and every finding about the queue has a section in docs/runbooks.md, and every section is for one."""
 
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import yaml
 
+from jqmaster.domain.operations.health import FindingCode
 from tools import runbooks
 
 ROOT = Path(__file__).parents[2]
-WEB = ROOT / "jqmaster" / "web"
 SECTIONS = runbooks.sections()
-# `code: "x"` of a fault, and the code of a call of `add`.
-CODES = re.compile(
-    r"""\bcode: (?:/\*\* @type \{const\} \*/ \()?"(\w+)"|\badd\(\s*(?:"(?:bad|warn)"|kind|memory[^,]*)\s*,\s*"(\w+)\""""
-)
-
-
-def told_by_the_ui() -> set[str]:
-    text = "".join(
-        (WEB / name).read_text("utf-8")
-        for name in (
-            "operations/faults.js",
-            "operations/lasting_faults.js",
-            "shell/freshness_line.js",
-        )
-    )
-    found = {code for pair in CODES.findall(text) for code in pair if code}
-    # The one code that is chosen between two.
-    both = re.search(r'const code = isMissed \? "(\w+)" : "(\w+)"', text)
-    assert both
-    return found | set(both.groups())
-
-
-def told_by_the_first_line() -> set[str]:
-    text = "".join(path.read_text("utf-8") for path in (WEB / "lang").glob("en_*.js"))
-    return set(re.findall(r'^  "health\.(\w+)":', text, re.MULTILINE))
+# Findings that need no runbook, because there is nothing to do.
+REPORTS = {"drains", "replaced_worker"}
 
 
 def test_every_section_says_what_it_is_for_and_has_its_three_parts() -> None:
@@ -58,12 +36,10 @@ def test_every_alert_has_a_section_and_its_address() -> None:
         assert rule["annotations"]["runbook_url"].endswith(f"#{slugs[rule['alert']]}")
 
 
-def test_every_fault_of_the_overview_has_a_section_and_no_section_is_without_a_cause() -> None:
+def test_every_finding_has_a_section_and_no_section_is_without_a_cause() -> None:
     named = [code for section in SECTIONS for code in section.faults]
     assert len(set(named)) == len(named)
-    assert told_by_the_ui() <= set(named)
-    # The first line of the Overview tells others.
-    assert set(named) - told_by_the_ui() <= told_by_the_first_line()
+    assert set(named) == set(get_args(FindingCode)) - REPORTS
     assert [section.title for section in SECTIONS if not section.alerts and not section.faults] == []
 
 

@@ -57,8 +57,6 @@ ROOMS: dict[str, set[str]] = {
         "definitions/runs",
         "identity",
         "jobs/backlog_why",
-        "jobs/failure_groups",
-        "workers/served",
     },
     "shell": {
         "batches/parts",

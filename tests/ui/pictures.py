@@ -276,8 +276,9 @@ and three workers, one of which has just fallen silent; `make pictures` takes th
   `pause mail.send 45m because the provider is down`.
 * **Appearance**: choose light or dark, relative times, local time or UTC, and English or Japanese at the upper right. The UI follows your
   browser until you choose.
-* **Problems**: the Overview lists what is wrong until it is over. You can acknowledge a problem, which hides it until it
-  comes back, or snooze it (`45m`, `until 18:00`).
+* **Problems**: the Overview lists what is wrong or waits until it is over: the findings of `jqmaster health`, so that its first line,
+  the list and the command line always agree. You can acknowledge a problem, which hides it until it comes back, or snooze it
+  (`45m`, `until 18:00`).
 * **Charts**: they mark deploys, pauses, changes and incidents, and compare with yesterday or last week. Arrow keys move through
   time, Shift and arrow keys mark a range, Enter opens its jobs, `+` and `-` zoom.
 * **Incidents**: each [incident](incidents.md) is one story on one page: what happened, what was changed before, who takes care of it.

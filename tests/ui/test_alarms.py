@@ -97,13 +97,15 @@ async def test_a_snoozed_problem_is_back_when_its_time_is_over(
             await expect(fault).to_have_count(1)
 
 
-async def test_a_pause_with_reason_and_end_needs_nobody(browser: Browser, store_server: StoreServer) -> None:
+async def test_a_pause_is_a_decision_and_says_why_and_until_when(
+    browser: Browser, store_server: StoreServer
+) -> None:
     async with master_on(store_server.url) as (master, api):
         for name, more in {"a": {}, "b": {"reason": "the bank is closed", "duration_s": 3600}}.items():
             assert (await api.call("POST", "/api/pauses", {"job_name": name, **more}))[0] == 201
         async with Screens(browser, master.server.url).open("#/overview") as page:
             told = page.locator(".fault")
-            await expect(told.filter(has_text="jobs named a")).to_have_class(re.compile(r"\bwarn\b"))
+            await expect(told.filter(has_text="jobs named a")).to_have_class(re.compile(r"\binfo\b"))
             explained = told.filter(has_text="jobs named b")
             await expect(explained).to_have_class(re.compile(r"\binfo\b"))
             await expect(explained).to_contain_text("“the bank is closed”")

@@ -6,11 +6,13 @@ from typing import Any
 import pytest
 from playwright.async_api import Page, expect
 
+from jqmaster.domain.operations.health_facts import TroubledDefinition
 from tests.support import real_time
 from tests.support.master import Api
 from tests.support.waiting import wait_until
 from tests.ui.conftest import Screens
 from tests.ui.test_core import accessible, accessible_in_each_look, tag
+from tests.ui.test_faults import pretended
 from tests.ui.test_lists import SHIFTS
 
 pytestmark = [
@@ -258,25 +260,21 @@ async def test_a_fixed_argument_of_null_is_refused_where_it_would_mean_the_paylo
         await expect(dialog).to_contain_text("A fixed argument cannot be null.")
 
 
-async def test_the_overview_tells_of_instants_that_were_missed(screens: Screens, api: Api) -> None:
-    name = tag()
-    await made(api, name)
-    missed = {**(await view_of(api, name)), "next_due_at": "2026-01-01T02:30:00.000Z"}
-    last = {"definition": name, "due_at": "2026-01-01T00:00:00.000Z", "outcome": "missed", "reason": "late",
-            "job_id": None, "job_state": None, "recorded_at": "2026-01-01T01:00:00.000Z"}  # fmt: skip
-
-    async with screens.open("icon.svg") as page:
-        answer = {
-            "definitions": [{**missed, "last_run": last}, {**missed, "name": "other"}],
-            "next_cursor": None,
-        }
-        await page.route("**/api/definitions?*", lambda route: route.fulfill(json=answer))
-        await page.goto("/#/overview")
-        faults = page.locator(".fault")
-        await expect(faults.filter(has_text=f"Definition {name} missed its run")).to_be_visible()
-        await expect(faults.filter(has_text="Definition other was due")).to_be_visible()
-        answer = {"definitions": [], "next_cursor": None}
-        await expect(faults.filter(has_text="Definition")).to_have_count(0)
+async def test_the_overview_tells_of_instants_that_were_missed(
+    screens: Screens, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    due_ms = 1_767_225_600_000
+    with pretended(monkeypatch) as changes:
+        changes["definitions"] = [
+            TroubledDefinition("nightly", True, due_ms),
+            TroubledDefinition("other", False, due_ms),
+        ]
+        async with screens.open("#/overview") as page:
+            faults = page.locator(".fault")
+            await expect(faults.filter(has_text="Definition nightly missed its run")).to_be_visible()
+            await expect(faults.filter(has_text="Definition other was due")).to_be_visible()
+            changes["definitions"] = []
+            await expect(faults.filter(has_text="Definition")).to_have_count(0)
 
 
 async def test_a_viewer_sees_definitions_and_changes_nothing(screens: Screens, api: Api) -> None:

@@ -4,13 +4,19 @@ that a test can only simulate."""
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+import re
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from playwright.async_api import Browser, Page, Route, expect
 
+from jqmaster.domain.operations.health import judge
+from jqmaster.domain.operations.health_facts import LongWait
+from jqmaster.service.operations import health
 from tests.support import real_time
+from tests.support.findings import as_answered, one_of_each
 from tests.support.master import Api, master_on
 from tests.support.server import StoreServer
 from tests.ui.conftest import Screens, worker_on
@@ -20,8 +26,6 @@ pytestmark = [pytest.mark.req("J15"), pytest.mark.asyncio(loop_scope="session"),
 LONG_S = 600
 # A fault appears on the Overview within this time.
 TOLD_WITHIN_MS = 10_000
-# How often the Overview requests constraints.
-FULL_MS = 2_500
 
 
 def named(name: str) -> dict[str, str]:
@@ -64,9 +68,7 @@ async def test_faults_of_a_queue_are_told_until_they_are_over(
         over["Constraint partner is full: 1 job waits for it."] = lambda: _cancel(api, naps)
 
         orphan = await api.enqueue("nobody.runs.this")
-        over["nobody.runs.this: 1 job waits, but no live worker runs this name."] = lambda: _cancel(
-            api, [orphan]
-        )
+        over["No live worker runs jobs named nobody.runs.this: 1 waits."] = lambda: _cancel(api, [orphan])
 
         status, silent = await api.call(
             "POST",
@@ -82,7 +84,7 @@ async def test_faults_of_a_queue_are_told_until_they_are_over(
         for text in over:
             await expect(_fault(page, text)).to_be_visible(timeout=TOLD_WITHIN_MS)
         # Failures of the last hour stay for that hour unless acknowledged.
-        failing = _fault(page, "ui.fail: 3 failed in the last hour")
+        failing = _fault(page, "3 jobs named ui.fail failed in the last hour")
         await expect(failing).to_be_visible()
         await failing.get_by_role("button", name="Acknowledge").click()
         await expect(failing).to_have_count(0)
@@ -92,55 +94,61 @@ async def test_faults_of_a_queue_are_told_until_they_are_over(
 
 
 NOBODYS = "01a00000-0000-7000-8000-000000000000"
-PRETENDED: dict[str, tuple[str, Callable[[Any], object]]] = {
-    "no leader": ("No master leads", lambda s: s["masters"].update(leader_id=None)),
-    "a silent master": ("1 master is silent.", lambda s: s["masters"].update(stale=1)),
+PRETENDED: dict[str, tuple[str, dict[str, Any]]] = {
+    "no leader": ("No master leads", {"has_leader": False}),
+    "a silent master": ("1 master is silent.", {"stale_masters": 1}),
     "a store that is frozen": (
-        "Store: the disk is full",
-        lambda s: s["store"].update(faults=["the disk is full"]),
+        "New jobs are refused: the disk is full",
+        {"store_faults": ["the disk is full"]},
     ),
     "less durability": (
         "The store provides only besteffort, but fsync is configured.",
-        lambda s: s["store"].update(durability="fsync", durability_available="besteffort"),
+        {"durability": "fsync", "given_durability": "besteffort", "is_less_durable": True},
     ),
     "little memory": (
         "The store has used 96% of its memory",
-        lambda s: s["store"].update(used_memory_bytes=96_000_000, max_memory_bytes=100_000_000),
+        {"memory_bytes": 96_000_000, "max_memory_bytes": 100_000_000},
     ),
-    "a slow store": ("The store takes 250 ms to answer.", lambda s: s["store"].update(latency_ms=250.0)),
+    "a slow store": ("The store is slow: it takes 250 ms to answer.", {"latency_ms": 250.0}),
     "a long wait": (
-        "A job mail.send has waited 11 min, although nothing holds it back.",
-        lambda s: s.update(oldest_startable={"job_id": NOBODYS, "name": "mail.send", "wait_ms": 11 * 60_000}),
+        "A job named mail.send has waited 11 min, although nothing holds it back.",
+        {"longest": LongWait(NOBODYS, "mail.send", 11 * 60_000), "fresh_workers": 1},
     ),
-    "no worker": (
-        "7 jobs wait, but no worker is live.",
-        lambda s: (s["workers"].update(fresh=0), s["counts"].update(ready=7)),
-    ),
+    "no worker": ("7 jobs wait, but no worker is live.", {"fresh_workers": 0, "ready": 7}),
 }
 
 
-@contextlib.asynccontextmanager
-async def pretended(page: Page) -> AsyncIterator[list[Callable[[Any], object]]]:
-    """Let the page see figures as changed by the yielded functions."""
-    present: list[Callable[[Any], object]] = []
+@contextlib.contextmanager
+def pretended(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+    """Let the master judge its facts as changed by the yielded dictionary."""
+    changes: dict[str, Any] = {}
+    with monkeypatch.context() as patch:
+        patch.setattr(health, "judge", lambda facts: judge(replace(facts, **changes)))
+        yield changes
 
-    async def pretend(route: Route) -> None:
-        answer = await route.fetch()
-        stats = await answer.json()
-        for change in present:
-            change(stats)
-        await route.fulfill(response=answer, body=json.dumps(stats))
 
-    # Without the stream, the page requests the figures.
-    await page.route("**/api/stream", lambda route: route.abort())
-    await page.route("**/api/stats", pretend)
-    yield present
-    await page.unroute_all(behavior="ignoreErrors")
+async def is_agreed(page: Page) -> None:
+    """Assert that the badge of the first line says what the worst row says."""
+    row, badge = await page.evaluate(
+        """() => {
+          const kinds = ["bad", "warn", "info", "ok"];
+          const worst = (selector) => kinds.find((kind) => document.querySelector(selector + kind));
+          return [worst("li.fault.") ?? "ok", worst("p.health .badge-")];
+        }"""
+    )
+    assert row == badge
 
 
 async def test_jobs_that_a_limit_holds_back_are_no_fault_of_their_own(screens: Screens) -> None:
-    async with screens.open("icon.svg") as page, pretended(page) as present:
-        present[:] = [lambda s: s.update(oldest_wait_ms=65 * 60_000, oldest_startable=None)]
+    async def held_back(route: Route) -> None:
+        answer = await route.fetch()
+        stats = await answer.json() | {"oldest_wait_ms": 65 * 60_000, "oldest_startable": None}
+        await route.fulfill(response=answer, body=json.dumps(stats))
+
+    async with screens.open("icon.svg") as page:
+        # Without the stream, the page requests the figures.
+        await page.route("**/api/stream", lambda route: route.abort())
+        await page.route("**/api/stats", held_back)
         await page.goto("/#/overview")
         ready = page.locator(".tiles a").filter(has_text="1 h")
         await expect(ready).to_be_visible()
@@ -148,122 +156,118 @@ async def test_jobs_that_a_limit_holds_back_are_no_fault_of_their_own(screens: S
         await expect(_fault(page, "has waited")).to_have_count(0)
 
 
-async def test_the_fault_of_a_long_wait_leads_to_the_job(screens: Screens) -> None:
-    async with screens.open("icon.svg") as page, pretended(page) as present:
-        present[:] = [PRETENDED["a long wait"][1]]
-        await page.goto("/#/overview")
-        link = _fault(page, "mail.send").get_by_role("link", name="Show the job")
-        assert str(await link.get_attribute("href")).endswith(f"job?id={NOBODYS}")
-
-
-async def test_jobs_that_no_worker_runs_are_one_fault_which_leads_to_them(screens: Screens) -> None:
-    async with screens.open() as page:
-        orphaned, served, unserved = await page.evaluate(
-            """async (job) => {
-            const { faultsOf } = await import("./operations/faults.js");
-            const stats = {
-              masters: { leader_id: "m1", stale: 0 }, workers: { fresh: 1, stale: 0 }, counts: { ready: 3 },
-              store: { durability: "fsync", durability_available: "fsync" },
-              oldest_startable: { job_id: job, name: "video.encode", wait_ms: 3_600_000 },
-            };
-            const orphans = [{ name: "video.encode", ready: 3 }];
-            const noWorker = { ...stats, workers: { fresh: 0, stale: 0 } };
-            return [[stats, orphans], [stats, []], [noWorker, orphans]].map(([seen, some]) => faultsOf(seen, [], some));
-        }""",
-            NOBODYS,
-        )
-    assert [(one["code"], one["act"]) for one in orphaned] == [("orphan", "Show the jobs")]
-    assert [(one["code"], one["act"]) for one in served] == [("wait", "Show the job")]
-    assert [one["code"] for one in unserved] == ["no_worker"]
+async def test_the_fault_of_a_long_wait_leads_to_the_job_and_colors_its_tile(
+    screens: Screens, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pretended(monkeypatch) as changes:
+        changes |= PRETENDED["a long wait"][1]
+        async with screens.open("#/overview") as page:
+            fault = _fault(page, "mail.send")
+            await expect(fault).to_have_class(re.compile(r"\bbad\b"), timeout=TOLD_WITHIN_MS)
+            link = fault.get_by_role("link", name="Show the job")
+            assert str(await link.get_attribute("href")).endswith(f"job?id={NOBODYS}")
+            await expect(page.locator(".tiles a").first).to_have_class(re.compile(r"\bbad\b"))
+            # If the job waits only for a free slot, nothing is broken, neither in the row nor in the badge.
+            changes["longest"] = replace(changes["longest"], cause="All are full.", is_queued=True)
+            await expect(fault).to_have_class(re.compile(r"\bwarn\b"), timeout=TOLD_WITHIN_MS)
+            await expect(page.locator("p.health")).to_contain_text("Degraded")
 
 
 async def test_the_first_line_counts_the_problems_that_the_page_lists_below(screens: Screens) -> None:
     async with screens.open() as page:
         texts = await page.evaluate("""async () => {
-            const { countsInstead } = await import("./operations/health_line.js");
-            const [bad, warn, info] = ["bad", "warn", "info"].map((kind) => ({ kind, code: "orphan" }));
-            const lists = [[bad, bad, warn, info], [bad], [warn], []];
-            return lists.map((faults) => countsInstead({ code: "orphan" }, faults));
+            const { countsOf } = await import("./operations/health_line.js");
+            const [bad, warn, info] = ["bad", "warn", "info"].map((severity) => ({ severity }));
+            return [[bad, bad, warn, info], [bad], [warn], []].map(countsOf);
         }""")
     assert texts == ["2 critical problems, 1 warning", "1 critical problem", None, None]
 
 
-async def test_faults_of_store_and_masters_are_told_until_they_are_over(screens: Screens) -> None:
+async def test_faults_of_store_and_masters_are_told_until_they_are_over(
+    browser: Browser, store_server: StoreServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # Without a worker, it is clear why a job waits long.
     alone = {"no worker"}
-    async with screens.open("icon.svg") as page, pretended(page) as present:
-        await page.goto("/#/overview")
-        await expect(page.locator(".tiles")).to_be_visible()
-        for told in (PRETENDED.keys() - alone, alone, set()):
-            present[:] = [change for what, (_, change) in PRETENDED.items() if what in told]
-            async with asyncio.timeout(TOLD_WITHIN_MS / 1000):
-                for what, (text, _) in PRETENDED.items():
-                    await expect(_fault(page, text)).to_have_count(int(what in told), timeout=TOLD_WITHIN_MS)
-
-
-async def test_faults_that_come_and_go_move_nothing(browser: Browser, store_server: StoreServer) -> None:
     async with (
         master_on(store_server.url) as (master, _),
-        Screens(browser, master.server.url).open("icon.svg") as page,
-        pretended(page) as present,
+        Screens(browser, master.server.url).open("#/overview") as page,
     ):
-        await page.goto("/#/overview")
+        with pretended(monkeypatch) as changes:
+            for told in (PRETENDED.keys() - alone, {"a slow store"}, alone, set[str]()):
+                changes.clear()
+                for what in told:
+                    changes |= PRETENDED[what][1]
+                async with asyncio.timeout(TOLD_WITHIN_MS / 1000):
+                    for what, (text, _) in PRETENDED.items():
+                        await expect(_fault(page, text)).to_have_count(
+                            int(what in told), timeout=TOLD_WITHIN_MS
+                        )
+                await is_agreed(page)
+
+
+async def test_each_finding_has_its_text_in_both_languages_and_leads_to_its_cause(screens: Screens) -> None:
+    findings = [as_answered(finding) for finding in one_of_each().values()]
+    told = {}
+    for locale in ("en-GB", "ja-JP"):
+        async with screens.open(locale=locale) as page:
+            told[locale] = await page.evaluate(
+                """async (findings) => {
+                const { findingText, linkOf } = await import("./operations/findings.js");
+                return findings.map((one) => [findingText(one), linkOf(one)?.href ?? ""]);
+                }""",
+                findings,
+            )
+    for finding, (english, link), (japanese, _) in zip(findings, *told.values(), strict=True):
+        for text in (english, japanese):
+            assert not re.search(r"[{}]|undefined|null|NaN|health\.", text), text
+        assert english != japanese
+        assert re.search(r"[\u3040-\u30ff]", japanese), japanese
+        # Nothing of the page shows more of these than the first line does.
+        assert bool(link) is (finding["code"] not in {"durability", "memory", "latency", "store_away"})
+    links = {finding["code"]: link for finding, (_, link) in zip(findings, told["en-GB"], strict=True)}
+    assert links["orphan"] == "#/jobs?state=ready&name=mail"
+    assert links["dead_worker"] == links["replaced_worker"] == "#/workers?id=w-7"
+    texts = {finding["code"]: text for finding, (text, _) in zip(findings, told["en-GB"], strict=True)}
+    ago = r"last heard .* ago"
+    for code, expected in {
+        "late_leader": rf"The leader node-1 is late: {ago}\.|The leader node-1 is late: last heard in .*\.",
+        "dead_worker": r"Worker node-2:7 is detached: last heard .*, 3 jobs still assigned\.",
+        "replaced_worker": r"Worker node-2:7 ended, last heard .*; node-2:8 took its place\.",
+        "growth": r"The backlog grew from 200 to 650 jobs in 10 minutes\.",
+        "failing": r"42 jobs named mail failed in the last hour \(6%\)\.",
+        "skipping_definition": r"Definition nightly has skipped its last 3 runs and starts no jobs: .*\.",
+        "full": r"Constraint mails is full at 2 of 5 values: 9 jobs wait for it\. 4 of them wait for globex\. "
+        r"1 of 1 slots are taken\. It has held jobs for .*\.",
+        "pause": r"Paused: jobs named mail, .* by .*ana\. 340 jobs wait\. “deploy” It ends .*\.",
+        "paused": r"Constraint mails is paused; last changed .*\. 340 jobs wait\. “deploy” It ends .*\.",
+        "paused_values": r"Constraint mails: 1 value is paused \(globex\); last changed .*\. 340 jobs wait\. .*",
+    }.items():
+        assert re.fullmatch(expected, texts[code]), (code, texts[code])
+
+
+async def test_faults_that_come_and_go_move_nothing(
+    browser: Browser, store_server: StoreServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with (
+        master_on(store_server.url) as (master, _),
+        Screens(browser, master.server.url).open("#/overview") as page,
+    ):
         tiles = page.locator(".tiles")
         await expect(tiles).to_be_visible()
         await expect(page.locator("main [aria-busy=true]")).to_have_count(0)
         before = await tiles.bounding_box()
         places = []
-        for count in (2, 3, 0):
-            present[:] = [change for _, change in list(PRETENDED.values())[:count]]
-            await expect(page.locator("li.fault")).to_have_count(count, timeout=TOLD_WITHIN_MS)
-            places.append(await tiles.bounding_box())
+        with pretended(monkeypatch) as changes:
+            for count in (2, 3, 0):
+                changes.clear()
+                for _, more in list(PRETENDED.values())[:count]:
+                    changes |= more
+                await expect(page.locator("li.fault")).to_have_count(count, timeout=TOLD_WITHIN_MS)
+                places.append(await tiles.bounding_box())
         two, three, none = places
         assert two == before
         # A third fault makes room for itself, and that room stays.
         assert none == three != before
-
-
-async def test_a_constraint_that_is_full_for_moments_is_no_fault(screens: Screens) -> None:
-    constraint: dict[str, Any] = {
-        "name": "partner", "key": None, "enabled": True, "mode": "enforce", "paused": False, "overrides": [],
-        "matcher": named("ui.nap"), "changed_at": "2026-10-01T00:00:00Z", "etag": "1",
-    }  # fmt: skip
-    held = [3, 3, 0, 3, 3, 0]
-    asked = 0
-    lasts = asyncio.Event()
-
-    async def pretend(route: Route) -> None:
-        nonlocal asked
-        answer = await route.fetch()
-        count = 3 if lasts.is_set() else held[asked % len(held)]
-        asked += 1
-        usage = {"waiting": count, "running": 1, "held": count, "keys": None, "closed_keys": None}
-        body = json.dumps({"constraints": [{**constraint, "usage": usage}]})
-        await route.fulfill(response=answer, body=body)
-
-    shown = "[...document.querySelectorAll('li.fault')].some((one) => one.textContent.includes('partner'))"
-    async with screens.open("icon.svg") as page:
-        await page.clock.install()
-        await page.route("**/api/constraints", pretend)
-        await page.goto("/#/overview")
-        await expect(page.locator(".tiles")).to_be_visible()
-
-        async def look() -> bool:
-            async with page.expect_response("**/api/constraints"):
-                await page.clock.run_for(FULL_MS)
-            await page.clock.run_for(100)
-            return bool(await page.evaluate(shown))
-
-        for _ in held:
-            assert not await look()
-        # A busy page may ask more often than this test looks.
-        while held[(asked - 1) % len(held)]:
-            assert not await look()
-        lasts.set()
-        before = asked
-        while not await look():
-            pass
-        assert asked - before >= 2
 
 
 @pytest.mark.req("D32")
@@ -280,7 +284,7 @@ async def test_the_first_line_is_the_verdict_on_the_whole_queue_in_both_language
             (
                 "en-GB",
                 "Waiting",
-                "jobs named ui.echo. 2 jobs wait. “the provider is down” Nothing is broken.",
+                "by local. 2 jobs wait. “the provider is down” Nothing is broken.",
                 "On the command line:",
             ),
             (
@@ -306,7 +310,7 @@ async def test_the_overview_says_that_all_is_well_only_when_it_knows(screens: Sc
         await route.continue_()
 
     async with screens.open("icon.svg") as page:
-        await page.route("**/api/constraints", slow)
+        await page.route("**/api/health", slow)
         await page.goto("/#/overview")
         # The page does not wait long for slow answers.
         await expect(page.locator(".tiles")).to_be_visible()

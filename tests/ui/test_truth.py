@@ -48,46 +48,6 @@ async def test_a_pause_is_a_fault_until_it_is_over_or_acknowledged(screens: Scre
             await expect(fault).to_have_count(0)
 
 
-async def test_detached_workers_and_growing_backlogs_are_faults(screens: Screens) -> None:
-    async with screens.open() as page:
-        found = await page.evaluate("""async () => {
-            const { lastingFaults } = await import("./operations/lasting_faults.js");
-            const worker = { id: "w1", node_id: "vm-3", pid: 42, last_seen_at: "2026-01-01T00:00:00Z", busy: 3,
-              names: ["mail"], registered_at: "2025-12-31T00:00:00Z" };
-            const gone = { ...worker, id: "w2", pid: 43, busy: 0, state: "detached", detached_by: "silence" };
-            const workers = [
-              { ...worker, state: "detached", detached_by: "silence" },
-              { ...worker, state: "detached", detached_by: "operator" },
-              { ...worker, state: "fresh", detached_by: null },
-              gone,
-              { ...gone, id: "w3", pid: 44, names: ["video"] },
-              { ...worker, id: "w4", pid: 45, state: "fresh", detached_by: null,
-                registered_at: "2026-01-01T00:01:00Z" },
-            ];
-            const rising = Array.from({ length: 12 }, (_, n) => ({ backlog: 100 + 50 * n }));
-            const steady = Array.from({ length: 12 }, (_, n) => ({ backlog: 500 + 40 * (n % 2) }));
-            // A minute without figures is no rise, neither to it nor from it.
-            const gap = [5, 1, 2, 3, 4, 5, 6, null, 3, 200].map((backlog) => ({ backlog }));
-            const known = { workers: [], masters: [], constraints: [], points: [] };
-            const masters = [
-              { id: "m1", node_id: "vm-1", role: "leader", state: "stale", last_seen_at: "2026-01-01T00:00:00Z" },
-              { id: "m2", node_id: "vm-2", role: "follower", state: "stale", last_seen_at: "2026-01-01T00:00:00Z" },
-            ];
-            return [lastingFaults({ ...known, workers, masters, points: rising }),
-                    [steady, gap].flatMap((points) => lastingFaults({ ...known, points }))];
-        }""")
-    (late, dead, replaced, gone, growing), none = found
-    assert re.match(r"The leader vm-1 is late: last heard .* ago\.", late["text"])
-    assert re.match(r"Worker vm-3:42 is detached: last heard .* ago, 3 jobs still assigned\.", dead["text"])
-    assert replaced["kind"] == "info"
-    assert re.match(r"Worker vm-3:43 ended, last heard .* ago; vm-3:45 took its place\.", replaced["text"])
-    # Nothing serves what this one did, but no job stands still because of it.
-    assert gone["kind"] == "warn"
-    assert re.match(r"Worker vm-3:44 is detached: last heard .* ago\. It holds no jobs\.", gone["text"])
-    assert growing["text"] == "The backlog grew from 200 to 650 jobs in 10 minutes."
-    assert none == []
-
-
 async def test_a_constraint_that_holds_jobs_back_is_a_fault_with_their_number(
     screens: Screens, api: Api
 ) -> None:

@@ -92,16 +92,20 @@ class Health(Answer):
 class HealthFindingView(Answer):
     """A finding: a fault, or a reason why jobs wait."""
 
+    key: str = Field(
+        description="Identifies the finding while it lasts. It changes if the finding becomes worse. Older masters "
+        "omit this field."
+    )
     code: str = Field(description="Kind of the finding. Future releases may add values.")
     severity: Literal["bad", "warn", "info"] = Field(
         description="bad: jobs do not start, or may be lost. warn: something needs attention. info: jobs wait because "
-        "somebody decided so, such as by a limit or a pause."
+        "somebody decided so, such as by a limit or a pause, or a worker was replaced."
     )
     text: str = Field(description="The finding and its likely cause, in English.")
     command: str = Field(description="Command that shows more, as the next step.")
     jobs: Count = Field(description="Number of affected jobs, as far as it is known.")
     figures: dict[str, str | int | float | None] = Field(
-        description="Values that the text contains, for translations of the text."
+        description="Values for translations of the text. It may have more of them than the text."
     )
 
 

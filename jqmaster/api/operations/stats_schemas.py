@@ -184,6 +184,10 @@ class NameStats(_Counts):
     )
     ready: Count = Field(description="Number of ready jobs now.")
     success_share: Annotated[float, Field(ge=0, le=1)] | None = Field(description=_SHARE)
+    is_failing: bool = Field(
+        description="True: so many of these jobs failed in the span that the name counts as failing. `GET /api/health` "
+        "applies the same rule to the last hour. Older masters omit this field."
+    )
     last_seen_at: Timestamp | None = Field(description="Time of the last count, accurate to some seconds.")
 
 

@@ -16,6 +16,7 @@ async def get_verdict(call: Call) -> Reply:
             "command": verdict.command,
             "findings": [
                 {
+                    "key": one.key,
                     "code": one.code,
                     "severity": one.severity,
                     "text": one.text,

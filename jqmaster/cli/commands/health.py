@@ -20,7 +20,9 @@ def health(http: MasterSession) -> None:
         output.say(verdict["text"])
         if verdict["command"]:
             output.say(f"Next: {verdict['command']}")
-        if others := verdict["findings"][1:]:
+        # The first line says the worst finding, unless all is well and the findings only report.
+        told = 0 if verdict["status"] == "ok" else 1
+        if others := verdict["findings"][told:]:
             print()
             output.show_table(
                 ("ALSO", "FINDING", "NEXT"),

@@ -5,12 +5,23 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from jqmaster.domain.calendars.ending import EndingCalendar
 from jqmaster.domain.instant import about, iso_ms, iso_or_none, per, span
+from jqmaster.domain.operations.health_facts import (
+    FullLimit,
+    HealthFacts,
+    SilentProcess,
+    TroubledDefinition,
+)
 
 Severity = Literal["info", "warn", "bad"]
 # The status `waiting`: nothing is broken, but jobs wait because of a limit or a pause, as somebody decided.
 HealthStatus = Literal["ok", "waiting", "degraded", "broken"]
+FindingCode = Literal[
+    "calendar_ends", "dead_worker", "drains", "durability", "duty", "failing", "full", "growth", "late_definition",
+    "late_leader", "latency", "memory", "missed_instant", "no_leader", "no_worker", "orphan", "pause", "paused",
+    "paused_values", "replaced_worker", "rising", "skipping_definition", "stale_masters", "stale_workers", "store",
+    "store_away", "wait",
+]  # fmt: skip
 
 WAIT_WARN_MS: Final = 60_000
 WAIT_BAD_MS: Final = 600_000
@@ -30,158 +41,31 @@ MIN_GROWTH: Final = 100
 MIN_DRAINED: Final = 20
 DRAINED_ONE_IN: Final = 20
 
+# Findings that only report: no job waits because of them.
+_REPORTS: Final[frozenset[FindingCode]] = frozenset({"replaced_worker"})
 _ORDER: Final[Mapping[Severity, int]] = {"bad": 0, "warn": 1, "info": 2}
 _STATUS: Final[Mapping[Severity, HealthStatus]] = {"bad": "broken", "warn": "degraded", "info": "waiting"}
 
 
 @dataclass(frozen=True, slots=True)
-class SilentProcess:
-    """A worker or master that gives no sign of life. `held`: the jobs that are still assigned to it."""
-
-    name: str
-    last_seen_ms: int
-    held: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class LongWait:
-    """The job that waits longest although no limit holds it back. `cause`: why, if it is known. `is_queued`: it waits
-    only because all slots of its workers are taken."""
-
-    job_id: str
-    name: str
-    wait_ms: int
-    cause: str = ""
-    is_queued: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class FullLimit:
-    """A constraint that holds jobs back. `held`: how many jobs. The other fields describe its gate that holds the most
-    jobs: `value` of the key (None: it has no key), `waiting`, and the limits that close it. `unit`: what the limits
-    count; empty: jobs. `used`: the units that started within the period of the rate."""
-
-    name: str
-    held: int
-    waiting: int
-    value: str | None = None
-    slots: int | None = None
-    running: float | None = None
-    rate: tuple[int, int] | None = None
-    opens_at_ms: int | None = None
-    held_until_ms: int | None = None
-    unit: str = ""
-    used: float | None = None
-
-    @property
-    def eta_ms(self) -> int | None:
-        """Return the time in which a rate lets all waiting jobs start; None if no rate limits them, or if it counts
-        units, because the units of the waiting jobs are not summed up."""
-        return None if self.rate is None or self.unit else self.waiting * self.rate[1] // self.rate[0]
-
-
-@dataclass(frozen=True, slots=True)
-class PausedJobs:
-    """A pause. `kind`: a separate pause, a paused constraint, or paused values of a constraint. `of` and `subject` say
-    which jobs: those of a name, with a tag, with a value of `key`, of a constraint, or those that a matcher selects.
-    `by` is empty if it is not known."""
-
-    name: str
-    kind: Literal["pause", "paused", "paused_values"]
-    of: Literal["name", "tag", "value", "constraint", "matcher"]
-    subject: str
-    waiting: int
-    since_ms: int
-    by: str = ""
-    reason: str = ""
-    until_ms: int | None = None
-    key: str = ""
-
-    @property
-    def what(self) -> str:
-        """Return the jobs in words."""
-        words = {
-            "name": f"jobs named {self.subject}",
-            "tag": f"jobs tagged {self.subject}",
-            "value": f"jobs with {self.key} = {self.subject}",
-            "constraint": f"jobs of constraint {self.subject}",
-            "matcher": "jobs that match a condition",
-        }
-        return words[self.of]
-
-
-@dataclass(frozen=True, slots=True)
-class FailingJobs:
-    """A name whose jobs fail. `kind`: a text about what is new in these failures; empty if nothing is new."""
-
-    name: str
-    failed: int
-    share: float
-    kind: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class TroubledDefinition:
-    """A definition that missed its newest instant, is late for it, or has skipped the last `skips` instants."""
-
-    name: str
-    is_missed: bool
-    due_ms: int
-    skips: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HealthFacts:
-    """The facts about a queue at `now_ms`.
-
-    `unserved`: names that no live worker runs, each with its ready jobs. `backlog`: ready jobs at the end of each of
-    the last complete minutes; empty: not known. `failed_before`: failures that ten minutes had on average, before the
-    last ten. Lists begin with the worst.
-    """
-
-    now_ms: int
-    ready: int
-    running: int
-    oldest_wait_ms: int | None
-    has_leader: bool
-    late_leader: SilentProcess | None
-    stale_masters: int
-    fresh_workers: int
-    stale_workers: int
-    busy: int
-    slots: int
-    detached_workers: Sequence[SilentProcess]
-    store_faults: Sequence[str]
-    duty_faults: Sequence[str]
-    durability: str
-    given_durability: str
-    is_less_durable: bool
-    latency_ms: float
-    memory_bytes: int
-    max_memory_bytes: int | None
-    unserved: Sequence[tuple[str, int]]
-    longest: LongWait | None
-    limits: Sequence[FullLimit]
-    pauses: Sequence[PausedJobs]
-    failing: Sequence[FailingJobs]
-    failed_lately: int
-    failed_before: float
-    definitions: Sequence[TroubledDefinition]
-    backlog: Sequence[int]
-    calendars: Sequence[EndingCalendar] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class HealthFinding:
     """One thing that is wrong or waits. `text` says it in whole sentences, `command` is the next step, `jobs` the
-    number of jobs that it concerns, and `figures` are the values that the text is made of."""
+    number of jobs that it concerns, and `figures` are the values that the text is made of. `subject` tells findings of
+    one code apart."""
 
-    code: str
+    code: FindingCode
     severity: Severity
     text: str
     command: str
     jobs: int = 0
     figures: Mapping[str, Any] = field(default_factory=dict)
+    subject: str = ""
+
+    @property
+    def key(self) -> str:
+        """Return an identifier of the finding that stays the same while it lasts. It changes if the finding becomes
+        worse, so that people who have acknowledged it see it again."""
+        return f"{self.code} {self.subject}".rstrip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,12 +84,21 @@ def judge(facts: HealthFacts) -> HealthVerdict:
     found = [finding for rule in _RULES for finding in rule(facts)]
     # Equal findings stay in the order of the rules, which is the order in which faults should be fixed, because sorting
     # is stable.
-    found.sort(key=lambda one: (_ORDER[one.severity], -one.jobs if one.severity == "info" else 0))
-    if not found:
-        return HealthVerdict("ok", f"{_all_well(facts)} Nothing is broken.", None, ())
+    found.sort(key=_place)
+    if not found or found[0].code in _REPORTS:
+        return HealthVerdict("ok", f"{_all_well(facts)} Nothing is broken.", None, tuple(found))
     first = found[0]
     text = f"{first.text} Nothing is broken." if first.severity == "info" else first.text
     return HealthVerdict(_STATUS[first.severity], text, first.command, found)
+
+
+def _place(one: HealthFinding) -> tuple[int, bool, int]:
+    return _ORDER[one.severity], one.code in _REPORTS, -one.jobs if one.severity == "info" else 0
+
+
+def is_failing(failed: int, success_share: float | None) -> bool:
+    """Return whether so many of the jobs of a name fail that it counts as failing."""
+    return failed >= FAILING_LEAST and success_share is not None and 1 - success_share >= FAILING_SHARE
 
 
 def store_away(detail: str) -> HealthVerdict:
@@ -230,13 +123,13 @@ def _masters(facts: HealthFacts) -> Iterator[HealthFinding]:
         seen = span(facts.now_ms - late.last_seen_ms)
         text = f"The leader {late.name} is late: it was last heard {seen} ago. No job is started meanwhile."
         figures = {"master": late.name, "seen_at": iso_ms(late.last_seen_ms)}
-        yield HealthFinding("late_leader", "bad", text, "jqmaster masters", figures=figures)
+        yield HealthFinding("late_leader", "bad", text, "jqmaster masters", 0, figures, late.id)
 
 
 def _store(facts: HealthFacts) -> Iterator[HealthFinding]:
     for fault in facts.store_faults:
         text = f"New jobs are refused: {fault.rstrip('.')}."
-        yield HealthFinding("store", "bad", text, "jqmaster doctor", figures={"fault": fault})
+        yield HealthFinding("store", "bad", text, "jqmaster doctor", 0, {"fault": fault}, fault)
     if facts.is_less_durable:
         text = f"The store gives only {facts.given_durability}, but {facts.durability} is configured."
         figures = {"wanted": facts.durability, "given": facts.given_durability}
@@ -246,7 +139,7 @@ def _store(facts: HealthFacts) -> Iterator[HealthFinding]:
         text = f"The store has used {share:.0%} of its memory."
         severity: Severity = "bad" if share >= MEMORY_BAD else "warn"
         used = {"share": round(share, 4), "used": facts.memory_bytes, "most": facts.max_memory_bytes}
-        yield HealthFinding("memory", severity, text, "jqmaster stats", figures=used)
+        yield HealthFinding("memory", severity, text, "jqmaster stats", 0, used, severity)
 
 
 def _workers(facts: HealthFacts) -> Iterator[HealthFinding]:
@@ -256,7 +149,9 @@ def _workers(facts: HealthFacts) -> Iterator[HealthFinding]:
         return
     for name, ready in facts.unserved:
         text = f"No live worker runs jobs named {name}: {_jobs(ready, 'waits', 'wait')}."
-        yield HealthFinding("orphan", "bad", text, "jqmaster workers", ready, {"name": name, "count": ready})
+        yield HealthFinding(
+            "orphan", "bad", text, "jqmaster workers", ready, {"name": name, "count": ready}, name
+        )
 
 
 def _definitions(facts: HealthFacts) -> Iterator[HealthFinding]:
@@ -265,7 +160,7 @@ def _definitions(facts: HealthFacts) -> Iterator[HealthFinding]:
             yield _skipping(one)
             continue
         ago = span(facts.now_ms - one.due_ms)
-        code = "missed_instant" if one.is_missed else "late_definition"
+        code: FindingCode = "missed_instant" if one.is_missed else "late_definition"
         severity: Severity = "warn" if one.is_missed else "bad"
         text = (
             f"Definition {one.name} missed its run {ago} ago: it was noticed too late."
@@ -274,31 +169,34 @@ def _definitions(facts: HealthFacts) -> Iterator[HealthFinding]:
         )
         command = f"jqmaster definitions runs {shlex.quote(one.name)}"
         figures = {"name": one.name, "due_at": iso_ms(one.due_ms)}
-        yield HealthFinding(code, severity, text, command, figures=figures)
+        yield HealthFinding(code, severity, text, command, 0, figures, f"{one.name} {one.due_ms}")
 
 
 def _skipping(one: TroubledDefinition) -> HealthFinding:
     text = f"Definition {one.name} skips its runs, the last {one.skips} in a row, and starts no jobs."
     command = f"jqmaster definitions why {shlex.quote(one.name)}"
-    figures = {"name": one.name, "count": one.skips}
-    return HealthFinding("skipping_definition", "warn", text, command, figures=figures)
+    figures = {"name": one.name, "count": one.skips, "reason": one.reason}
+    return HealthFinding("skipping_definition", "warn", text, command, 0, figures, one.name)
 
 
 def _calendars(facts: HealthFacts) -> Iterator[HealthFinding]:
     for one in facts.calendars:
         figures = {"name": one.name, "until": one.covers_until.isoformat(), "count": one.definitions}
-        yield HealthFinding("calendar_ends", "warn", one.text, one.command, figures=figures)
+        yield HealthFinding("calendar_ends", "warn", one.text, one.command, 0, figures, one.name)
 
 
 def _long_wait(facts: HealthFacts) -> Iterator[HealthFinding]:
     one = facts.longest
     if one is None or one.wait_ms < WAIT_WARN_MS or not facts.fresh_workers:
         return
+    # Jobs that no worker runs are one finding, and it is told already.
+    if any(one.name == name for name, _ in facts.unserved):
+        return
     severity: Severity = "bad" if one.wait_ms >= WAIT_BAD_MS and not one.is_queued else "warn"
     cause = one.cause or "No limit holds it back."
     text = f"A job named {one.name} has waited {span(one.wait_ms)}. {cause}"
     figures = {"name": one.name, "job_id": one.job_id, "wait_ms": one.wait_ms, "cause": one.cause}
-    yield HealthFinding("wait", severity, text, f"jqmaster why {one.job_id}", 1, figures)
+    yield HealthFinding("wait", severity, text, f"jqmaster why {one.job_id}", 1, figures, severity)
 
 
 def _failures(facts: HealthFacts) -> Iterator[HealthFinding]:
@@ -307,7 +205,7 @@ def _failures(facts: HealthFacts) -> Iterator[HealthFinding]:
         text = f"{_jobs(one.failed)} named {one.name} failed in the last hour ({one.share:.0%}).{kind}"
         command = f"jqmaster failures --name {shlex.quote(one.name)}"
         figures = {"name": one.name, "count": one.failed, "share": round(one.share, 4), "kind": one.kind}
-        yield HealthFinding("failing", "warn", text, command, one.failed, figures)
+        yield HealthFinding("failing", "warn", text, command, one.failed, figures, one.name)
     lately, before = facts.failed_lately, facts.failed_before
     if lately >= RISING_LEAST and lately >= RISING_FACTOR * before:
         text = f"Failures rise: {_jobs(lately)} failed in the last 10 minutes, and {before:.0f} in 10 minutes before."
@@ -321,29 +219,45 @@ def _silent(facts: HealthFacts) -> Iterator[HealthFinding]:
         figures: dict[str, Any] = {"count": facts.stale_workers}
         yield HealthFinding("stale_workers", "warn", text, "jqmaster workers", figures=figures)
     for one in facts.detached_workers:
-        held = f" {_jobs(one.held, 'is', 'are')} still assigned to it." if one.held else ""
-        text = f"Worker {one.name} is detached: it was last heard {span(facts.now_ms - one.last_seen_ms)} ago.{held}"
-        figures = {"worker": one.name, "seen_at": iso_ms(one.last_seen_ms), "count": one.held}
-        yield HealthFinding("dead_worker", "warn", text, "jqmaster workers", one.held, figures)
+        yield _detached(one, facts.now_ms)
     if facts.stale_masters:
         text = f"{_count(facts.stale_masters, 'master is', 'masters are')} silent."
         figures = {"count": facts.stale_masters}
         yield HealthFinding("stale_masters", "warn", text, "jqmaster masters", figures=figures)
     for fault in facts.duty_faults:
         text = f"A duty of a master fails: {fault.rstrip('.')}."
-        yield HealthFinding("duty", "warn", text, "jqmaster stats", figures={"fault": fault})
+        yield HealthFinding("duty", "warn", text, "jqmaster stats", 0, {"fault": fault}, fault)
     if facts.latency_ms >= LATENCY_WARN_MS:
         text = f"The store is slow: it takes {facts.latency_ms:.0f} ms to answer."
         figures = {"latency_ms": facts.latency_ms}
         yield HealthFinding("latency", "warn", text, "jqmaster doctor", figures=figures)
 
 
+def _detached(one: SilentProcess, now_ms: int) -> HealthFinding:
+    seen = f"last heard {span(now_ms - one.last_seen_ms)} ago"
+    figures = {
+        "worker": one.name, "id": one.id, "seen_at": iso_ms(one.last_seen_ms), "count": one.held,
+        "successor": one.successor or None,
+    }  # fmt: skip
+    command, subject = "jqmaster workers", one.id or one.name
+    if one.successor:
+        text = f"Worker {one.name} ended ({seen}), and {one.successor} took its place."
+        return HealthFinding("replaced_worker", "info", text, command, 0, figures, subject)
+    held = f" {_jobs(one.held, 'is', 'are')} still assigned to it." if one.held else ""
+    text = f"Worker {one.name} is detached: it was {seen}.{held}"
+    # Its jobs neither run nor start elsewhere until their leases end. Without jobs, it delays nothing.
+    severity: Severity = "bad" if one.held else "warn"
+    return HealthFinding("dead_worker", severity, text, command, one.held, figures, subject)
+
+
 def _backlog(facts: HealthFacts) -> Iterator[HealthFinding]:
     if len(facts.backlog) < 2:
         return
     first, last, minutes = facts.backlog[0], facts.backlog[-1], len(facts.backlog)
+    if first is None or last is None:
+        return
     steps = zip(facts.backlog, facts.backlog[1:], strict=False)
-    rises = sum(after > before for before, after in steps)
+    rises = sum(before is not None and after is not None and after > before for before, after in steps)
     per_min = abs(last - first) / (minutes - 1)
     figures: dict[str, Any] = {
         "first": first, "last": last, "minutes": minutes, "per_min": round(per_min, 1),
@@ -378,8 +292,11 @@ def _limits(facts: HealthFacts) -> Iterator[HealthFinding]:
             "running": one.running, "eta_ms": one.eta_ms, "opens_at": iso_or_none(one.opens_at_ms),
             "rate": None if one.rate is None else per(*one.rate, one.unit),
             "held_until": iso_or_none(one.held_until_ms), "unit": one.unit or None, "used": one.used,
+            "keys": one.keys, "closed_keys": one.closed_keys, "since_at": iso_or_none(one.since_ms),
         }  # fmt: skip
-        yield HealthFinding("full", "info", f"{who}{_limit(one, facts.now_ms)}.", command, one.held, figures)
+        yield HealthFinding(
+            "full", "info", f"{who}{_limit(one, facts.now_ms)}.", command, one.held, figures, one.name
+        )
 
 
 def _pauses(facts: HealthFacts) -> Iterator[HealthFinding]:
@@ -392,8 +309,11 @@ def _pauses(facts: HealthFacts) -> Iterator[HealthFinding]:
         figures = {
             "name": one.name, "of": one.of, "subject": one.subject, "key": one.key, "count": one.waiting, "by": one.by,
             "reason": one.reason, "since_at": iso_ms(one.since_ms), "until_at": iso_or_none(one.until_ms),
+            "values": one.values,
         }  # fmt: skip
-        yield HealthFinding(one.kind, "info", text, "jqmaster pauses", one.waiting, figures)
+        # A pause is a decision. The finding reminds of it, because a forgotten pause looks like a queue that stands.
+        subject = f"{one.name} {one.since_ms}"
+        yield HealthFinding(one.kind, "info", text, "jqmaster pauses", one.waiting, figures, subject)
 
 
 _RULES: Final[Sequence[Callable[[HealthFacts], Iterator[HealthFinding]]]] = (

@@ -8,28 +8,20 @@ from typing import Any, Final, Literal
 from jqmaster.clock import Clock
 from jqmaster.domain.calendars.ending import EndingCalendar
 from jqmaster.domain.constraints.constraint import PAUSE_PREFIX, Mode
-from jqmaster.domain.constraints.weight import units
 from jqmaster.domain.content.content import ContentAccess, no_access
 from jqmaster.domain.definitions.skips import SKIPS_OF_A_FAULT, skips_in_a_row
 from jqmaster.domain.instant import span
 from jqmaster.domain.jobs.failures import HOUR_MS, GroupedFailures
 from jqmaster.domain.jobs.reserved_names import RESERVED_PREFIX
 from jqmaster.domain.matching.key_value import key_value
-from jqmaster.domain.matching.paths import Path
-from jqmaster.domain.operations.health import (
-    FAILING_LEAST,
-    FAILING_SHARE,
-    WAIT_WARN_MS,
+from jqmaster.domain.operations.health import WAIT_WARN_MS, HealthVerdict, judge, store_away
+from jqmaster.domain.operations.health_facts import (
     FailingJobs,
-    FullLimit,
     HealthFacts,
-    HealthVerdict,
     LongWait,
     PausedJobs,
     SilentProcess,
     TroubledDefinition,
-    judge,
-    store_away,
 )
 from jqmaster.domain.operations.tally import TOTAL, NameCounts
 from jqmaster.domain.why.verdict import IndexMissing
@@ -38,24 +30,25 @@ from jqmaster.domain.workers.worker import Worker
 from jqmaster.errors import NotFoundError, StoreUnavailableError
 from jqmaster.live_value import LiveValue
 from jqmaster.service.calendars.ending import ending_calendars
-from jqmaster.service.constraints.reader import ConstraintReader, KeyUsage, Usage
+from jqmaster.service.constraints.reader import ConstraintReader, Usage
 from jqmaster.service.definitions.reader import DefinitionFilter, DefinitionReader
 from jqmaster.service.jobs.why import WhyService
+from jqmaster.service.operations.full_limits import MOST, FullLimits, HeldGate, is_paused
 from jqmaster.service.operations.remembered import Remembered
 from jqmaster.service.operations.stats import StatsService
 from jqmaster.service.workers.masters import MasterService
 from jqmaster.store.calendars.calendars import CalendarStore
 from jqmaster.store.constraints.documents import StoredConstraint
-from jqmaster.store.operations.history import STEP_MS, BacklogSample, HistoryStore
+from jqmaster.store.operations.history import STEP_MS, HistoryStore
 from jqmaster.store.workers.workers import WorkerStore
 
 # Time for which all callers share one read of the store.
 LIVES_S: Final = 2.0
 # Time for which facts about definitions are reused. Checking them takes one read for each two hundred.
-DEFINITIONS_LIVE_S: Final = 10.0
+DEFINITIONS_LIVE_S: Final = 5.0
 CALENDARS_LIVE_S: Final = 60.0
-# Maximum number of findings of one kind. If there are more, only the worst ones are shown.
-MOST: Final = 5
+# Maximum number of findings about job names or calendars. If there are more, only the worst ones are shown.
+MAX_NAMES: Final = 5
 _MINUTES: Final = 60
 _LATELY: Final = 10
 _MAX_VALUES: Final = 3
@@ -70,14 +63,8 @@ class _HealthReading:
     see."""
 
     facts: HealthFacts
-    limits: Sequence["_HeldGate"]
+    limits: Sequence[HeldGate]
     pauses: Sequence[tuple[StoredConstraint, Usage]]
-
-
-@dataclass(frozen=True, slots=True)
-class _HeldGate:
-    key: Path | None
-    found: FullLimit
 
 
 class HealthService:
@@ -109,6 +96,7 @@ class HealthService:
         self._stale_ms = stale_ms
         self._nobody = no_access(())
         self._readings = Remembered(clock, LIVES_S, self._read)
+        self._full = FullLimits(constraints, self._nobody)
         self._troubled = Remembered(clock, DEFINITIONS_LIVE_S, self._troubled_definitions)
         self._ending = Remembered(clock, CALENDARS_LIVE_S, self._ending_calendars)
 
@@ -149,7 +137,11 @@ class HealthService:
             has_leader=stats["masters"]["leader_id"] is not None,
             late_leader=None
             if leader is None or leader.is_fresh
-            else SilentProcess(leader.seen.record.node_id, leader.seen.last_seen_ms),
+            else SilentProcess(
+                leader.seen.record.node_id or leader.seen.record.id,
+                leader.seen.last_seen_ms,
+                id=leader.seen.record.id,
+            ),
             stale_masters=sum(not one.is_fresh for one in masters if one is not leader),
             fresh_workers=stats["workers"]["fresh"],
             stale_workers=stats["workers"]["stale"],
@@ -164,9 +156,7 @@ class HealthService:
             latency_ms=store["latency_ms"] or 0.0,
             memory_bytes=store["used_memory_bytes"],
             max_memory_bytes=store["max_memory_bytes"],
-            unserved=_unserved(
-                await self._history.backlog(), _served(workers, now_ms, self._stale_ms.current)
-            ),
+            unserved=_unserved(await self._ready_names(), _served(workers, now_ms, self._stale_ms.current)),
             longest=await self._longest(stats["oldest_startable"]),
             limits=(),
             pauses=(),
@@ -177,12 +167,20 @@ class HealthService:
             backlog=_backlog(points),
             calendars=await self._ending.get(),
         )
-        pauses = [(stored, usage) for stored, usage in constraints if _is_paused(stored)]
-        return _HealthReading(facts, await self._limits(constraints), pauses[:MOST])
+        pauses = [(stored, usage) for stored, usage in constraints if is_paused(stored)]
+        pauses.sort(key=lambda pair: -(pair[1].waiting or 0))
+        return _HealthReading(facts, await self._full.follow(constraints, now_ms), pauses[:MOST])
 
     async def _points(self, now_ms: int) -> list[NameCounts | None]:
         last = now_ms // STEP_MS["minute"]
         return await self._history.series(TOTAL, "minute", range(last - _MINUTES + 1, last + 1))
+
+    async def _ready_names(self) -> Mapping[str, int]:
+        """Return the number of ready jobs by name: of the leader's last sample, or the counts if no master leads."""
+        if sample := await self._history.backlog():
+            return {name: one.ready for name, one in sample.names.items()}
+        page = await self._stats.names("1h", sort="ready", limit=MOST)
+        return {row["name"]: row["ready"] for row in page["names"]}
 
     async def _longest(self, oldest: Mapping[str, Any] | None) -> LongWait | None:
         if oldest is None or oldest["wait_ms"] < WAIT_WARN_MS:
@@ -199,14 +197,8 @@ class HealthService:
         return replace(wait, cause=cause.text, is_queued=is_queued)
 
     async def _failing(self, now_ms: int) -> list[FailingJobs]:
-        page = await self._stats.names("1h", sort="failed", limit=MOST)
-        rows = [
-            row
-            for row in page["names"]
-            if row["failed"] >= FAILING_LEAST
-            and row["success_share"] is not None
-            and 1 - row["success_share"] >= FAILING_SHARE
-        ]
+        page = await self._stats.names("1h", sort="failed", limit=MAX_NAMES)
+        rows = [row for row in page["names"] if row["is_failing"]]
         if not rows:
             return []
         recent: dict[str, list[GroupedFailures]] = {}
@@ -216,7 +208,7 @@ class HealthService:
         found = []
         for row in rows:
             groups = recent.get(row["name"], [])
-            minded = [group for group in groups if not group.is_ignored(now_ms)]
+            minded = [group for group in groups if group.is_open(now_ms)]
             if minded or not groups:
                 kind = _newest_kind(minded, now_ms)
                 found.append(FailingJobs(row["name"], row["failed"], 1 - row["success_share"], kind))
@@ -230,86 +222,17 @@ class HealthService:
             run = one.last_run.run if one.last_run else None
             is_missed = run is not None and run.outcome == "missed"
             due_ms = run.due_at_ms if run is not None and is_missed else one.next_due_ms
-            skips = len(skips_in_a_row([shown.run for shown in one.runs]))
-            if due_ms is not None or skips >= SKIPS_OF_A_FAULT:
+            skipped = skips_in_a_row([shown.run for shown in one.runs])
+            skips = len(skipped) if len(skipped) >= SKIPS_OF_A_FAULT else 0
+            if due_ms is not None or skips:
                 name = one.known.stored.definition.name
-                found.append(
-                    TroubledDefinition(
-                        name, is_missed, due_ms or 0, skips if skips >= SKIPS_OF_A_FAULT else 0
-                    )
-                )
+                reason = str(skipped[0].reason) if skips else ""
+                found.append(TroubledDefinition(name, is_missed, due_ms or 0, skips, reason))
         return found
 
     async def _ending_calendars(self) -> list[EndingCalendar]:
         _, now_ms = await self._workers.all_with_time()
-        return (await ending_calendars(self._calendars, now_ms))[:MOST]
-
-    async def _limits(self, constraints: Sequence[tuple[StoredConstraint, Usage]]) -> list[_HeldGate]:
-        full = sorted(
-            ((stored, usage) for stored, usage in constraints if usage.held and not _is_paused(stored)),
-            key=lambda pair: -(pair[1].held or 0),
-        )
-        found: list[_HeldGate] = []
-        for stored, usage in full[:MOST]:
-            constraint = stored.constraint
-            gate = None
-            # Look for the fullest key value only for the worst constraint, because one constraint may have a thousand
-            # gates to read.
-            if constraint.key is not None and not found:
-                gate = await self._crowded(constraint.name)
-            found.append(_HeldGate(constraint.key, _full(stored, usage, gate)))
-        return found
-
-    async def _crowded(self, name: str) -> KeyUsage | None:
-        """Return the key value that has the most waiting jobs among those at closed gates."""
-        try:
-            detail = await self._constraints.get(name, None, self._nobody)
-        except NotFoundError:
-            return None
-        return next((one for one in detail.top_keys if one.gate.waiting and not one.gate.is_open), None)
-
-
-def _full(stored: StoredConstraint, usage: Usage, gate: KeyUsage | None) -> FullLimit:
-    constraint, held = stored.constraint, usage.held or 0
-    if gate is None and constraint.key is not None:
-        return FullLimit(constraint.name, held, held, opens_at_ms=usage.next_opening_ms)
-    limits = gate.limits if gate else constraint.limits_of(None)
-    counted = gate.gate if gate else usage
-    running: float | None = counted.running
-    used: float | None = None
-    is_slots = limits.concurrency is not None and (running or 0) >= limits.concurrency
-    if constraint.weight is not None:
-        running, used = _units(counted.running_units), _units(counted.window_units)
-        most_started = limits.rate.limit if limits.rate else None
-        is_slots = _share(running, limits.concurrency) >= _share(used, most_started)
-    return FullLimit(
-        constraint.name,
-        held,
-        gate.gate.waiting if gate else held,
-        value=gate.text if gate else None,
-        slots=limits.concurrency if is_slots else None,
-        running=running if is_slots else None,
-        rate=(limits.rate.limit, limits.rate.period_ms) if limits.rate and not is_slots else None,
-        opens_at_ms=gate.gate.opens_at_ms if gate else usage.next_opening_ms,
-        held_until_ms=gate.gate.held_until_ms if gate else None,
-        unit=constraint.weight.unit if constraint.weight else "",
-        used=None if is_slots else used,
-    )
-
-
-def _units(thousandths: int | None) -> float | None:
-    return None if thousandths is None else units(thousandths)
-
-
-def _share(used: float | None, limit: int | None) -> float:
-    """Return which share of a limit is used; -1 if there is no such limit."""
-    return -1 if limit is None else (used or 0) / limit
-
-
-def _is_paused(stored: StoredConstraint) -> bool:
-    constraint = stored.constraint
-    own = [one.limits for one in constraint.overrides] + [one.limits for one in constraint.conditions]
-    return bool(constraint.paused) or any(limits.paused for limits in own)
+        return (await ending_calendars(self._calendars, now_ms))[:MAX_NAMES]
 
 
 def _paused(stored: StoredConstraint, usage: Usage, access: ContentAccess) -> Iterator[PausedJobs]:
@@ -357,7 +280,9 @@ def _paused(stored: StoredConstraint, usage: Usage, access: ContentAccess) -> It
             shown,
             usage.held or 0,
             stored.changed_at_ms,
+            reason=constraint.reason,
             key=str(constraint.key),
+            values=len(values),
         )
 
 
@@ -384,35 +309,44 @@ def _served(workers: Sequence[Worker], now_ms: int, stale_ms: int) -> Collection
     return {name for one in live for name in one.spec.names}
 
 
-def _unserved(backlog: BacklogSample | None, served: Collection[str]) -> list[tuple[str, int]]:
-    names = backlog.names if backlog else {}
+def _unserved(ready: Mapping[str, int], served: Collection[str]) -> list[tuple[str, int]]:
     found = [
-        (name, one.ready)
-        for name, one in names.items()
-        if one.ready > 0 and name not in served and not name.startswith(RESERVED_PREFIX)
+        (name, count)
+        for name, count in ready.items()
+        if count > 0 and name not in served and not name.startswith(RESERVED_PREFIX)
     ]
-    return sorted(found, key=lambda pair: (-pair[1], pair[0]))[:MOST]
+    return sorted(found, key=lambda pair: (-pair[1], pair[0]))[:MAX_NAMES]
 
 
 def _detached(workers: Sequence[Worker], now_ms: int, stale_ms: int) -> list[SilentProcess]:
-    """Return the workers that were detached because of their silence, without those that others have replaced."""
-    return [
-        SilentProcess(f"{gone.spec.node_id or gone.id}:{gone.spec.pid}", gone.last_seen_ms, gone.busy)
+    """Return the workers that were detached because of their silence, those with the most jobs first."""
+    fresh = [one for one in workers if one.state(now_ms, stale_ms) == "fresh"]
+    found = [
+        SilentProcess(_process(gone), gone.last_seen_ms, gone.busy, gone.id, _successor(gone, fresh))
         for gone in workers
-        if gone.is_detached
-        and gone.detached_by == "silence"
-        and not gone.spec.is_built_in
-        and not (
-            gone.busy == 0
-            and any(
-                one.state(now_ms, stale_ms) == "fresh"
-                and one.spec.node_id == gone.spec.node_id
-                and one.registered_at_ms > gone.last_seen_ms
-                and set(gone.spec.names) <= set(one.spec.names)
-                for one in workers
-            )
-        )
-    ][:MOST]
+        if gone.is_detached and gone.detached_by == "silence" and not gone.spec.is_built_in
+    ]
+    return sorted(found, key=lambda one: -one.held)[:MOST]
+
+
+def _successor(gone: Worker, fresh: Sequence[Worker]) -> str:
+    """Return the worker that took the place of a detached one: on the same machine, for the same jobs, and registered
+    after that one fell silent. Empty: there is none, or the detached worker still holds jobs."""
+    if gone.busy:
+        return ""
+    successors = (
+        one
+        for one in fresh
+        if one.spec.node_id == gone.spec.node_id
+        and one.registered_at_ms > gone.last_seen_ms
+        and set(gone.spec.names) <= set(one.spec.names)
+    )
+    return next(map(_process, successors), "")
+
+
+def _process(worker: Worker) -> str:
+    name = worker.spec.node_id or worker.id
+    return f"{name}:{worker.spec.pid}" if worker.spec.pid else name
 
 
 def _newest_kind(groups: Sequence[GroupedFailures], now_ms: int) -> str:
@@ -433,8 +367,8 @@ def _failed(points: Sequence[NameCounts | None]) -> int:
     return sum(one.failed for one in points if one)
 
 
-def _backlog(points: Sequence[NameCounts | None]) -> list[int]:
-    """Return the number of ready jobs in each of the last complete minutes, or an empty list if one of them is not
-    known."""
-    last = [one.backlog if one else -1 for one in points[-_LATELY - 1 : -1]]
-    return last if all(value >= 0 for value in last) else []
+def _backlog(points: Sequence[NameCounts | None]) -> list[int | None]:
+    """Return the number of ready jobs in each of the last complete minutes, or an empty list if the first or the last
+    of them is not known."""
+    last = [one.backlog if one and one.backlog >= 0 else None for one in points[-_LATELY - 1 : -1]]
+    return last if last and None not in (last[0], last[-1]) else []

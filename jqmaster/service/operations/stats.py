@@ -18,6 +18,7 @@ from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.jobs.failures import GroupedFailures, Ignore
 from jqmaster.domain.jobs.stack_frame import StackFrame
 from jqmaster.domain.jobs.triage import AssignedPerson, Resolution
+from jqmaster.domain.operations.health import is_failing
 from jqmaster.domain.operations.tally import COUNTED, TOTAL, NameCounts
 from jqmaster.errors import FieldError, InvalidError, NotFoundError
 from jqmaster.live_value import LiveValue
@@ -345,11 +346,13 @@ def _point(at_ms: int, counts: NameCounts) -> dict[str, Any]:
 def _row(name: str, counts: NameCounts, ready: int, last_ms: int | None) -> dict[str, Any]:
     went_well = counts.succeeded + counts.discarded
     ended = went_well + counts.failed
+    success_share = went_well / ended if ended else None
     return {
         "name": name,
         "ready": ready,
         **{word: getattr(counts, word) for word in COUNTED},
-        "success_share": round(went_well / ended, 4) if ended else None,
+        "success_share": None if success_share is None else round(success_share, 4),
+        "is_failing": is_failing(counts.failed, success_share),
         "wait": counts.wait.distribution(),
         "run": counts.run.distribution(),
         "last_seen_at": None if last_ms is None else iso_ms(last_ms),

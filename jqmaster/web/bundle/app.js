@@ -724,9 +724,9 @@ function toldByAnswer(present) {
   look();
 }
 var streamAsOfMs = () => isOpen && !isTold ? Date.now() : asOfMs;
-function note(resource, isFailing2) {
-  if (isFailing2 === failing.has(resource)) return;
-  if (isFailing2) failing.add(resource);
+function note(resource, isFailing) {
+  if (isFailing === failing.has(resource)) return;
+  if (isFailing) failing.add(resource);
   else failing.delete(resource);
   look();
 }
@@ -843,8 +843,8 @@ function useResource(load4, deps, { events = [], leastMs = 1e3, everyMs = 5e3, p
     }
   );
   const [isStale, setStale] = E2(false);
-  const held2 = j(isHeld);
-  held2.current = isHeld;
+  const held = j(isHeld);
+  held.current = isHeld;
   const now = j(
     /** @type {() => Promise<void>} */
     (async () => {
@@ -900,7 +900,7 @@ function useResource(load4, deps, { events = [], leastMs = 1e3, everyMs = 5e3, p
     now.current = run;
     const soon = () => {
       if (document.hidden || isOver) return;
-      if (held2.current) return setStale(true);
+      if (held.current) return setStale(true);
       if (isRunning) {
         isWanted = true;
         return;
@@ -909,7 +909,7 @@ function useResource(load4, deps, { events = [], leastMs = 1e3, everyMs = 5e3, p
       waiting = setTimeout(
         () => {
           waiting = void 0;
-          if (held2.current) setStale(true);
+          if (held.current) setStale(true);
           else void run();
         },
         Math.max(0, lastMs + leastMs - Date.now())
@@ -1405,8 +1405,8 @@ var UNDO_MS = 15e3;
 var TYPED_FROM = 1e3;
 function ConfirmCount({
   title: title2,
-  count: count2,
-  counted: counted2 = t("confirm.count", { count: count2 }),
+  count,
+  counted = t("confirm.count", { count }),
   isAtLeast = false,
   isAlways = false,
   isReady = true,
@@ -1418,14 +1418,14 @@ function ConfirmCount({
 }) {
   const { problem, isBusy, confirm } = useConfirmation(onConfirm, onClose);
   const [typed, setTyped] = E2("");
-  const isTyped = count2 <= TYPED_FROM || typed.replace(/[^0-9]/g, "") === String(count2);
-  const isPossible = isReady && isTyped && !isBusy && (count2 > 0 || isAlways);
+  const isTyped = count <= TYPED_FROM || typed.replace(/[^0-9]/g, "") === String(count);
+  const isPossible = isReady && isTyped && !isBusy && (count > 0 || isAlways);
   const isSafe = kind !== "danger";
   return html`<${Dialog} title=${title2} onClose=${onClose}>
-      <p class="confirm-count"><strong>${isAtLeast && "≥ "}<${Num} value=${count2} /></strong> ${counted2}</p>
+      <p class="confirm-count"><strong>${isAtLeast && "≥ "}<${Num} value=${count} /></strong> ${counted}</p>
       ${children}
-      ${count2 > TYPED_FROM && html`<label class="field">
-            ${t("confirm.type", { count: count2 })}
+      ${count > TYPED_FROM && html`<label class="field">
+            ${t("confirm.type", { count })}
             <input
               name="confirm_count" inputmode="numeric" autocomplete="off" value=${typed}
               onInput=${(e2) => setTyped(e2.target.value)} />
@@ -1434,7 +1434,7 @@ function ConfirmCount({
       <footer>
         <${Button} autofocus=${!isSafe} onClick=${onClose}>${t("confirm.back")}<//>
         <${Button} kind=${kind} disabled=${!isPossible} autofocus=${isSafe} onClick=${confirm}>
-          ${count2 > 1 || isAtLeast ? `${verb} (${isAtLeast ? "≥ " : ""}${number(count2)})` : verb}
+          ${count > 1 || isAtLeast ? `${verb} (${isAtLeast ? "≥ " : ""}${number(count)})` : verb}
         <//>
       </footer>
     <//>`;
@@ -1781,7 +1781,7 @@ function ActionDialog({ action, target, isRecounted = false, onClose, onBegun })
   const title2 = t(`action.${action}.title`);
   const hasPriority = action === "set_priority";
   const isPriority = /^-?\d+$/.test(priority.trim());
-  const counted2 = JSON.stringify([action, target, hasPriority ? priority.trim() : null]);
+  const counted = JSON.stringify([action, target, hasPriority ? priority.trim() : null]);
   const body = (atMost) => ({
     action,
     ...target,
@@ -1802,22 +1802,22 @@ function ActionDialog({ action, target, isRecounted = false, onClose, onBegun })
   W2(() => {
     if (hasPriority && !isPriority) return void 0;
     let isOver = false;
-    const count2 = () => ask3().then(
+    const count = () => ask3().then(
       (answer) => {
         if (isOver) return;
-        setDry({ ...answer, of: counted2 });
+        setDry({ ...answer, of: counted });
         setProblem(null);
       },
       (error) => {
         if (!isOver) setProblem(error instanceof Problem ? error : new Problem(0, {}));
       }
     );
-    const timer2 = setTimeout(count2, dry ? TYPING_MS : 0);
+    const timer2 = setTimeout(count, dry ? TYPING_MS : 0);
     return () => {
       isOver = true;
       clearTimeout(timer2);
     };
-  }, [counted2]);
+  }, [counted]);
   if (!dry) {
     return html`<${Dialog} title=${title2} onClose=${onClose}>
         <${ErrorBox} problem=${problem} />${!problem && html`<p role="status">${t("action.counting")}</p>`}
@@ -1826,11 +1826,11 @@ function ActionDialog({ action, target, isRecounted = false, onClose, onBegun })
   }
   return html`<${ConfirmCount}
       title=${title2} count=${dry.count} isAtLeast=${!dry.is_exact} verb=${t(`action.${action}`)}
-      kind=${DANGEROUS.includes(action) ? "danger" : "primary"} isReady=${dry.of === counted2}
+      kind=${DANGEROUS.includes(action) ? "danger" : "primary"} isReady=${dry.of === counted}
       onClose=${onClose} onConfirm=${async () => {
     const again = isRecounted ? await ask3() : dry;
     if (again.count !== dry.count) {
-      setDry({ ...again, of: counted2 });
+      setDry({ ...again, of: counted });
       const detail = t("action.recounted", { before: dry.count, count: again.count });
       throw new Problem(409, { title: t("action.recounted.title"), detail });
     }
@@ -1957,6 +1957,7 @@ var RUNBOOKS = {
   pause: "something-is-paused",
   paused: "something-is-paused",
   paused_values: "something-is-paused",
+  rising: "many-jobs-fail",
   skipping_definition: "a-definition-skips-its-instants",
   stale_masters: "a-master-is-silent",
   stale_workers: "workers-are-silent",
@@ -1966,8 +1967,10 @@ var RUNBOOKS = {
 };
 
 // operations/runbook_link.js
+var SECTIONS = RUNBOOKS;
 function RunbookLink({ code }) {
-  return html`<a class="runbook" href=${`runbooks.html#${RUNBOOKS[code]}`} target="_blank" rel="noreferrer">
+  if (!SECTIONS[code]) return null;
+  return html`<a class="runbook" href=${`runbooks.html#${SECTIONS[code]}`} target="_blank" rel="noreferrer">
       <span class="fault-act">${t("fault.runbook")}</span><span aria-hidden="true"> ↗</span>
     </a>`;
 }
@@ -2262,8 +2265,8 @@ var dayText = (day, weekday = "short") => new Intl.DateTimeFormat(language(), { 
 function scheduleText(schedule) {
   if ("every_minutes" in schedule) {
     const isHours = schedule.every_minutes % HOUR === 0;
-    const count2 = isHours ? schedule.every_minutes / HOUR : schedule.every_minutes;
-    const text = t(isHours ? "definitions.every_hours" : "definitions.every_minutes", { count: count2 });
+    const count = isHours ? schedule.every_minutes / HOUR : schedule.every_minutes;
+    const text = t(isHours ? "definitions.every_hours" : "definitions.every_minutes", { count });
     return schedule.offset ? t("definitions.with_offset", { text, minutes: number(schedule.offset) }) : text;
   }
   if ("hourly_at" in schedule) return t("definitions.hourly_at", { minute: two(String(schedule.hourly_at)) });
@@ -2466,11 +2469,11 @@ function limitTexts(document2, unit = document2.weight?.unit) {
     ({ name, figures }) => figures.length > 0 && (document2[name] ?? null) !== null
   ).map(({ name, figures }) => {
     if (document2.weight && name === "weight") return weightText(document2.weight);
-    const { count: count2, seconds, instant } = Object.fromEntries(
+    const { count, seconds, instant } = Object.fromEntries(
       figures.map(({ unit: unit2, path }) => [unit2, at(document2, path)])
     );
     return t(unit && IN_UNITS.includes(name) ? `limit.${name}.units` : `limit.${name}`, {
-      ...typeof count2 === "number" && { count: count2 },
+      ...typeof count === "number" && { count },
       ...unit && { unit },
       ...typeof seconds === "number" && {
         duration: tOr(`period.${seconds}`, durationText(seconds * 1e3))
@@ -2793,13 +2796,13 @@ function BacklogWhy({ whose, class: more = "" }) {
 var keyOf = ({ code, constraint, key_value, kind }) => JSON.stringify([code, constraint, key_value, kind]);
 var addressOf2 = ({ constraint, job_id }) => constraint ? href("constraints", { name: constraint }) : href("job", { id: job_id });
 function causeText(cause) {
-  const count2 = number(cause.count);
+  const count = number(cause.count);
   if (cause.constraint === null)
-    return tOr(`backlog.${cause.code}`, t("backlog.others")).replace("{count}", count2);
-  if (cause.constraint.startsWith(PAUSE_PREFIX)) return `${count2} ${howText(cause)}`;
+    return tOr(`backlog.${cause.code}`, t("backlog.others")).replace("{count}", count);
+  if (cause.constraint.startsWith(PAUSE_PREFIX)) return `${count} ${howText(cause)}`;
   const name = visible(cause.constraint);
   const what = cause.key_value === null ? name : t("backlog.at", { name, value: visible(cause.key_value).slice(0, MAX_VALUE) });
-  return t("backlog.for", { count: count2, what, how: howText(cause) });
+  return t("backlog.for", { count, what, how: howText(cause) });
 }
 function howText({ kind, limit, usage, period_s, eta_s, paused_by, reason }) {
   if (kind === "paused") {
@@ -2873,7 +2876,7 @@ function BatchStrip({ batch }) {
   const label = t("batches.over_of", { over: total - unfinished2, total });
   return html`<span class="strip batch-strip" role="img" aria-label=${label} title=${label}>
       ${ended.map(
-    ([state, count2]) => html`<i key=${state} class=${`seg seg-${state}`} style=${{ width: `${count2 / Math.max(1, total) * 100}%` }}></i>`
+    ([state, count]) => html`<i key=${state} class=${`seg seg-${state}`} style=${{ width: `${count / Math.max(1, total) * 100}%` }}></i>`
   )}
     </span>`;
 }
@@ -2943,8 +2946,8 @@ function FailedWith({ batch }) {
   const most = errorKinds(data?.jobs ?? []).filter(({ error }) => error).slice(0, ERRORS_SHOWN);
   return html`<ul class="plain">
       ${most.map(
-    ({ name, error, count: count2 }) => html`<li key=${`${name} ${error}`}>
-              <a href=${href("batches", { id: batch.id, state: "failed" })}>${number(count2)} ×</a> <${Text}
+    ({ name, error, count }) => html`<li key=${`${name} ${error}`}>
+              <a href=${href("batches", { id: batch.id, state: "failed" })}>${number(count)} ×</a> <${Text}
                 value=${error} max=${300} />
             </li>`
   )}
@@ -3022,10 +3025,10 @@ function lengthOf(plain2) {
   let total = 0;
   let last = Infinity;
   while (rest) {
-    const [whole = "", count2 = "", unit = "", half] = rest.match(PART) ?? [];
+    const [whole = "", count = "", unit = "", half] = rest.match(PART) ?? [];
     const size = SIZES.get(unit);
     if (!size || size >= last) return null;
-    total += (Number(count2.replace(",", ".")) + (half ? 0.5 : 0)) * size;
+    total += (Number(count.replace(",", ".")) + (half ? 0.5 : 0)) * size;
     last = size;
     rest = rest.slice(whole.length);
   }
@@ -3395,7 +3398,7 @@ function Backfill({ name, onClose, onDone }) {
     to: instantIn(form.values["to"] ?? "")
   };
   const asked = JSON.stringify(range);
-  const [counted2, setCounted] = E2(
+  const [counted, setCounted] = E2(
     /** @type {{of: string, found: import("../../answers").Schemas["BackfillAnswer"] | null, problem: Problem | null}} */
     {
       of: "",
@@ -3416,8 +3419,8 @@ function Backfill({ name, onClose, onDone }) {
       clearTimeout(timer2);
     };
   }, [asked]);
-  const isKnown = counted2.of === asked;
-  const found = isKnown ? counted2.found : null;
+  const isKnown = counted.of === asked;
+  const found = isKnown ? counted.found : null;
   const missing = found ? found.due - found.fired_before : 0;
   const forgotten = found?.forgotten ?? 0;
   const isAsked = form.values["also_forgotten"] === "yes";
@@ -3432,7 +3435,7 @@ function Backfill({ name, onClose, onDone }) {
     await onDone();
     return t("definitions.backfill.done", { count: done.started ?? 0 });
   };
-  const problem = form.problem ?? (isKnown ? counted2.problem : null);
+  const problem = form.problem ?? (isKnown ? counted.problem : null);
   return html`<${FormDialog}
       title=${t("definitions.backfill.title")} form=${form} onClose=${onClose} onSave=${save} isNew
       saveLabel=${missing > 0 ? t("definitions.backfill.start", { count: missing }) : t("definitions.backfill")}>
@@ -3447,7 +3450,7 @@ function Backfill({ name, onClose, onDone }) {
   )}
       </div>
       <p role="status" class="confirm-count">
-        ${found ? html`<strong class="num">${missing}</strong> ${t("definitions.backfill.count", { count: missing, due: found.due, before: found.fired_before })}` : counted2.problem && isKnown ? "–" : t("action.counting")}
+        ${found ? html`<strong class="num">${missing}</strong> ${t("definitions.backfill.count", { count: missing, due: found.due, before: found.fired_before })}` : counted.problem && isKnown ? "–" : t("action.counting")}
       </p>
       ${forgotten > 0 && html`<p class="warning" role="note">
             ${t("definitions.backfill.forgotten", {
@@ -3691,9 +3694,9 @@ function search(entries, text, most) {
   const wanted = text.toLowerCase();
   const counts = /* @__PURE__ */ new Map();
   return entries.map((one) => ({ one, fit: fitOf(one, wanted) })).filter(({ fit }) => fit < Infinity).sort((a2, b2) => a2.fit - b2.fit).map(({ one }) => one).filter((one) => {
-    const count2 = (counts.get(one.kind) ?? 0) + 1;
-    counts.set(one.kind, count2);
-    return count2 <= most;
+    const count = (counts.get(one.kind) ?? 0) + 1;
+    counts.set(one.kind, count);
+    return count <= most;
   });
 }
 
@@ -4048,16 +4051,6 @@ function curl(session2, method, path, { body, query } = {}) {
   return parts.join(" ");
 }
 
-// ui/points.js
-var COUNTED = ["succeeded", "discarded", "failed", "canceled", "skipped", "retried"];
-var completePoints = ({ points, step_s }) => points.filter((point, at2) => at2 < points.length - 1 || Date.parse(point.at) + step_s * 1e3 <= nowMs());
-function ratesOf(points, stepS) {
-  const first = points.findIndex(
-    (point) => point.backlog !== null || COUNTED.some((key) => (point[key] ?? 0) > 0)
-  );
-  return (key) => points.map((point, at2) => first < 0 || at2 < first ? null : (point[key] ?? 0) / stepS);
-}
-
 // ui/comparison.js
 var HOUR_S = 3600;
 var DAY_S = 86400;
@@ -4096,623 +4089,6 @@ var CompareWith = ({ word, span, link }) => NOT_WITH.includes(span) ? null : htm
 )}
       </nav>`;
 
-// ui/sparkline.js
-var WIDTH = 5;
-var GAP = 1;
-var HEIGHT = 28;
-function Sparkline({ values: values2, label }) {
-  const most = Math.max(1, ...values2);
-  const width = values2.length * (WIDTH + GAP) - GAP;
-  return html`<svg
-      class="sparkline" role="img" aria-label=${label} width=${width} height=${HEIGHT} preserveAspectRatio="xMaxYMax"
-      viewBox=${`0 0 ${width} ${HEIGHT}`}>
-      <title>${label}</title>${values2.map((value, at2) => {
-    const height = value > 0 ? Math.max(2, value / most * HEIGHT) : 1;
-    return html`<rect key=${at2} class=${value > 0 ? "" : "none"} x=${at2 * (WIDTH + GAP)} y=${HEIGHT - height} width=${WIDTH} height=${height} />`;
-  })}
-    </svg>`;
-}
-
-// ui/filters.js
-var TYPING_MS3 = 350;
-var SHOWN_MS = 100;
-var isPressed = false;
-addEventListener("pointerdown", () => isPressed = true, true);
-for (const end of ["pointerup", "pointercancel"]) addEventListener(end, () => isPressed = false, true);
-function afterClick(act) {
-  if (!isPressed) return act();
-  const address = location.hash;
-  const actThere = () => setTimeout(act, location.hash === address ? 0 : SHOWN_MS);
-  addEventListener("pointerup", () => setTimeout(actThere), { once: true });
-}
-function useTyped(value, onChange, read = (text) => text.trim()) {
-  const [text, setText] = E2(value);
-  const told4 = j(value);
-  const typed = j(value);
-  const timer2 = j(
-    /** @type {ReturnType<typeof setTimeout> | undefined} */
-    void 0
-  );
-  const change2 = j(onChange);
-  change2.current = onChange;
-  V2(() => {
-    if (value === told4.current) return;
-    clearTimeout(timer2.current);
-    told4.current = value;
-    typed.current = value;
-    setText(value);
-  }, [value]);
-  const isGone = j(false);
-  W2(
-    () => () => {
-      isGone.current = true;
-      clearTimeout(timer2.current);
-    },
-    []
-  );
-  const tell2 = () => {
-    clearTimeout(timer2.current);
-    afterClick(report);
-  };
-  const report = () => {
-    if (isGone.current) return;
-    const next = read(typed.current);
-    if (next === told4.current) return;
-    told4.current = next;
-    change2.current(next);
-  };
-  return {
-    value: text,
-    onInput: (event) => {
-      typed.current = event.target.value;
-      setText(typed.current);
-      clearTimeout(timer2.current);
-      timer2.current = setTimeout(tell2, TYPING_MS3);
-    },
-    onBlur: tell2,
-    onKeyDown: (event) => {
-      if (event.key === "Enter" && !event.isComposing) tell2();
-    }
-  };
-}
-function FilterInput({ label, value, onChange, hint, ...attributes }) {
-  const typed = useTyped(value, onChange);
-  return html`<${Field} label=${label} hint=${hint}>
-      ${(a2) => html`<input ...${a2} type="search" maxlength="200" autocomplete="off" autocapitalize="none" spellcheck=${false} ...${attributes} ...${typed} />`}
-    <//>`;
-}
-function FilterInstant({ label, value, onChange }) {
-  useZone();
-  const typed = useTyped(
-    inputOf(value),
-    (text) => onChange(instantIn(text)),
-    (text) => inputOf(instantIn(text))
-  );
-  return html`<${Field} label=${inZone(label, value)}>
-      ${(a2) => html`<input ...${a2} type="datetime-local" step="1" max=${LATEST} ...${typed} />`}
-    <//>`;
-}
-
-// jobs/failure_dialogs.js
-var MAX_OTHERS = 500;
-var CUT_AT = 200;
-var pathOf2 = (group, call2) => (
-  /** @type {const} */
-  `api/failures/${encodeURIComponent(group.id)}/${call2}`
-);
-function FailureDialog({ question, ...props }) {
-  const dialogs = { ignore: Ignore, assign: Assign, resolve: Resolve, merge: Merge, values: Affected };
-  return html`<${dialogs[question]} ...${props} />`;
-}
-var What = ({ group }) => html`<p>
-      <strong><${Text} value=${group.name} max=${100} /></strong>
-      ${!group.message_hidden && html` <span class="muted"><${Text} value=${group.message} max=${120} /></span>`}
-    </p>`;
-function Ignore({ group, onClose, onDone }) {
-  const form = useForm(null, () => ({ ignored: "", reason: "" }));
-  const save = async ({ reason = "", ignored = "" }) => {
-    const end = endOf(ignored);
-    if (ignored.trim() && end === null) throw unreadable("duration_s");
-    const length = end !== null && { duration_s: Math.ceil((end - nowMs()) / 1e3) };
-    await post(pathOf2(group, "ignore"), { reason, ...length });
-    await onDone();
-    const undo = () => attempt(() => del(pathOf2(group, "ignore")), t("failures.unignored")).then(onDone);
-    return { text: t("failures.ignoring"), undo };
-  };
-  return html`<${FormDialog}
-      title=${t("failures.ignore.title")} form=${form} onClose=${onClose} onSave=${save} isNew
-      saveLabel=${t("failures.ignore")}>
-      <${What} group=${group} /><p class="muted">${t("failures.ignore.text")}</p>
-      <${DurationField}
-        form=${form} name="ignored" path="duration_s" label=${t("failures.ignore.for")}
-        empty=${`${t("failures.until.changes")}. ${t("failures.changes")}`} />
-      <${FormField} form=${form} name="reason" label=${t("pause.reason")} maxlength="500" />
-    <//>`;
-}
-function Assign({ group, who, onClose, onDone }) {
-  const form = useForm(null, () => ({ assignee: group.assigned?.assignee ?? who }));
-  const save = async ({ assignee = "" }) => {
-    await (assignee ? post(pathOf2(group, "assign"), { assignee }) : del(pathOf2(group, "assign")));
-    await onDone();
-    return assignee ? t("failures.assigned", { assignee: visible(assignee) }) : t("failures.unassigned");
-  };
-  return html`<${FormDialog} title=${t("failures.assign.title")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("failures.assign")}>
-    <${What} group=${group} />
-    <${FormField} form=${form} name="assignee" label=${t("failures.assignee")} hint=${t("failures.assignee.hint")} maxlength="100" spellcheck=${false} /><//>`;
-}
-function Resolve({ group, onClose, onDone }) {
-  const form = useForm(null, () => ({ version: "" }));
-  const save = async ({ version = "" }) => {
-    await post(pathOf2(group, "resolve"), { version });
-    await onDone();
-    const undo = () => attempt(() => del(pathOf2(group, "resolve")), t("failures.reopened")).then(onDone);
-    return { text: t("failures.resolving"), undo };
-  };
-  return html`<${FormDialog}
-      title=${t("failures.resolve.title")} form=${form} onClose=${onClose} onSave=${save} isNew
-      saveLabel=${t("failures.resolve")}>
-      <${What} group=${group} /><p class="muted">${t("failures.resolve.text")}</p>
-      <${FormField}
-        form=${form} name="version" label=${t("failures.resolve.version")} hint=${t("failures.resolve.hint")}
-        maxlength="64" spellcheck=${false} placeholder=${t("failures.resolve.next")} />
-    <//>`;
-}
-function Merge({ group, onClose, onDone }) {
-  const form = useForm(null, () => ({ into: "" }));
-  const [others, setOthers] = E2(
-    /** @type {FailureGroup[] | null} */
-    null
-  );
-  W2(() => {
-    const aborter = new AbortController();
-    get("api/failures", { name: group.name, limit: MAX_OTHERS }, aborter.signal).then(
-      (answer) => setOthers(answer.groups.filter((one) => one.id !== group.id)),
-      (error) => {
-        if (!aborter.signal.aborted) form.setProblem(error);
-      }
-    );
-    return () => aborter.abort();
-  }, [group.id]);
-  const save = async ({ into = "" }) => {
-    await post(pathOf2(group, "merge"), { into });
-    await onDone();
-    const undo = () => attempt(() => del(pathOf2(group, "merge")), t("failures.split.done")).then(onDone);
-    return { text: t("failures.merge.done"), undo };
-  };
-  if (others?.length === 0)
-    return html`<${Dialog} title=${t("failures.merge.title")} onClose=${onClose}>
-        <${What} group=${group} /><p>${t("failures.merge.none")}</p>
-        <footer><${Button} onClick=${onClose}>${t("close")}<//></footer>
-      <//>`;
-  return html`<${FormDialog}
-      title=${t("failures.merge.title")} form=${form} onClose=${onClose} onSave=${save} isNew
-      saveLabel=${t("failures.merge")}>
-      <${What} group=${group} /><p class="muted">${t("failures.merge.text")}</p>
-      <${FormField} form=${form} name="into" path="into" as="select" label=${t("failures.merge.into")}>
-        <option value="">${t("failures.merge.choose")}</option>
-        ${(others ?? []).map(
-    (one) => html`<option key=${one.id} value=${one.id}>${visible(`${one.count} × ${one.message || one.error_type || one.id}`).slice(0, 120)}</option>`
-  )}
-      <//>
-    <//>`;
-}
-function Affected({ group, onClose }) {
-  const [path, setPath] = usePref("failures.path", "argument");
-  const [found, setFound] = E2(
-    /** @type {AffectedValues | null} */
-    null
-  );
-  const [problem, setProblem] = E2(
-    /** @type {Problem | null} */
-    null
-  );
-  W2(() => {
-    const aborter = new AbortController();
-    const url = (
-      /** @type {const} */
-      `api/failures/${encodeURIComponent(group.id)}/values`
-    );
-    get(url, { path }, aborter.signal).then(
-      (answer) => {
-        setFound(answer);
-        setProblem(null);
-      },
-      (error) => {
-        if (aborter.signal.aborted) return;
-        setFound(null);
-        setProblem(error);
-      }
-    );
-    return () => aborter.abort();
-  }, [group.id, path]);
-  return html`<${Dialog} title=${t("failures.values.title")} onClose=${onClose}>
-      <${What} group=${group} />
-      <${FilterInput}
-        type="text" label=${t("failures.values.path")} hint=${t("failures.values.hint")} value=${path}
-        list="failure-paths" onChange=${(text) => text && setPath(text)} />
-      <datalist id="failure-paths">
-        ${(found?.paths ?? []).map((one) => html`<option key=${one} value=${one} />`)}
-      </datalist>
-      <${ErrorBox} problem=${problem} />
-      ${found ? html`<${Values} found=${found} path=${path} group=${group} />` : html`<${Loading} isLoading=${!problem} />`}
-      <footer><${Button} onClick=${onClose}>${t("close")}<//></footer>
-    <//>`;
-}
-function Values({ found, path, group }) {
-  const most = Math.max(1, ...found.values.map((one) => one.count));
-  const share = (count2) => number(count2 / Math.max(1, found.examined), { style: "percent", maximumFractionDigits: 0 });
-  const notes = [
-    t("failures.values.examined", { count: found.examined }),
-    found.without > 0 && t("failures.values.without", { without: number(found.without) }),
-    !found.is_complete && t("failures.values.more")
-  ].filter(Boolean);
-  if (found.values.length === 0)
-    return html`<p class="muted">${t("failures.values.none")}</p><p class="muted small">${notes.join(" · ")}</p>`;
-  return html`<p>
-      <strong>${t("failures.values.distinct", { count: found.distinct })}</strong> <span class="muted small">
-        ${notes.join(" · ")}
-      </span>
-    </p>
-    <table class="affected">
-      <thead>
-        <tr>
-          <th scope="col">${t("failures.values.value")}</th>
-          <th scope="col" class="num">${t("failures.values.jobs")}</th>
-          <th scope="col" class="num">${t("failures.values.share")}</th>
-        </tr>
-      </thead>
-      <tbody>
-        ${found.values.map(
-    (one) => html`<tr key=${one.value}>
-                <th scope="row"><${ValueLink} value=${one.value} path=${path} group=${group} /></th>
-                <td class="num">
-                  <i
-                    class="affected-bar" style=${{ width: `${60 * one.count / most}%` }} aria-hidden="true"></i>
-                  <${Num} value=${one.count} />
-                </td>
-                <td class="num">${share(one.count)}</td>
-              </tr>`
-  )}
-      </tbody>
-    </table>`;
-}
-function ValueLink({ value, path, group }) {
-  const text = html`<code><${Text} value=${value} max=${220} /></code>`;
-  const isCut2 = value.length === CUT_AT;
-  if (isCut2 || /^[[{]/.test(value)) return text;
-  return html`<a href=${href("jobs", { state: "failed", failure_group: group.id, field: path, op: "eq", value })}>${text}</a>`;
-}
-
-// jobs/still_failed.js
-var MAX_ASKED = 20;
-var ENOUGH_MS = 2e3;
-var AGAIN_MS = 15e3;
-function useStillFailed(groups, done) {
-  const asked = groups.slice(0, MAX_ASKED);
-  const { data, reload } = useResource(
-    async (signal) => {
-      const found = /* @__PURE__ */ new Map();
-      const beganMs = Date.now();
-      for (const { id, name } of asked) {
-        if (Date.now() - beganMs > ENOUGH_MS) break;
-        const still = await stillOf({ name, failure_group: id }, signal);
-        if (still) found.set(id, still);
-      }
-      return found;
-    },
-    [asked.map((group) => `${group.id} ${group.count}`).join(), done],
-    { events: ["jobs"], leastMs: AGAIN_MS, everyMs: AGAIN_MS }
-  );
-  return { still: data ?? /* @__PURE__ */ new Map(), reload };
-}
-function StillFailedOf({ name, failed }) {
-  const { data } = useResource(
-    async (signal) => failed > 0 ? stillOf({ name }, signal) : null,
-    [name, failed],
-    { events: ["jobs"], leastMs: AGAIN_MS, everyMs: AGAIN_MS }
-  );
-  return data && html`<a class="tile-more" href=${href("jobs", { state: "failed", name })}>${stillText(data)}</a>`;
-}
-var stillText = ({ count: count2, is_exact: isExact }) => t(count2 === 0 ? "failures.still.none" : isExact ? "failures.still" : "failures.still.least", { count: count2 });
-async function stillOf(of2, signal) {
-  try {
-    return await get("api/jobs/count", { state: "failed", ...of2 }, signal);
-  } catch (error) {
-    if (error instanceof Problem && error.status === 403) return null;
-    throw error;
-  }
-}
-
-// jobs/failure_groups.js
-var HOUR_MS2 = 36e5;
-var KEPT = 500;
-var MARKS = { new: "info", regressed: "warn" };
-var isIgnored = (group) => Boolean(group.ignored) && group.ignored?.ended_by === null;
-async function withIgnored(answer, signal) {
-  if (!answer.names.some((name) => name.failed > 0))
-    return { ...answer, names: answer.names.map((name) => ({ ...name, is_ignored: false })) };
-  const isRecent = (group) => nowMs() - Date.parse(group.last_seen_at) < HOUR_MS2;
-  const { groups } = await get("api/failures", { open: "false", limit: KEPT }, signal);
-  const ignored = new Set(groups.filter(isRecent).map((group) => group.name));
-  const marked = async (name) => {
-    if (!ignored.has(name.name)) return { ...name, is_ignored: false };
-    const others = await get("api/failures", { name: name.name, open: "true", limit: 1 }, signal);
-    return { ...name, is_ignored: !others.groups.some(isRecent) };
-  };
-  return { ...answer, names: await Promise.all(answer.names.map(marked)) };
-}
-var isResolved = (group) => Boolean(group.resolved) && group.resolved?.reopened_by === null;
-var ASKED = (
-  /** @type {const} */
-  ["values", "assign", "merge"]
-);
-function FailureCard({ group, session: session2, count: count2 = group.count, still, onAct, onAsk, onChange }) {
-  const mayOperate = may(session2, "operate");
-  const isCovered = group.message_hidden && !mayOperate;
-  const undo = (call2, done) => attempt(() => del(pathOf2(group, call2)), done).then(onChange);
-  const message = group.message || t("failures.silent");
-  return html`<li class=${`card group ${isIgnored(group) || isResolved(group) ? "is-ignored" : ""}`}>
-      <div class="group-count">
-        <p><b><${Num} value=${count2} /></b> <span class="muted">${t("failures.failed", { count: count2 })}</span></p>
-        ${still && html`<p class="still">${stillText(still)}</p>`}
-        <${Trend} group=${group} />
-      </div>
-      <div class="group-body">
-        <p class="group-head">
-          <a href=${href("names", { name: group.name })}>
-            <strong><${Text} value=${group.name} max=${100} /></strong>
-          </a> <${Badge} kind="bad">${tOr(`cause.${group.cause}`, visible(group.cause))}<//>
-          ${(group.marks ?? []).map(
-    (mark) => html` <span title=${tOr(`failures.mark.${mark}.rule`, "")}>
-                  <${Badge} kind=${MARKS[mark] ?? "info"}>${tOr(`failures.mark.${mark}`, visible(mark))}<//>
-                </span>`
-  )}
-          <${Decisions} group=${group} />
-          ${group.example_job_id && html`<span class="group-example muted">
-                ${t("failures.example")} <${Id}
-                  id=${group.example_job_id} href=${href("job", { id: group.example_job_id })} />
-              </span>`}
-        </p>
-        ${group.message_hidden ? html`<p class="muted">${group.error_type && html`<code><${Text} value=${group.error_type} max=${200} /></code> · `}${t("job.error_hidden")}</p>` : html`<p class="group-message" title=${visible(message)}><${Text} value=${message} max=${300} /></p>`}
-        <p class="group-more muted">
-          <${Versions} group=${group} />
-          ${group.raised_at && html`<code title=${visible(group.raised_at.code)}>
-                <${Text} value=${group.raised_at.file} max=${60} />
-              </code> <${Text} value=${group.raised_at.function} max=${60} /> · `}
-          ${t("failures.last")} <${Time} at=${group.last_seen_at} /> · ${t("failures.first")} <${Time}
-            at=${group.first_seen_at} />
-        </p>
-        <${Ignored} group=${group} />
-        <${Merged} group=${group} mayOperate=${mayOperate} onChange=${onChange} />
-      </div>
-      <div class="group-acts">
-        <a
-          class="button small as-link" href=${href(
-    "jobs",
-    isCovered ? { state: "failed", name: group.name, cause: group.cause } : { state: "failed", failure_group: group.id }
-  )}>
-          ${t("failures.jobs")}
-        </a>
-        ${mayOperate && html`<${Button} opensDialog class="small" onClick=${() => onAct("retry", group)}>
-              ${t("action.retry")}
-            <//>
-            ${isResolved(group) ? html`<${Button} class="small" onClick=${() => undo("resolve", t("failures.reopened"))}>${t("failures.reopen")}<//>` : html`<${Button} opensDialog class="small" onClick=${() => onAsk("resolve", group)}>${t("failures.resolve")}<//>`}
-            <${MoreMenu} label=${t("failures.more")}>
-              ${ASKED.map(
-    (what) => html`<${Button} key=${what} opensDialog class="small" onClick=${() => onAsk(what, group)}>${t(`failures.${what}`)}<//>`
-  )}
-              ${isIgnored(group) ? html`<${Button} class="small" onClick=${() => undo("ignore", t("failures.unignored"))}>${t("failures.unignore")}<//>` : html`<${Button} opensDialog class="small" onClick=${() => onAsk("ignore", group)}>${t("failures.ignore")}<//>`}
-              <${Button} opensDialog class="small" kind="danger" onClick=${() => onAct("delete", group)}>
-                ${t("action.delete")}
-              <//>
-            <//>`}
-      </div>
-    </li>`;
-}
-function Decisions({ group }) {
-  const { assigned, resolved: resolved2 } = group;
-  return html`${assigned && html` <span title=${`${t("failures.assigned.by")} ${visible(assigned.by)}`}>
-        <${Badge} kind="info">${t("failures.assigned.to", { assignee: visible(assigned.assignee) })}<//>
-      </span>`}
-    ${resolved2 && html` <span title=${`${t("audit.by")} ${visible(resolved2.by)}`}><${Badge} kind=${resolved2.reopened_by === null ? "ok" : "warn"}>${resolved2.reopened_by === null ? resolved2.version ? t("failures.resolved.in", { version: visible(resolved2.version) }) : t("failures.resolved.next") : t("failures.reopened.by", { version: visible(resolved2.reopened_by) })}<//></span>`}`;
-}
-function Trend({ group }) {
-  const trend = group.trend ?? [];
-  if (trend.length === 0) return null;
-  const count2 = trend.reduce((sum2, one) => sum2 + one, 0);
-  const label = t("failures.trend", { count: count2, most: Math.max(...trend), last: trend.at(-1) ?? 0 });
-  return html`<${Sparkline} values=${trend} label=${label} /><span class="muted small">${t("failures.day", { count: count2 })}</span>`;
-}
-function Versions({ group }) {
-  const versions = group.versions ?? [];
-  if (versions.length === 0) return null;
-  return html`<span>${t("failures.versions")} ${versions.map(
-    (seen, at2) => html`${at2 > 0 && " · "}<${Text} value=${seen.version} max=${40} /> <span class="num">(${number(seen.count)})</span>`
-  )} · </span>`;
-}
-function Merged({ group, mayOperate, onChange }) {
-  const merged = group.merged ?? [];
-  if (merged.length === 0) return null;
-  const split2 = (id) => attempt(() => del(`api/failures/${encodeURIComponent(id)}/merge`), t("failures.split.done")).then(
-    onChange
-  );
-  return html`<ul class="plain" aria-label=${t("failures.merged")}>
-      ${merged.map(
-    (one) => html`<li key=${one.id} class="muted">
-              ${t("failures.merged")} <${Num} value=${one.count} /> × <${Text}
-                value=${one.message || one.id} max=${160} /> ${mayOperate && html`<button type="button" class="link" onClick=${() => split2(one.id)}>${t("failures.split_off")}</button>`}
-            </li>`
-  )}
-    </ul>`;
-}
-function Ignored({ group }) {
-  const { ignored } = group;
-  if (!ignored) return null;
-  if (ignored.ended_by !== null)
-    return html`<p class="muted">${tOr(`failures.ended.${ignored.ended_by}`, t("failures.ended"))}</p>`;
-  return html`<p>
-      <${Badge} kind="off">${t("failures.ignored")}<//> <span class="muted">
-        ${t("audit.by")} <${Text} value=${ignored.by} max=${80} /> · <${Time} at=${ignored.at} /> · ${ignored.until ? html`${t("failures.until")} <${Time} at=${ignored.until} />` : t("failures.until.changes")}
-        ${ignored.reason && html` · <${Text} value=${ignored.reason} max=${200} />`}
-      </span>
-    </p>`;
-}
-
-// workers/served.js
-var servedBy = (workers) => new Set(
-  workers.filter((worker) => worker.state === "fresh" || worker.state === "draining").flatMap((worker) => worker.names)
-);
-function useServed() {
-  const { data } = useResource((signal) => get("api/workers", {}, signal), [], {
-    events: ["workers"],
-    leastMs: 5e3,
-    everyMs: 3e4
-  });
-  return data && servedBy(data.workers);
-}
-
-// operations/health_line.js
-var EVENTS2 = ["jobs", "constraints", "workers", "masters"];
-var KINDS2 = { ok: "ok", waiting: "info", degraded: "warn", broken: "bad" };
-var useHealth = () => useResource((signal) => get("api/health", {}, signal), [], {
-  events: EVENTS2,
-  leastMs: 4e3,
-  everyMs: 15e3
-});
-function HealthLine({ verdict, faults }) {
-  if (!verdict) return html`<p class="health" aria-hidden="true">${" "}</p>`;
-  const { status: status2, findings, command } = verdict;
-  const text = findings[0] ? countsInstead(findings[0], faults) ?? findingText(findings[0]) : t("health.none");
-  const isWell = status2 === "ok" || status2 === "waiting";
-  return html`<p class="health" role="status">
-      <${Badge} kind=${KINDS2[status2] ?? "info"}>${tOr(`health.status.${status2}`, visible(status2))}<//> <span>
-        ${text}${isWell && ` ${t("health.nothing_broken")}`}
-      </span>
-      ${command && html` <span class="muted">${t("health.command")} <code>${visible(command)}</code></span>`}
-    </p>`;
-}
-function countsInstead({ code }, faults) {
-  if (!faults.some((fault2) => fault2.kind === "bad" && fault2.code === code)) return null;
-  return (
-    /** @type {const} */
-    ["bad", "warn"].map((kind) => ({ kind, count: faults.filter((fault2) => fault2.kind === kind).length })).filter(({ count: count2 }) => count2 > 0).map(({ kind, count: count2 }) => t(`health.count.${kind}`, { count: count2 })).join(t("health.count.and"))
-  );
-}
-function findingText({ code, text, figures }) {
-  switch (code) {
-    case "full":
-      return limitText(
-        /** @type {LimitFigures} */
-        figures
-      );
-    case "pause":
-    case "paused":
-    case "paused_values":
-      return pauseText(
-        /** @type {PauseFigures} */
-        figures
-      );
-    case "drains":
-      return t("health.drains", { ...shown(figures), eta: durationText(Number(figures["eta_ms"]), true) });
-    case "wait":
-      return t("health.wait", {
-        ...shown(figures),
-        duration: durationText(steadyMs(Number(figures["wait_ms"])))
-      });
-    default: {
-      const key = `health.${code}`;
-      return tOr(key, "") ? t(key, shown(figures)) : visible(text);
-    }
-  }
-}
-function shown(figures) {
-  const found = {};
-  for (const [key, value] of Object.entries(figures)) {
-    if (value === null) continue;
-    if (key === "share") found[key] = number(Number(value), { style: "percent", maximumFractionDigits: 0 });
-    else if (key === "latency_ms") found["duration"] = durationText(Number(value));
-    else if (key === "used" || key === "most") found[key] = bytesText(Number(value));
-    else if (key.endsWith("_at")) found[key.slice(0, -3)] = relativeText(Date.parse(String(value)));
-    else found[key] = typeof value === "string" ? visible(value) : value;
-  }
-  return found;
-}
-function limitText({ value, held: held2, count: count2, rate, slots, running, eta_ms, held_until, used, ...figures }) {
-  const name = visible(figures.name);
-  const unit = visible(figures.unit ?? "");
-  const first = value === null ? t("health.full", { name, count: held2 }) : t("health.full_value", { name, count: count2, held: held2, value: visible(value) });
-  const limits = [
-    rate && (unit ? t("health.full.units_rate", { rate: visible(rate), used: number(used ?? 0) }) : t("health.full.rate", { rate: visible(rate), eta: durationText(eta_ms ?? 0, true) })),
-    slots && (unit ? t("health.full.units", { running: number(running ?? 0), slots: number(slots), unit }) : t("health.full.slots", { running: running ?? 0, slots })),
-    held_until && t("health.full.held", { until: relativeText(Date.parse(held_until)) })
-  ].filter(Boolean);
-  return first + (limits.length ? ` ${limits.join(" ")}` : "");
-}
-function pauseText({ of: of2, subject, key, by, reason, count: count2, until_at }) {
-  const what = t(`pause.what.${of2}`, {
-    name: visible(subject),
-    tag: visible(subject),
-    key: visible(key),
-    value: visible(subject)
-  });
-  return [
-    by ? t("health.pause_by", { what, count: count2, who: visible(whoText(by)) }) : t("health.pause", { what, count: count2 }),
-    reason && `“${visible(reason).slice(0, 200)}”`,
-    until_at && t("fault.pause.until", { until: relativeText(Date.parse(until_at)) })
-  ].filter(Boolean).join(" ");
-}
-
-// constraints/pauses.js
-var isPause = (name) => name.startsWith("pause-");
-var concerns = (matcher, other) => toJson(matcher) === toJson(other) || "all" in matcher && matcher.all.length === 2 && toJson(matcher.all[0]) === toJson(other);
-function pausedText(matcher) {
-  if ("field" in matcher && matcher.op === "eq") {
-    const subject = visible(String(matcher.value));
-    if (matcher.field === "name") return t("pause.what.name", { name: subject });
-    if (matcher.field === "tags") return t("pause.what.tag", { tag: subject });
-  }
-  const last = "all" in matcher ? matcher.all.at(-1) : void 0;
-  return last && "field" in last ? t("pause.what.value", { key: visible(last.field), value: visible(toJson(last.value)) }) : t("pause.what.matcher");
-}
-function usePausedNames() {
-  const { data } = useResource((signal) => get("api/constraints", {}, signal), [], {
-    events: ["constraints"],
-    leastMs: 2e3,
-    everyMs: 15e3
-  });
-  const pauses = (data?.constraints ?? []).filter((one) => one.enabled && isPause(one.name));
-  return new Set(pauses.flatMap((one) => namesOf(one.matcher)));
-}
-var namesOf = (matcher) => "field" in matcher && matcher.field === "name" && matcher.op === "eq" ? [String(matcher.value)] : [];
-function Pauses({ mayOperate, isOf = () => true }) {
-  const { data, reload } = useResource((signal) => get("api/constraints", {}, signal), [], {
-    events: ["constraints", "jobs"],
-    leastMs: 2e3,
-    everyMs: 5e3
-  });
-  const pauses = (data?.constraints ?? []).filter((one) => isPause(one.name) && isOf(one.matcher));
-  if (pauses.length === 0) return null;
-  return html`<section class="card paused-now" aria-labelledby="paused">
-      <h2 id="paused">${t("pause.now")}</h2>
-      <ul class="plain">
-        ${pauses.map(
-    (one) => html`<li key=${one.name} class="row">
-              <a href=${href("constraints", { name: one.name })}>
-                <strong>${pausedText(one.matcher)}</strong>
-              </a>
-              ${one.reason && html`<span><${Text} value=${one.reason} max=${200} /></span>`}
-              <span class="muted">
-                ${one.created_by && html`${t("audit.by")} <span title=${visible(one.created_by)}>${visible(whoText(one.created_by))}</span> · `}
-                <${Time} at=${one.created_at} /> · ${one.expires_at ? html`${t("pause.ends")} <${Time} at=${one.expires_at} />` : t("pause.forever")}
-              </span>
-              <span class="num">${t("pause.waiting", { count: one.usage.waiting ?? 0 })}</span>
-              ${mayOperate && html`<${Button} class="small" onClick=${() => endPause(one.name, reload)}>${t("constraints.unpause")}<//>`}
-            </li>`
-  )}
-      </ul>
-    </section>`;
-}
-
 // definitions/runs.js
 var STRIP = 30;
 var LATE_MS = 1e3;
@@ -4730,16 +4106,16 @@ function reasonText2(reason) {
 }
 var unfinished = (runs) => runs.filter((run) => kindOf(run) === "going").length;
 function Unserved({ name, runs, served, class: more = "" }) {
-  const count2 = unfinished(runs);
-  if (count2 === 0 || served?.has(name) !== false) return null;
-  const text = t("definitions.unserved", { count: count2, name: visible(name) });
+  const count = unfinished(runs);
+  if (count === 0 || served?.has(name) !== false) return null;
+  const text = t("definitions.unserved", { count, name: visible(name) });
   return html`<a class=${`unserved ${more}`} title=${text} href=${href("names", { name })}>${text}</a>`;
 }
 function stripText(runs) {
   const counts = /* @__PURE__ */ new Map();
   for (const run of runs) counts.set(kindOf(run), (counts.get(kindOf(run)) ?? 0) + 1);
   const parts = [...counts].map(
-    ([kind, count2]) => `${number(count2)} ${tOr(`definitions.kind.${kind}`, tOr(`state.${kind}`, kind))}`
+    ([kind, count]) => `${number(count)} ${tOr(`definitions.kind.${kind}`, tOr(`state.${kind}`, kind))}`
   );
   return runs.length === 0 ? t("definitions.no_runs") : t("definitions.strip", { count: runs.length, parts: parts.join(", ") });
 }
@@ -4769,200 +4145,161 @@ function RunJob({ run }) {
   return html`<${Id} id=${run.job_id} href=${href("job", { id: run.job_id })} /> ${run.job_state ? html`<${State} state=${run.job_state} />` : html`<span class="muted">${t("definitions.job_gone")}</span>`}`;
 }
 
-// operations/lasting_faults.js
-var STEPS = 10;
-var MIN_GROWTH = 100;
-var MOST2 = 20;
-var LOOKS_TO_BEGIN = 3;
-var LOOKS_TO_END = 2;
-var LONG_MS = 6e4;
-var SKIPS = 3;
-var UNCHOSEN = ["overlap", "backlog_full", "argument_too_large"];
-var isSkipping = (runs) => runs.length >= SKIPS && runs.slice(0, SKIPS).every((run) => run.outcome === "skipped" && UNCHOSEN.includes(run.reason ?? ""));
-var held = /* @__PURE__ */ new Map();
-var counted = null;
-var lastingFaults = ({ workers, masters, constraints, points, definitions = [] }) => [
-  ...lateLeader(masters),
-  ...detachedOf(workers),
-  ...pausedOf(constraints),
-  ...fullOf(constraints, nowMs()),
-  ...troubledOf(definitions),
-  ...growthOf(points)
-];
-function lateLeader(masters) {
-  const late = masters.find((master) => master.role === "leader" && master.state === "stale");
-  if (!late) return [];
-  const text = t("fault.late_leader", {
-    master: visible(late.node_id || late.id),
-    seen: relativeText(Date.parse(late.last_seen_at))
+// operations/findings.js
+var EVENTS2 = ["jobs", "constraints", "workers", "masters", "definitions"];
+var POLL_MS3 = 2500;
+var MAX_SUBJECT = 200;
+var LINKS = {
+  no_leader: () => ({ page: "masters" }),
+  late_leader: () => ({ page: "masters" }),
+  stale_masters: () => ({ page: "masters" }),
+  duty: () => ({ page: "masters" }),
+  store: () => ({ page: "settings" }),
+  no_worker: () => ({ page: "workers" }),
+  stale_workers: () => ({ page: "workers", query: { state: "stale" } }),
+  dead_worker: workerLink,
+  replaced_worker: workerLink,
+  orphan: ({ name = "" }) => ({ page: "jobs", query: { state: "ready", name }, act: t("fault.orphan.act") }),
+  wait: ({ job_id = "" }) => ({ page: "job", query: { id: job_id }, act: t("fault.wait.act") }),
+  failing: ({ name = "" }) => ({ page: "failures", query: { name } }),
+  rising: () => ({ page: "failures" }),
+  late_definition: definitionLink,
+  missed_instant: definitionLink,
+  skipping_definition: definitionLink,
+  calendar_ends: ({ name = "" }) => ({ page: "calendars", query: { name } }),
+  full: constraintLink,
+  pause: constraintLink,
+  paused: constraintLink,
+  paused_values: constraintLink,
+  growth: () => ({ page: "names" }),
+  drains: () => ({ page: "names" })
+};
+function workerLink({ id = "" }) {
+  return { page: "workers", query: { id }, act: t("fault.dead_worker.act") };
+}
+function definitionLink({ name = "" }) {
+  return { page: "definitions", query: { name } };
+}
+function constraintLink({ name = "" }) {
+  return { page: "constraints", query: { name } };
+}
+function useHealth() {
+  const health = useResource((signal) => get("api/health", {}, signal), [], {
+    events: EVENTS2,
+    leastMs: POLL_MS3,
+    everyMs: POLL_MS3,
+    pollMs: POLL_MS3
   });
-  const link = { link: href("masters"), act: t("nav.masters") };
-  return [{ kind: "bad", code: "late_leader", key: `late ${late.id}`, text, ...link }];
+  const known2 = j(
+    /** @type {Verdict | null} */
+    null
+  );
+  if (health.data?.at) known2.current = health.data;
+  const isKnown = health.data !== null && health.data === known2.current;
+  const before = isKnown ? [] : known2.current?.findings ?? [];
+  return { ...health, findings: [...health.data?.findings ?? [], ...before], isKnown };
 }
-function fullOf(constraints, atMs) {
-  if (constraints !== counted) count(constraints, atMs);
-  return [...held.values()].filter((one) => one.isFault).sort((a2, b2) => (b2.last.usage.held ?? 0) - (a2.last.usage.held ?? 0)).slice(0, MOST2).map(({ last: one, sinceMs }) => {
-    const { usage } = one;
-    const [name, jobs] = [visible(one.name), usage.held ?? 0];
-    const lastsMs = atMs - sinceMs;
-    const text = one.key ? t("fault.full_values", { name, count: jobs, keys: usage.closed_keys ?? 0, all: usage.keys ?? 0 }) : t("fault.full", { name, count: jobs });
-    const since = lastsMs >= LONG_MS ? ` ${t("fault.full.since", { duration: durationText(steadyMs(lastsMs)) })}` : "";
-    return {
-      kind: "warn",
-      code: "full",
-      key: `full ${one.name}`,
-      text: text + since,
-      link: href("constraints", { name: one.name }),
-      act: t("nav.constraints")
-    };
-  });
+function linkOf({ code, figures }) {
+  const { page, query, act } = LINKS[code]?.(
+    /** @type {Record<string, string>} */
+    figures
+  ) ?? {};
+  return page ? { href: href(page, query), act: act ?? t(`nav.${page}`) } : null;
 }
-function count(constraints, atMs) {
-  counted = constraints;
-  const known2 = new Map(constraints.map((one) => [one.name, one]));
-  for (const [name, one] of held) {
-    const present = known2.get(name);
-    if (!present || !canBeFull(present)) held.delete(name);
-    else if (isHolding(present)) continue;
-    else if (!one.isFault || ++one.misses >= LOOKS_TO_END) held.delete(name);
-  }
-  for (const one of constraints) {
-    if (!canBeFull(one) || !isHolding(one)) continue;
-    const before = held.get(one.name) ?? { sinceMs: atMs, looks: 0, isFault: false };
-    const looks = before.looks + 1;
-    held.set(one.name, {
-      ...before,
-      looks,
-      misses: 0,
-      isFault: before.isFault || looks >= LOOKS_TO_BEGIN,
-      last: one
-    });
-  }
-}
-var isHolding = (one) => (one.usage.held ?? 0) > 0;
-var canBeFull = (one) => one.enabled && one.mode === "enforce" && !one.paused;
-function troubledOf(definitions) {
-  return definitions.slice(0, MOST2).flatMap((one) => {
-    const { name, last_run: run } = one;
-    const link = { link: href("definitions", { name }), act: t("nav.definitions") };
-    const [newest] = one.runs ?? [];
-    if (newest && isSkipping(one.runs ?? [])) {
-      const cause = reasonText2(newest.reason ?? "");
-      const said = t("fault.skipping_definition", { name: visible(name), count: SKIPS, cause });
-      return { kind: "warn", code: "skipping_definition", key: `skipping ${name}`, text: said, ...link };
-    }
-    const isMissed = run?.outcome === "missed";
-    const at2 = isMissed ? run.due_at : one.next_due_at;
-    if (at2 === null) return [];
-    const code = isMissed ? "missed_instant" : "late_definition";
-    const text = t(`fault.${code}`, { name: visible(name), due: relativeText(Date.parse(at2)) });
-    return { kind: isMissed ? "warn" : "bad", code, key: `definition ${name} ${at2}`, text, ...link };
-  });
-}
-var processOf = (worker) => visible(`${worker.node_id || worker.id}${worker.pid ? `:${worker.pid}` : ""}`);
-var successorOf = (gone, workers) => workers.find(
-  (worker) => gone.busy === 0 && worker.state === "fresh" && worker.node_id === gone.node_id && Date.parse(worker.registered_at) > Date.parse(gone.last_seen_at) && gone.names.every((name) => worker.names.includes(name))
-);
-function detachedOf(workers) {
-  return workers.filter((worker) => worker.state === "detached" && worker.detached_by === "silence").slice(0, MOST2).map((worker) => {
-    const seen = relativeText(Date.parse(worker.last_seen_at));
-    const link = { link: href("workers", { id: worker.id }), act: t("fault.dead_worker.act") };
-    const successor = successorOf(worker, workers);
-    if (successor) {
-      const names = { worker: processOf(worker), successor: processOf(successor), seen };
-      return { kind: "info", key: `dead ${worker.id}`, text: t("fault.replaced_worker", names), ...link };
-    }
-    const text = t(worker.busy > 0 ? "fault.dead_worker" : "fault.dead_worker.idle", {
-      worker: processOf(worker),
-      seen,
-      count: worker.busy
-    });
-    return {
-      kind: worker.busy > 0 ? "bad" : "warn",
-      code: "dead_worker",
-      key: `dead ${worker.id}`,
-      text,
-      ...link
-    };
-  });
-}
-function pausedOf(constraints) {
-  return constraints.filter((one) => one.enabled && one.mode === "enforce").flatMap(
-    /** @param {ListedConstraint} one @returns {Fault[]} */
-    (one) => {
-      const since = relativeText(Date.parse(one.changed_at));
-      const link = { link: href("constraints", { name: one.name }), act: t("nav.constraints") };
-      if (isPause(one.name))
-        return [
-          {
-            // If somebody has given a reason and an end, nobody has to act.
-            kind: one.reason && one.expires_at ? "info" : "warn",
-            code: "pause",
-            key: `paused ${one.name}`,
-            text: pauseText2(one),
-            ...link
-          }
-        ];
-      if (one.paused)
-        return [
-          {
-            kind: "warn",
-            code: "paused",
-            key: `paused ${one.name} ${one.etag}`,
-            text: t("fault.paused", { name: visible(one.name), since }),
-            ...link
-          }
-        ];
-      const values2 = (one.overrides ?? []).filter((override) => override.paused);
-      if (values2.length === 0) return [];
-      const shown2 = values2.slice(0, 3).map(
-        (override) => visible((override.match ? toJson(override.match) : String(override.value)).slice(0, 60))
+var worst = (findings, ...codes) => findings.find((finding) => codes.includes(finding.code))?.severity ?? "";
+function findingText({ code, text, figures }) {
+  switch (code) {
+    case "full":
+      return limitText(
+        /** @type {LimitFigures} */
+        figures
       );
-      return [
-        {
-          kind: "warn",
-          code: "paused_values",
-          key: `paused ${one.name} ${one.etag}`,
-          text: t("fault.paused_values", {
-            name: visible(one.name),
-            values: shown2.join(", ") + (values2.length > shown2.length ? ", …" : ""),
-            count: values2.length,
-            since
-          }),
-          ...link
-        }
-      ];
+    case "pause":
+    case "paused":
+    case "paused_values":
+      return pauseText(
+        code,
+        /** @type {PauseFigures} */
+        figures
+      );
+    case "dead_worker":
+      return t(figures["count"] ? "health.dead_worker" : "health.dead_worker.idle", shown(figures));
+    case "wait":
+      return t(figures["cause"] ? "health.wait" : "health.wait.no_cause", shown(figures));
+    default: {
+      const key = `health.${code}`;
+      return tOr(key, "") ? t(key, shown(figures)).trim() : visible(text);
     }
-  ).slice(0, MOST2);
+  }
 }
-function pauseText2(one) {
-  const text = t("fault.pause", {
-    what: pausedText(one.matcher),
-    since: relativeText(Date.parse(one.created_at)),
-    who: visible(one.created_by || "–")
-  });
-  const until = one.expires_at && t("fault.pause.until", { until: relativeText(Date.parse(one.expires_at)) });
-  return [text, one.reason && `“${visible(one.reason).slice(0, 200)}”`, until].filter(Boolean).join(" ");
+function shown(figures) {
+  const found = {};
+  for (const [key, value] of Object.entries(figures)) {
+    if (value === null) continue;
+    if (key === "share") found[key] = percent(Number(value));
+    else if (key === "latency_ms") found["duration"] = durationText(Number(value));
+    else if (key === "wait_ms") found["duration"] = durationText(steadyMs(Number(value)));
+    else if (key === "eta_ms") found["eta"] = durationText(Number(value), true);
+    else if (key === "used" || key === "most") found[key] = bytesText(Number(value));
+    else if (key === "reason") found["cause"] = reasonText2(String(value));
+    else if (key.endsWith("_at")) found[key.slice(0, -3)] = relativeText(Date.parse(String(value)));
+    else found[key] = typeof value === "string" ? visible(value) : value;
+  }
+  return found;
 }
-function growthOf(points) {
-  const backlog = points.slice(-STEPS).map((point) => point.backlog);
-  const [first, last] = [backlog[0], backlog.at(-1)];
-  if (backlog.length < STEPS || typeof first !== "number" || typeof last !== "number") return [];
-  const rises = backlog.filter((value, at2) => {
-    const before = backlog[at2 - 1];
-    return typeof value === "number" && typeof before === "number" && value > before;
-  }).length;
-  if (last - first < Math.max(MIN_GROWTH, first / 2) || rises < STEPS * 2 / 3) return [];
+var percent = (share) => number(share, { style: "percent", maximumFractionDigits: share > 0 && share < 0.1 ? 1 : 0 });
+function limitText({ value, held, count, rate, slots, running, eta_ms, held_until, used, ...figures }) {
+  const { closed_keys: closed2, keys, since_at: since } = figures;
+  const name = visible(figures.name);
+  const unit = visible(figures.unit ?? "");
   return [
-    {
-      kind: "warn",
-      code: "growth",
-      key: "growth",
-      text: t("fault.growth", { first, last, minutes: STEPS }),
-      link: href("names"),
-      act: t("nav.names")
-    }
-  ];
+    closed2 ? t("health.full_values", { name, count: held, keys: closed2, all: keys ?? closed2 }) : t("health.full", { name, count: held }),
+    value !== null && t("health.full_value", { count, value: visible(value) }),
+    rate && (unit ? t("health.full.units_rate", { rate: visible(rate), used: number(used ?? 0) }) : t("health.full.rate", { rate: visible(rate), eta: durationText(eta_ms ?? 0, true) })),
+    slots && (unit ? t("health.full.units", { running: number(running ?? 0), slots: number(slots), unit }) : t("health.full.slots", { running: running ?? 0, slots })),
+    held_until && t("health.full.held", { until: relativeText(Date.parse(held_until)) }),
+    since && t("health.full.since", { duration: durationText(steadyMs(nowMs() - Date.parse(since))) })
+  ].filter(Boolean).join(" ");
+}
+function pauseText(code, { name, of: of2, subject, key, by, reason, count, values: values2, since_at, until_at }) {
+  const shownSubject = visible(subject.slice(0, MAX_SUBJECT));
+  const since = relativeText(Date.parse(since_at));
+  const what = t(`pause.what.${of2}`, {
+    name: shownSubject,
+    tag: shownSubject,
+    key: visible(key),
+    value: shownSubject
+  });
+  const first = code === "pause" ? t(by ? "health.pause_by" : "health.pause", { what, since, who: visible(whoText(by)) }) : t(`health.${code}`, { name: visible(name), since, count: values2, values: shownSubject });
+  return [
+    first,
+    t("health.pause.waiting", { count }),
+    reason && `“${visible(reason).slice(0, 200)}”`,
+    until_at && t("health.pause.until", { until: relativeText(Date.parse(until_at)) })
+  ].filter(Boolean).join(" ");
+}
+
+// operations/health_line.js
+var KINDS2 = { ok: "ok", waiting: "info", degraded: "warn", broken: "bad" };
+function HealthLine({ verdict, findings }) {
+  if (!verdict) return html`<p class="health" aria-hidden="true">${" "}</p>`;
+  const { status: status2, command } = verdict;
+  const [first] = findings;
+  const isWell = status2 === "ok" || status2 === "waiting";
+  const text = first && status2 !== "ok" ? countsOf2(findings) ?? findingText(first) : t("health.none");
+  return html`<p class="health" role="status">
+      <${Badge} kind=${KINDS2[status2] ?? "info"}>${tOr(`health.status.${status2}`, visible(status2))}<//> <span>
+        ${text}${isWell && ` ${t("health.nothing_broken")}`}
+      </span>
+      ${command && html` <span class="muted">${t("health.command")} <code>${visible(command)}</code></span>`}
+    </p>`;
+}
+function countsOf2(findings) {
+  if (findings[0]?.severity !== "bad") return null;
+  return (
+    /** @type {const} */
+    ["bad", "warn"].map((kind) => ({ kind, count: findings.filter((finding) => finding.severity === kind).length })).filter(({ count }) => count > 0).map(({ kind, count }) => t(`health.count.${kind}`, { count })).join(t("health.count.and"))
+  );
 }
 
 // ui/returns.js
@@ -5159,93 +4496,14 @@ function useSteadyRows(rows, rowKey, isHeld, of2) {
     }
   };
 }
-function NewRows({ count: count2, onShow }) {
-  return html`<div class="new-rows" aria-live="polite">${count2 > 0 && html`<${Button} kind="primary" onClick=${onShow}>${t("rows.new", { count: count2 })}<//>`}</div>`;
+function NewRows({ count, onShow }) {
+  return html`<div class="new-rows" aria-live="polite">${count > 0 && html`<${Button} kind="primary" onClick=${onShow}>${t("rows.new", { count })}<//>`}</div>`;
 }
-
-// operations/faults.js
-var WAIT_WARN_MS = 6e4;
-var WAIT_BAD_MS = 6e5;
-var MEMORY_WARN = 0.8;
-var MEMORY_BAD = 0.95;
-var LATENCY_WARN_MS = 100;
-var MAX_ORPHANS = 5;
-var LEVELS = ["besteffort", "fsync", "fsync+quorum"];
-function faultsOf(stats, failing2, orphans) {
-  const faults = [];
-  const { masters, workers, store, counts } = stats;
-  const add = (kind, code, text, page, query, act, subject) => faults.push({
-    kind,
-    code,
-    key: [kind, code, subject].filter(Boolean).join(" "),
-    text,
-    ...page && { link: href(page, query), act: act ?? t(`nav.${page}`) }
-  });
-  const waiting = counts.ready ?? 0;
-  if (masters.leader_id === null) add("bad", "no_leader", t("fault.no_leader"), "masters");
-  for (const fault2 of store.faults ?? [])
-    add("bad", "store", t("fault.store", { fault: visible(fault2) }), "settings", {}, void 0, fault2);
-  for (const fault2 of stats.duty_faults ?? [])
-    add("warn", "duty", t("fault.duty", { fault: visible(fault2) }), "masters", {}, void 0, fault2);
-  if (LEVELS.indexOf(store.durability_available) < LEVELS.indexOf(store.durability)) {
-    const levels = { wanted: visible(store.durability), given: visible(store.durability_available) };
-    add("bad", "durability", t("fault.durability", levels));
-  }
-  if (workers.fresh === 0 && waiting > 0)
-    add("bad", "no_worker", t("fault.no_worker", { count: waiting }), "workers");
-  else
-    for (const name of orphans.slice(0, MAX_ORPHANS)) {
-      const text = t("fault.orphan", { name: visible(name.name), count: name.ready });
-      add(
-        "bad",
-        "orphan",
-        text,
-        "jobs",
-        { state: "ready", name: name.name },
-        t("fault.orphan.act"),
-        name.name
-      );
-    }
-  const mostBytes = store.max_memory_bytes ?? 0;
-  const memory = mostBytes > 0 ? store.used_memory_bytes / mostBytes : 0;
-  if (memory >= MEMORY_WARN) {
-    const [used, most] = [bytesText(store.used_memory_bytes), bytesText(mostBytes)];
-    const text = t("fault.memory", { share: percent(memory), used, most });
-    add(memory >= MEMORY_BAD ? "bad" : "warn", "memory", text);
-  }
-  const oldest = startableOf(stats);
-  const isServed = workers.fresh > 0 && !orphans.some((name) => name.name === oldest.name);
-  if (oldest.wait_ms >= WAIT_WARN_MS && isServed) {
-    const values2 = { name: visible(oldest.name), duration: durationText(steadyMs(oldest.wait_ms)) };
-    const kind = oldest.wait_ms >= WAIT_BAD_MS ? "bad" : "warn";
-    add(kind, "wait", t("fault.wait", values2), "job", { id: oldest.job_id }, t("fault.wait.act"));
-  }
-  for (const name of failing2) {
-    const figures = { count: name.failed, share: percent(1 - (name.success_share ?? 1)) };
-    const text = t("fault.failing", { name: visible(name.name), ...figures });
-    add("warn", "failing", text, "failures", { name: name.name }, void 0, name.name);
-  }
-  if (workers.stale > 0) {
-    const text = t("fault.stale_workers", { count: workers.stale });
-    add("warn", "stale_workers", text, "workers", { state: "stale" });
-  }
-  if (masters.stale > 0)
-    add("warn", "stale_masters", t("fault.stale_masters", { count: masters.stale }), "masters");
-  const latencyMs = store.latency_ms ?? 0;
-  if (latencyMs >= LATENCY_WARN_MS)
-    add("warn", "latency", t("fault.latency", { duration: durationText(latencyMs) }));
-  return faults;
-}
-var startableOf = (stats) => stats.oldest_startable ?? { job_id: "", name: "", wait_ms: 0 };
-var percent = (share) => number(share, { style: "percent", maximumFractionDigits: share > 0 && share < 0.1 ? 1 : 0 });
 
 // operations/tiles.js
-var FAILING_SHARE = 0.05;
-var isFailing = ({ failed = 0, succeeded = 0, discarded = 0 }) => failed > 0 && failed >= FAILING_SHARE * (failed + succeeded + discarded);
-function Tiles({ stats }) {
+function Tiles({ stats, findings }) {
   const { counts, rates } = stats;
   const wait = stats.oldest_wait_ms;
-  const startableMs = startableOf(stats).wait_ms;
   const perS = (rate) => number(rate, { maximumFractionDigits: rate < 10 ? 2 : 0 });
   const tile = (state, more, kind = "") => html`<a class=${`tile ${kind}`} href=${href("jobs", { state })}>
         <span class="tile-label"><${State} state=${state} /></span>
@@ -5255,12 +4513,12 @@ function Tiles({ stats }) {
       ${tile(
     "ready",
     wait === null ? t("tile.nothing_waits") : t("tile.oldest", { duration: durationText(steadyMs(wait)) }),
-    startableMs >= WAIT_BAD_MS ? "bad" : startableMs >= WAIT_WARN_MS ? "warn" : ""
+    worst(findings, "wait", "orphan", "no_worker")
   )}
       ${tile("running", t("tile.slots", { busy: stats.workers.busy, all: stats.workers.max_jobs }))}
       ${tile("retrying", t("tile.per_s", { rate: perS(rates.retried) }), counts["retrying"] ? "warn" : "")}
       ${tile("scheduled")}
-      ${tile("failed", t("tile.per_s", { rate: perS(rates.failed) }), isFailing(rates) ? "bad" : "")}
+      ${tile("failed", t("tile.per_s", { rate: perS(rates.failed) }), worst(findings, "failing", "rising"))}
       ${tile("succeeded", t("tile.per_s", { rate: perS(rates.succeeded) }))}
       ${(counts["discarded"] || rates.discarded || 0) > 0 && tile("discarded", t("tile.per_s", { rate: perS(rates.discarded ?? 0) }))}
       <div class="tile">
@@ -5272,7 +4530,7 @@ function Tiles({ stats }) {
 
 // operations/snoozes.js
 var DEFAULT_MS = 30 * 6e4;
-var MOST3 = 200;
+var MOST2 = 200;
 function useSnoozed() {
   const [known2, setKnown] = usePref("snoozed", {});
   const all = Object.entries(known2 ?? {}).filter(([, until]) => typeof until === "number" && until > nowMs());
@@ -5289,7 +4547,7 @@ function useSnoozed() {
   const keys = new Set(all.map(([key]) => key));
   return {
     has: (key) => keys.has(key),
-    add: (key, untilMs) => setKnown(Object.fromEntries([...all, [key, untilMs]].slice(-MOST3))),
+    add: (key, untilMs) => setKnown(Object.fromEntries([...all, [key, untilMs]].slice(-MOST2))),
     wake: () => setKnown({}),
     next: () => Number.isFinite(first) ? clockText(first, pref("times", "relative")) : ""
   };
@@ -5311,19 +4569,19 @@ function SnoozeDialog({ fault: fault2, onSnooze, onClose }) {
 var MIN_FAULT_ROWS = 2;
 var MAX_TALL_FAULTS = 3;
 var FORGET_MS = 15e3;
-function Faults({ faults: found, isAnswered, isWhole, problem }) {
+function Faults({ findings: found, isAnswered, isKnown, problem }) {
   const [known2, setKnown] = usePref("acknowledged", []);
   const acknowledged = Array.isArray(known2) ? known2 : [];
-  const keys = found.map((fault2) => fault2.key);
+  const keys = found.map((finding) => finding.key);
   const over = acknowledged.filter((key) => !keys.includes(key)).join();
   W2(() => {
-    if (!over || !isWhole) return void 0;
+    if (!over || !isKnown) return void 0;
     const timer2 = setTimeout(() => setKnown(acknowledged.filter((key) => keys.includes(key))), FORGET_MS);
     return () => clearTimeout(timer2);
-  }, [over, isWhole]);
+  }, [over, isKnown]);
   const snoozed = useSnoozed();
   const [snoozing, setSnoozing] = E2(
-    /** @type {Fault | null} */
+    /** @type {Finding | null} */
     null
   );
   const shown2 = found.filter((fault2) => !acknowledged.includes(fault2.key));
@@ -5337,13 +4595,12 @@ function Faults({ faults: found, isAnswered, isWhole, problem }) {
       style=${{ "--rows": String(rows.current) }} aria-label=${t("overview.wrong")} aria-live="polite"
       aria-busy=${String(!isAnswered)}>
       <${ErrorBox} problem=${problem} />
-      ${faults.length === 0 ? isAnswered ? html`<p class="all-well"><span aria-hidden="true">✓</span> ${t("overview.well")}</p>` : html`<p class="all-well">${t("loading")}</p>` : html`<ul>
+      ${faults.length === 0 ? isAnswered ? html`<p class="all-well"><span aria-hidden="true">✓</span> ${t("overview.well")}</p>` : !problem && html`<p class="all-well">${t("loading")}</p>` : html`<ul>
               ${faults.map(
-    (fault2) => html`<li key=${fault2.key} class=${`fault ${fault2.kind}`}>
-                    <${Badge} kind=${fault2.kind}>${t(`fault.${fault2.kind}`)}<//>
-                    <span class="fault-text">${fault2.text}</span>
-                    ${fault2.code && html`<${RunbookLink} code=${fault2.code} />`}
-                    ${fault2.link && html`<a href=${fault2.link}><span class="fault-act">${fault2.act}</span><span aria-hidden="true"> →</span></a>`}
+    (fault2) => html`<li key=${fault2.key} class=${`fault ${fault2.severity}`}>
+                    <${Badge} kind=${fault2.severity}>${t(`fault.${fault2.severity}`)}<//>
+                    <span class="fault-text">${findingText(fault2)}</span>
+                    <${RunbookLink} code=${fault2.code} /><${CauseLink} finding=${fault2} />
                     <${Button}
                       class="small" title=${t("fault.acknowledge")}
                       onClick=${() => setKnown([...acknowledged, fault2.key])}>
@@ -5367,8 +4624,13 @@ function Faults({ faults: found, isAnswered, isWhole, problem }) {
               ${t("fault.show")}
             </button>
           </p>`}
-      ${snoozing && html`<${SnoozeDialog} fault=${snoozing} onSnooze=${snoozed.add} onClose=${() => setSnoozing(null)} />`}
+      ${snoozing && html`<${SnoozeDialog}
+            fault=${{ key: snoozing.key, text: findingText(snoozing) }} onSnooze=${snoozed.add} onClose=${() => setSnoozing(null)} />`}
     </section>`;
+}
+function CauseLink({ finding }) {
+  const link = linkOf(finding);
+  return link && html`<a href=${link.href}><span class="fault-act">${link.act}</span><span aria-hidden="true"> →</span></a>`;
 }
 
 // vendor/uplot.js
@@ -7634,6 +6896,57 @@ function isAbout(mark, name) {
   }
 }
 
+// constraints/pauses.js
+var isPause = (name) => name.startsWith("pause-");
+var concerns = (matcher, other) => toJson(matcher) === toJson(other) || "all" in matcher && matcher.all.length === 2 && toJson(matcher.all[0]) === toJson(other);
+function pausedText(matcher) {
+  if ("field" in matcher && matcher.op === "eq") {
+    const subject = visible(String(matcher.value));
+    if (matcher.field === "name") return t("pause.what.name", { name: subject });
+    if (matcher.field === "tags") return t("pause.what.tag", { tag: subject });
+  }
+  const last = "all" in matcher ? matcher.all.at(-1) : void 0;
+  return last && "field" in last ? t("pause.what.value", { key: visible(last.field), value: visible(toJson(last.value)) }) : t("pause.what.matcher");
+}
+function usePausedNames() {
+  const { data } = useResource((signal) => get("api/constraints", {}, signal), [], {
+    events: ["constraints"],
+    leastMs: 2e3,
+    everyMs: 15e3
+  });
+  const pauses = (data?.constraints ?? []).filter((one) => one.enabled && isPause(one.name));
+  return new Set(pauses.flatMap((one) => namesOf(one.matcher)));
+}
+var namesOf = (matcher) => "field" in matcher && matcher.field === "name" && matcher.op === "eq" ? [String(matcher.value)] : [];
+function Pauses({ mayOperate, isOf = () => true }) {
+  const { data, reload } = useResource((signal) => get("api/constraints", {}, signal), [], {
+    events: ["constraints", "jobs"],
+    leastMs: 2e3,
+    everyMs: 5e3
+  });
+  const pauses = (data?.constraints ?? []).filter((one) => isPause(one.name) && isOf(one.matcher));
+  if (pauses.length === 0) return null;
+  return html`<section class="card paused-now" aria-labelledby="paused">
+      <h2 id="paused">${t("pause.now")}</h2>
+      <ul class="plain">
+        ${pauses.map(
+    (one) => html`<li key=${one.name} class="row">
+              <a href=${href("constraints", { name: one.name })}>
+                <strong>${pausedText(one.matcher)}</strong>
+              </a>
+              ${one.reason && html`<span><${Text} value=${one.reason} max=${200} /></span>`}
+              <span class="muted">
+                ${one.created_by && html`${t("audit.by")} <span title=${visible(one.created_by)}>${visible(whoText(one.created_by))}</span> · `}
+                <${Time} at=${one.created_at} /> · ${one.expires_at ? html`${t("pause.ends")} <${Time} at=${one.expires_at} />` : t("pause.forever")}
+              </span>
+              <span class="num">${t("pause.waiting", { count: one.usage.waiting ?? 0 })}</span>
+              ${mayOperate && html`<${Button} class="small" onClick=${() => endPause(one.name, reload)}>${t("constraints.unpause")}<//>`}
+            </li>`
+  )}
+      </ul>
+    </section>`;
+}
+
 // operations/mark_words.js
 var authorText = (by) => by ? visible(whoText(by)) : t("mark.somebody");
 function entryText(entry2) {
@@ -7705,12 +7018,12 @@ function markLink({ kind, subject, entry: entry2, incident_id }) {
 
 // operations/marks.js
 var MIN_MS = 1e4;
-var POLL_MS3 = 3e4;
+var POLL_MS4 = 3e4;
 function useMarks(since, name = "") {
   const { data } = useResource(
     (signal) => since ? get("api/marks", { since }, signal) : Promise.resolve(null),
     [since === void 0],
-    { events: ["constraints", "masters", "workers"], leastMs: MIN_MS, pollMs: POLL_MS3 }
+    { events: ["constraints", "masters", "workers"], leastMs: MIN_MS, pollMs: POLL_MS4 }
   );
   return y(
     () => (data?.marks ?? []).filter((mark) => !name || isAbout(mark, name)).map((mark) => ({
@@ -7723,6 +7036,16 @@ function useMarks(since, name = "") {
     })),
     [data, name]
   );
+}
+
+// ui/points.js
+var COUNTED = ["succeeded", "discarded", "failed", "canceled", "skipped", "retried"];
+var completePoints = ({ points, step_s }) => points.filter((point, at2) => at2 < points.length - 1 || Date.parse(point.at) + step_s * 1e3 <= nowMs());
+function ratesOf(points, stepS) {
+  const first = points.findIndex(
+    (point) => point.backlog !== null || COUNTED.some((key) => (point[key] ?? 0) > 0)
+  );
+  return (key) => points.map((point, at2) => first < 0 || at2 < first ? null : (point[key] ?? 0) / stepS);
 }
 
 // operations/course.js
@@ -7833,9 +7156,7 @@ function Masters({ stats, masters }) {
       </ul>
     </section>`;
 }
-function Store({ store }) {
-  const isLess = LEVELS.indexOf(store.durability_available) < LEVELS.indexOf(store.durability);
-  const share = store.max_memory_bytes ? store.used_memory_bytes / store.max_memory_bytes : 0;
+function Store({ store, findings }) {
   return html`<section class="card" aria-labelledby="store">
       <h2 id="store">${t("overview.store")}</h2>
       <dl class="facts">
@@ -7846,7 +7167,7 @@ function Store({ store }) {
         <dt>${t("store.server")}</dt><dd><${Text} value=${store.server} max=${80} /></dd>
         <dt>${t("store.durability")}</dt>
         <dd>
-          ${visible(store.durability)} ${isLess && html`<${Badge} kind="bad">${t("store.gives", { given: visible(store.durability_available) })}<//>`}
+          ${visible(store.durability)} ${worst(findings, "durability") && html`<${Badge} kind="bad">${t("store.gives", { given: visible(store.durability_available) })}<//>`}
           <span class="hint-line">${tOr(`durability.${store.durability}`, "")}</span>
         </dd>
         <dt>${t("store.memory")}</dt>
@@ -7854,7 +7175,7 @@ function Store({ store }) {
           <${Bytes} value=${store.used_memory_bytes} />
           ${store.max_memory_bytes ? html` / <${Bytes} value=${store.max_memory_bytes} /> <${Bar}
                   value=${store.used_memory_bytes} of=${store.max_memory_bytes} label=${t("store.memory")}
-                  kind=${share >= MEMORY_BAD ? "bad" : share >= MEMORY_WARN ? "warn" : "info"} />` : ""}
+                  kind=${worst(findings, "memory") || "info"} />` : ""}
         </dd>
         <dt>${t("store.latency")}</dt><dd><${Duration} ms=${store.latency_ms} /></dd>
       </dl>
@@ -7863,13 +7184,8 @@ function Store({ store }) {
 
 // operations/pages/overview.js
 var SPANS = ["1h", "6h", "24h", "7d"];
-var FAILING_LEAST = 3;
-var FAULTS_MS = 4e3;
-var FULL_MS = 2500;
 var PATIENCE_MS2 = 1500;
-var NONE = [];
 var ALL = {};
-var KINDS3 = ["bad", "warn", "info"];
 function Page({ query, session: session2 }) {
   const span = SPANS.find((one) => one === query["span"]) ?? "1h";
   const asked = useResource((signal) => pushedOr("stats", () => get("api/stats", {}, signal)), []);
@@ -7886,9 +7202,7 @@ function Page({ query, session: session2 }) {
     everyMs: 3e4
   });
   const names = useResource(
-    (signal) => get("api/names", { span: "1h", sort: "failed", limit: 5 }, signal).then(
-      (answer) => withIgnored(answer, signal)
-    ),
+    (signal) => get("api/names", { span: "1h", sort: "failed", limit: 5 }, signal),
     [],
     { events: ["jobs"], leastMs: 1e4, everyMs: 3e4 }
   );
@@ -7897,40 +7211,10 @@ function Page({ query, session: session2 }) {
     leastMs: 2e3,
     everyMs: 15e3
   });
-  const waiting = useResource(
-    (signal) => get("api/names", { span: "1h", sort: "ready", limit: 20 }, signal),
-    [],
-    { events: ["jobs"], leastMs: FAULTS_MS, everyMs: 3e4 }
-  );
-  const workers = useResource((signal) => get("api/workers", {}, signal), [], {
-    events: ["workers"],
-    leastMs: 2e3,
-    pollMs: 5e3
-  });
-  const constraints = useResource((signal) => get("api/constraints", {}, signal), [], {
-    events: ["constraints"],
-    leastMs: 2e3,
-    pollMs: FULL_MS
-  });
-  const [isSettled, setSettled] = E2(false);
-  W2(() => {
-    const timer2 = setTimeout(() => setSettled(true), FAULTS_MS);
-    return () => clearTimeout(timer2);
-  }, []);
-  const definitions = useResource(
-    (signal) => isSettled ? get("api/definitions", { state: "troubled", limit: 20, runs: 3 }, signal) : Promise.resolve(null),
-    [isSettled],
-    { events: ["definitions"], leastMs: FAULTS_MS, pollMs: 2 * FAULTS_MS }
-  );
-  const recent = useResource(
-    (signal) => span === "1h" ? Promise.resolve(null) : get("api/stats/history", { span: "1h" }, signal),
-    [span === "1h"],
-    { everyMs: 3e4, pollMs: 3e4 }
-  );
   const health = useHealth();
-  const sources = [names, waiting, workers, constraints, masters, history2];
+  const sources = [names, masters, history2, health];
   const wasAnswered = j(false);
-  wasAnswered.current ||= [...sources, health].every((one) => one.data !== null || one.problem !== null);
+  wasAnswered.current ||= sources.every((one) => one.data !== null || one.problem !== null);
   const [isLate, setLate] = E2(false);
   W2(() => {
     const timer2 = setTimeout(() => setLate(true), PATIENCE_MS2);
@@ -7938,29 +7222,15 @@ function Page({ query, session: session2 }) {
   }, []);
   if (!stats || !(wasAnswered.current || isLate))
     return html`<h1>${t("nav.overview")}</h1><${ErrorBox} problem=${asked.problem} onRetry=${asked.reload} />${!asked.problem && html`<${Loading} />`}`;
-  const failing2 = (names.data?.names ?? []).filter(
-    (name) => !name.is_ignored && name.failed >= FAILING_LEAST && name.success_share !== null && 1 - name.success_share >= FAILING_SHARE
-  );
-  const orphans = orphansOf(waiting.data?.names ?? [], workers.data?.workers ?? null);
-  const hour = span === "1h" ? history2.data : recent.data;
-  const faults = [
-    ...faultsOf(stats, failing2, orphans),
-    ...lastingFaults({
-      workers: (workers.data?.workers ?? []).filter((worker) => !worker.built_in),
-      masters: masters.data?.masters ?? [],
-      constraints: constraints.data?.constraints ?? NONE,
-      definitions: definitions.data?.definitions ?? NONE,
-      points: hour ? completePoints(hour) : []
-    })
-  ].sort((a2, b2) => KINDS3.indexOf(a2.kind) - KINDS3.indexOf(b2.kind));
+  const { findings } = health;
   const total = Object.values(stats.counts).reduce((sum2, n) => sum2 + Number(n), 0);
   return html`<div class="page-head"><h1>${t("nav.overview")}</h1></div>
-    <${HealthLine} verdict=${health.data} faults=${faults} />
+    <${HealthLine} verdict=${health.data} findings=${findings} />
     <${Faults}
-      faults=${faults} isAnswered=${wasAnswered.current} isWhole=${sources.every((one) => one.data !== null)}
-      problem=${asked.problem} />
+      findings=${findings} isAnswered=${health.data !== null} isKnown=${health.isKnown}
+      problem=${asked.problem ?? health.problem} />
     ${total === 0 && html`<${First} session=${session2} />`}
-    <${Tiles} stats=${stats} />
+    <${Tiles} stats=${stats} findings=${findings} />
     ${(stats.counts["ready"] ?? 0) > 0 ? html`<${BacklogWhy} whose=${ALL} />` : html`<p class="backlog-why" aria-hidden="true">${" "}</p>`}
     <section class="card" aria-labelledby="throughput" aria-busy=${String(!history2.data && !history2.problem)}>
       <div class="page-head">
@@ -7984,14 +7254,9 @@ function Page({ query, session: session2 }) {
     <div class="cards after">
       <${Workers} stats=${stats} />
       <${Masters} stats=${stats} masters=${masters.data?.masters ?? []} />
-      <${Store} store=${stats.store} />
+      <${Store} store=${stats.store} findings=${findings} />
     </div>
     ${(names.data?.names ?? []).some((name) => name.failed > 0) && html`<div><h2>${t("overview.failing")}</h2><${Failing} names=${names.data?.names ?? []} /></div>`}`;
-}
-function orphansOf(names, workers) {
-  if (workers === null) return [];
-  const known2 = servedBy(workers);
-  return names.filter((name) => name.ready > 0 && !known2.has(name.name));
 }
 function newer(a2, b2) {
   if (!a2 || !b2) return a2 ?? b2;
@@ -8157,9 +7422,9 @@ function FigureFacts({ figures }) {
 }
 
 // workers/states.js
-var KINDS4 = { fresh: "ok", stale: "warn", draining: "info", detached: "bad" };
+var KINDS3 = { fresh: "ok", stale: "warn", draining: "info", detached: "bad" };
 var BREAKERS = { closed: "ok", half_open: "warn", open: "bad" };
-var POLL_MS4 = 2e3;
+var POLL_MS5 = 2e3;
 var ORDER = (
   /** @type {const} */
   ["stale", "detached", "draining", "fresh"]
@@ -8168,7 +7433,7 @@ function WorkerState({ worker }) {
   return html`<${StateBadge} state=${worker.state} />
     ${worker.detached_by && html` <span class="muted">${tOr(`workers.by.${worker.detached_by}`, visible(worker.detached_by))}</span>`}`;
 }
-var StateBadge = ({ state }) => html`<${Badge} kind=${KINDS4[state] ?? "off"}>${tOr(`worker.${state}`, visible(state))}<//>`;
+var StateBadge = ({ state }) => html`<${Badge} kind=${KINDS3[state] ?? "off"}>${tOr(`worker.${state}`, visible(state))}<//>`;
 function RowState({ worker }) {
   const { detached_by: by, breaker } = worker;
   const isBroken = breaker === "open" || breaker === "half_open";
@@ -8198,13 +7463,13 @@ function Slots({ worker }) {
 var nameOf = (worker) => `${worker.node_id || "–"}${worker.pid ? `:${worker.pid}` : ""}`;
 
 // workers/worker_link.js
-var MAX_ASKED2 = 8;
+var MAX_ASKED = 8;
 function WorkerLink({ id, name }) {
   const address = href("workers", { id });
   return name ? html`<a href=${address} title=${visible(`${name} · ${id}`)}>${visible(name)}</a>` : html`<${Id} id=${id} href=${address} />`;
 }
 function useWorkerNames(ids) {
-  const asked = [...new Set(ids)].slice(0, MAX_ASKED2);
+  const asked = [...new Set(ids)].slice(0, MAX_ASKED);
   const { data } = useResource(
     (signal) => Promise.all(asked.map((id) => entryOf(id, signal))),
     [asked.join()],
@@ -8497,7 +7762,7 @@ function ColumnsDialog({ columns: columns3, onClose }) {
 }
 
 // jobs/export.js
-var MOST4 = 1e4;
+var MOST3 = 1e4;
 var PAGE = 500;
 var FIELDS2 = (
   /** @type {const} */
@@ -8535,12 +7800,12 @@ async function exportJobs(kind, filter, order, onProgress) {
       order,
       cursor,
       include: "error,argument,worker",
-      limit: Math.min(PAGE, MOST4 - jobs.length)
+      limit: Math.min(PAGE, MOST3 - jobs.length)
     });
     jobs = [...jobs, ...page.jobs];
     cursor = page.next_cursor ?? void 0;
     onProgress(jobs.length);
-  } while (cursor && jobs.length < MOST4);
+  } while (cursor && jobs.length < MOST3);
   const text = kind === "csv" ? csvOf(jobs) : toJson(jobs, 2);
   const url = URL.createObjectURL(
     new Blob([text], { type: kind === "csv" ? "text/csv" : "application/json" })
@@ -8553,6 +7818,86 @@ async function exportJobs(kind, filter, order, onProgress) {
   link.remove();
   setTimeout(() => URL.revokeObjectURL(url), 1e4);
   return { count: jobs.length, isCut: cursor !== void 0 };
+}
+
+// ui/filters.js
+var TYPING_MS3 = 350;
+var SHOWN_MS = 100;
+var isPressed = false;
+addEventListener("pointerdown", () => isPressed = true, true);
+for (const end of ["pointerup", "pointercancel"]) addEventListener(end, () => isPressed = false, true);
+function afterClick(act) {
+  if (!isPressed) return act();
+  const address = location.hash;
+  const actThere = () => setTimeout(act, location.hash === address ? 0 : SHOWN_MS);
+  addEventListener("pointerup", () => setTimeout(actThere), { once: true });
+}
+function useTyped(value, onChange, read = (text) => text.trim()) {
+  const [text, setText] = E2(value);
+  const told4 = j(value);
+  const typed = j(value);
+  const timer2 = j(
+    /** @type {ReturnType<typeof setTimeout> | undefined} */
+    void 0
+  );
+  const change2 = j(onChange);
+  change2.current = onChange;
+  V2(() => {
+    if (value === told4.current) return;
+    clearTimeout(timer2.current);
+    told4.current = value;
+    typed.current = value;
+    setText(value);
+  }, [value]);
+  const isGone = j(false);
+  W2(
+    () => () => {
+      isGone.current = true;
+      clearTimeout(timer2.current);
+    },
+    []
+  );
+  const tell2 = () => {
+    clearTimeout(timer2.current);
+    afterClick(report);
+  };
+  const report = () => {
+    if (isGone.current) return;
+    const next = read(typed.current);
+    if (next === told4.current) return;
+    told4.current = next;
+    change2.current(next);
+  };
+  return {
+    value: text,
+    onInput: (event) => {
+      typed.current = event.target.value;
+      setText(typed.current);
+      clearTimeout(timer2.current);
+      timer2.current = setTimeout(tell2, TYPING_MS3);
+    },
+    onBlur: tell2,
+    onKeyDown: (event) => {
+      if (event.key === "Enter" && !event.isComposing) tell2();
+    }
+  };
+}
+function FilterInput({ label, value, onChange, hint, ...attributes }) {
+  const typed = useTyped(value, onChange);
+  return html`<${Field} label=${label} hint=${hint}>
+      ${(a2) => html`<input ...${a2} type="search" maxlength="200" autocomplete="off" autocapitalize="none" spellcheck=${false} ...${attributes} ...${typed} />`}
+    <//>`;
+}
+function FilterInstant({ label, value, onChange }) {
+  useZone();
+  const typed = useTyped(
+    inputOf(value),
+    (text) => onChange(instantIn(text)),
+    (text) => inputOf(instantIn(text))
+  );
+  return html`<${Field} label=${inZone(label, value)}>
+      ${(a2) => html`<input ...${a2} type="datetime-local" step="1" max=${LATEST} ...${typed} />`}
+    <//>`;
 }
 
 // jobs/filters.js
@@ -8853,7 +8198,7 @@ function Page2({ query, go: go3, session: session2 }) {
   const filter = () => filterOf(query, deployedMs);
   const listed = JSON.stringify([chosen, order, query["cursor"] ?? "", include]);
   const page = useJobSearch(filter, { order, cursor: query["cursor"], include, of: listed });
-  const counted2 = useJobCount(
+  const counted = useJobCount(
     isFiltered ? () => ({ ...filter(), state: "" }) : null,
     JSON.stringify([
       FILTERS.map((key) => key === "state" ? isIn(state, "finished") : query[key] ?? ""),
@@ -8885,7 +8230,7 @@ function Page2({ query, go: go3, session: session2 }) {
   const sorted2 = useSorted(steady.rows, columns3, isWhole ? query : {});
   const live2 = useLatest("jobs");
   const counts = live2?.counts ?? page.data?.counts ?? {};
-  const matching = isFiltered ? counted2 : null;
+  const matching = isFiltered ? counted : null;
   useActionEnds(() => void page.reload().then(() => setEnded((n) => n + 1)));
   W2(() => setSelected(/* @__PURE__ */ new Set()), [listed]);
   useKeys({ Escape: () => setSelected(/* @__PURE__ */ new Set()) });
@@ -8998,11 +8343,11 @@ function orderOf(query) {
   return state in STATES && !isIn(state, "finished") ? "oldest" : "newest";
 }
 var keyOf2 = (job) => job.id;
-var sum = (counts) => Object.values(counts).reduce((all, count2) => all + count2, 0);
+var sum = (counts) => Object.values(counts).reduce((all, count) => all + count, 0);
 function title(state, matching, counts) {
   const what = state ? `${tOr(`state.${state}`, state)} · ${t("nav.jobs")}` : t("nav.jobs");
-  const count2 = matching ? state ? matching.states[state]?.count : matching.count : counts[state];
-  return count2 === void 0 ? what : `${what} (${number(count2)})`;
+  const count = matching ? state ? matching.states[state]?.count : matching.count : counts[state];
+  return count === void 0 ? what : `${what} (${number(count)})`;
 }
 function useSorted(rows, columns3, query) {
   const sort = query["sort"] ?? "";
@@ -9037,7 +8382,7 @@ function Searching({ page, of: of2 }) {
   return html`<p class="searching muted">${text} <${Button} class="small" onClick=${page.reload}>${t("jobs.search.again")}<//></p>`;
 }
 function Export({ filter, order }) {
-  const [count2, setCount] = E2(
+  const [count, setCount] = E2(
     /** @type {number | null} */
     null
   );
@@ -9045,25 +8390,25 @@ function Export({ filter, order }) {
     setCount(0);
     await attempt(async () => {
       const done = await exportJobs(kind, filter(), order, setCount);
-      toast(t(done.isCut ? "jobs.exported.cut" : "jobs.exported", { count: done.count, most: MOST4 }));
+      toast(t(done.isCut ? "jobs.exported.cut" : "jobs.exported", { count: done.count, most: MOST3 }));
     }, "");
     setCount(null);
   };
-  if (count2 !== null) return html`<span class="muted" role="status">${t("jobs.exporting", { count: count2 })}</span>`;
+  if (count !== null) return html`<span class="muted" role="status">${t("jobs.exporting", { count })}</span>`;
   return html`<${Button} class="small wide-only" onClick=${run("csv")}>CSV<//><${Button} class="small wide-only" onClick=${run("json")}>JSON<//>`;
 }
-function Selection({ count: count2, isAllPossible, state, onClear, onAct }) {
+function Selection({ count, isAllPossible, state, onClear, onAct }) {
   const [isAll, setAll] = E2(false);
   W2(() => {
-    if (count2 > 0) setAll(false);
-  }, [count2]);
+    if (count > 0) setAll(false);
+  }, [count]);
   W2(() => setAll(false), [state]);
   if (!isAllPossible) return null;
   const fitting = STATES[state]?.actions ?? ACTIONS;
-  const isOn = isAll || count2 > 0;
+  const isOn = isAll || count > 0;
   return html`<div class=${`selection ${isOn ? "on" : ""}`} role="group" aria-label=${t("selection")}>
       <span aria-live="polite">
-        ${isAll ? html`<strong>${t("selection.all")}</strong>` : count2 > 0 ? html`<strong>${t("selection.count", { count: count2 })}</strong>` : html`<span class="muted">${t("selection.none")}</span>`}
+        ${isAll ? html`<strong>${t("selection.all")}</strong>` : count > 0 ? html`<strong>${t("selection.count", { count })}</strong>` : html`<span class="muted">${t("selection.none")}</span>`}
       </span>
       ${!isAll && html`<button type="button" class="link" onClick=${() => {
     onClear();
@@ -9098,7 +8443,7 @@ function NoJobs({ session: session2, isFiltered, hasMore }) {
 // logs/ansi.js
 var BASIC = 8;
 var plain = () => ({ fg: "", bg: "", marks: /* @__PURE__ */ new Set() });
-var MARKS2 = (
+var MARKS = (
   /** @type {Record<number, string>} */
   { 1: "bold", 2: "dim", 3: "italic", 4: "underline" }
 );
@@ -9126,7 +8471,7 @@ function changed(look2, codes) {
   for (let at2 = 0; at2 < numbers.length; at2 += 1) {
     const code = numbers[at2] ?? 0;
     if (code === 0) look2 = plain();
-    else if (MARKS2[code]) look2.marks.add(MARKS2[code]);
+    else if (MARKS[code]) look2.marks.add(MARKS[code]);
     else if (UNMARKS[code]) for (const mark of UNMARKS[code]) look2.marks.delete(mark);
     else if (code === 39) look2.fg = "";
     else if (code === 49) look2.bg = "";
@@ -9150,14 +8495,14 @@ function classOf({ fg, bg, marks }) {
 }
 
 // logs/job_log.js
-var LEVELS2 = (
+var LEVELS = (
   /** @type {const} */
   ["debug", "info", "warning", "error", "critical"]
 );
 var MAX_SHOWN2 = 2e3;
 var PAGE3 = 1e3;
 var WAIT_S = 25;
-var AGAIN_MS2 = 2e3;
+var AGAIN_MS = 2e3;
 var NOTHING = { entries: [], dropped: 0, isLast: false, isCut: false, isArchived: false, missing: null };
 function JobLog({ path, isGone = false, mayErase = false }) {
   const [level, setLevel] = E2(
@@ -9196,8 +8541,8 @@ function JobLog({ path, isGone = false, mayErase = false }) {
         <label>
           ${t("job.log.level")} <select
             value=${level}
-            onChange=${(event) => setLevel(LEVELS2.find((one) => one === event.currentTarget.value) ?? level)}>
-            ${LEVELS2.map((one) => html`<option value=${one}>${t(`job.log.level.${one}`)}</option>`)}
+            onChange=${(event) => setLevel(LEVELS.find((one) => one === event.currentTarget.value) ?? level)}>
+            ${LEVELS.map((one) => html`<option value=${one}>${t(`job.log.level.${one}`)}</option>`)}
           </select>
         </label>
         <label>
@@ -9272,7 +8617,7 @@ function useLog(path, level) {
     );
     return () => abort.abort();
   }, [path, level, tries]);
-  return { log, problem, retry: () => setTries((count2) => count2 + 1) };
+  return { log, problem, retry: () => setTries((count) => count + 1) };
 }
 async function follow(path, level, signal, onLog, onProblem) {
   let log = NOTHING;
@@ -9313,7 +8658,7 @@ async function follow(path, level, signal, onLog, onProblem) {
         continue;
       }
       if (error.status !== 0 && error.status < 500) return;
-      await new Promise((done) => setTimeout(done, AGAIN_MS2));
+      await new Promise((done) => setTimeout(done, AGAIN_MS));
     }
   }
 }
@@ -9376,7 +8721,7 @@ function uniqueOf({ unique, created_at }) {
 
 // challenges/parts.js
 var CHALLENGE_STATES = ["processing", "succeeded", "failed", "expired", "void"];
-var KINDS5 = { processing: "info", succeeded: "ok", failed: "bad", expired: "bad", void: "off" };
+var KINDS4 = { processing: "info", succeeded: "ok", failed: "bad", expired: "bad", void: "off" };
 var PHASES = (
   /** @type {const} */
   [
@@ -9390,7 +8735,7 @@ var PHASES = (
   ]
 );
 function ChallengeState({ state }) {
-  return html`<${Badge} kind=${KINDS5[state] ?? "off"}>${tOr(`challenges.state.${state}`, visible(state))}<//>`;
+  return html`<${Badge} kind=${KINDS4[state] ?? "off"}>${tOr(`challenges.state.${state}`, visible(state))}<//>`;
 }
 var isForPeople = (one) => Boolean(one.form);
 var subjectOf2 = (one) => one.form ? one.form.title : one.meta === null || one.meta === void 0 ? "" : JSON.stringify(one.meta);
@@ -9429,7 +8774,7 @@ function AnswerButton({ one, onDone }) {
     <//>
     ${isOpen2 && answering}`;
 }
-var pathOf3 = (one) => (
+var pathOf2 = (one) => (
   /** @type {const} */
   `api/jobs/${encodeURIComponent(one.job_id)}/challenges/${encodeURIComponent(one.request)}/callback`
 );
@@ -9464,7 +8809,7 @@ function FormAnswer({ one, onClose, onDone }) {
     if (!values2["choice"]) {
       throw new Problem(422, { title: t("challenges.choose") });
     }
-    await post(pathOf3(one), answerOf(one, values2));
+    await post(pathOf2(one), answerOf(one, values2));
     onDone();
     return t("challenges.answered");
   };
@@ -9511,7 +8856,7 @@ function SystemAnswer({ one, onClose, onDone }) {
     } catch {
       throw new Problem(422, { title: t("challenges.bad_json") });
     }
-    await post(pathOf3(one), body);
+    await post(pathOf2(one), body);
     onDone();
     return t("challenges.answered");
   };
@@ -9678,7 +9023,7 @@ function unitsReason(kind, weight, { concurrency, rate }) {
 }
 var appliedTo = (verdict, why) => why.constraints.find((one) => one.name === verdict.name && one.key_value === verdict.key_value) ?? {};
 var clockAt = (at2) => clockText(Date.parse(at2), pref("times", "relative"));
-function pauseText3({ paused_by, opens_at, reason, waiting }) {
+function pauseText2({ paused_by, opens_at, reason, waiting }) {
   const by = paused_by ? t("why.text.pause.by", { who: visible(whoText(paused_by)) }) : "";
   const until = opens_at ? t("why.text.pause.until", { time: clockAt(opens_at) }) : t("why.text.pause.resumed");
   const why = reason ? t("why.text.pause.reason", { reason: visible(reason) }) : "";
@@ -9686,7 +9031,7 @@ function pauseText3({ paused_by, opens_at, reason, waiting }) {
   return t("why.text.pause", { by, until, reason: why }) + others;
 }
 function constraintText(verdict, why) {
-  if (verdict.kind === "paused" && isPause(verdict.name)) return pauseText3(verdict);
+  if (verdict.kind === "paused" && isPause(verdict.name)) return pauseText2(verdict);
   const applied = appliedTo(verdict, why);
   const what = verdict.key ? `${visible(verdict.name)} (${visible(verdict.key)} = ${visible(String(verdict.key_value ?? "")).slice(0, MAX_VALUE2)})` : visible(verdict.name);
   const reasons = verdict.kinds.map((kind) => {
@@ -9727,7 +9072,7 @@ function aheadText(verdict) {
   const text = t(`why.text.ahead.${verdict.bound}`, { count: verdict.count });
   if (others.length === 0) return text;
   return `${text} ${t("why.text.ahead.others", {
-    names: others.map(([name, count2]) => `${visible(name)} (${number(Number(count2))})`).join(", ")
+    names: others.map(([name, count]) => `${visible(name)} (${number(Number(count))})`).join(", ")
   })}`;
 }
 function unavailableText(verdict) {
@@ -10121,7 +9466,7 @@ var NODE = { width: 204, height: 46 };
 var FAILURE = { width: 264, height: 64 };
 var LABEL_HEIGHT = 17;
 var JUNCTION = 8;
-var GAP2 = { across: 14, along: 52 };
+var GAP = { across: 14, along: 52 };
 var MARGIN = 12;
 var GROUPED_FROM = 5;
 var FEW_LINES = 120;
@@ -10209,7 +9554,7 @@ function pictureOf(jobs, { current, isEach, failures: failures2 }) {
     if (start2 && end) graph.link(start2, end);
   }
   const isSmall = pairs.length <= FEW_LINES;
-  const arrange = library.sugiyama().nodeSize(({ data }) => [sizeOf(data).height, sizeOf(data).width]).gap([GAP2.across, GAP2.along]).layering(library.layeringLongestPath()).decross(isSmall ? library.decrossTwoLayer() : library.decrossDfs()).coord(isSmall ? library.coordGreedy() : library.coordCenter());
+  const arrange = library.sugiyama().nodeSize(({ data }) => [sizeOf(data).height, sizeOf(data).width]).gap([GAP.across, GAP.along]).layering(library.layeringLongestPath()).decross(isSmall ? library.decrossTwoLayer() : library.decrossDfs()).coord(isSmall ? library.coordGreedy() : library.coordCenter());
   const { width: across, height: along } = arrange(graph);
   for (const node of graph.nodes()) {
     const { width, height } = sizeOf(node.data);
@@ -10413,8 +9758,8 @@ function Node({ place: place2, newest, marks, isCurrent, isEntry, onOpen }) {
   const name = job.name === null ? t("flow.gone") : visible(job.name);
   const links = t("flow.links", { before: place2.before.length, behind: place2.behind.length });
   if (place2.kind === "group") {
-    const counts = countsOf2(jobs);
-    const told4 = counts.map(([state2, count2]) => `${number(count2)} ${tOr(`state.${state2}`, state2)}`).join(", ");
+    const counts = countsOf3(jobs);
+    const told4 = counts.map(([state2, count]) => `${number(count)} ${tOr(`state.${state2}`, state2)}`).join(", ");
     return html`<button
         type="button" class=${`flow-node is-group ${marks}`} data-key=${place2.key} style=${at2} tabindex=${tab}
         aria-label=${`${name} × ${number(jobs.length)}, ${told4}, ${links}`}
@@ -10423,7 +9768,7 @@ ${told4}`} onClick=${onOpen}>
         <span class="flow-name">${name} <b>× ${number(jobs.length)}</b></span>
         <span class="strip">
           ${counts.map(
-      ([state2, count2]) => html`<i key=${state2} class=${`seg seg-${state2}`} style=${{ flexGrow: String(count2) }}></i>`
+      ([state2, count]) => html`<i key=${state2} class=${`seg seg-${state2}`} style=${{ flexGrow: String(count) }}></i>`
     )}
         </span>
       </button>`;
@@ -10455,12 +9800,12 @@ ${details}`,
   };
   return job.state === null ? html`<span role="img" ...${common}>${inside}</span>` : html`<a href=${href("job", { id: job.id })} aria-current=${isCurrent ? "true" : void 0} ...${common}>${inside}</a>`;
 }
-function countsOf2(jobs) {
+function countsOf3(jobs) {
   return Object.keys(STATES).flatMap((state) => {
-    const count2 = jobs.filter((job) => job.state === state).length;
-    return count2 ? [
+    const count = jobs.filter((job) => job.state === state).length;
+    return count ? [
       /** @type {[string, number]} */
-      [state, count2]
+      [state, count]
     ] : [];
   });
 }
@@ -10612,16 +9957,16 @@ function Flow({ flow, current = "", session: session2, onChange }) {
     node.scrollIntoView({ block: "center", inline: "center" });
   };
   const step = (way, hasFocus = false) => {
-    const count2 = failures2.length;
-    if (!count2) return;
-    const next = (at2 + way + count2) % count2;
+    const count = failures2.length;
+    if (!count) return;
+    const next = (at2 + way + count) % count;
     setPlace(next);
     reveal(failures2[next] ?? "", hasFocus);
   };
   useKeys({ n: () => step(1, true), N: () => step(-1, true) });
   const failure = newest.get(failures2[at2] ?? "");
-  const counted2 = `${t("flow.jobs", { count: shown2.current.jobs.length })}${flow.is_complete ? "" : ` · ${t("flow.incomplete")}`}`;
-  const tools = html`<p class="muted small">${counted2}</p>
+  const counted = `${t("flow.jobs", { count: shown2.current.jobs.length })}${flow.is_complete ? "" : ` · ${t("flow.incomplete")}`}`;
+  const tools = html`<p class="muted small">${counted}</p>
     <span class="row" role="group" aria-label=${t("flow.view")}>
       ${VIEWS.map(
     (one) => html`<${Button} key=${one} class="small" aria-pressed=${String(view === one)} onClick=${() => setView(one)}>${t(`flow.view.${one}`)}<//>`
@@ -10636,7 +9981,7 @@ function Flow({ flow, current = "", session: session2, onChange }) {
   }} />
     ${view === "waterfall" ? html`<${FlowWaterfall} ...${drawn} />` : html`<${FlowGraph} ...${drawn} />`}</div>`;
 }
-function Failure({ job, place: place2, count: count2, session: session2, onStep, onChange }) {
+function Failure({ job, place: place2, count, session: session2, onStep, onChange }) {
   const retry = () => attempt(
     () => post(`api/jobs/${encodeURIComponent(job.id)}/retry`, { attempt: job.attempt }),
     t("flow.retried", { name: titleOf2(job) })
@@ -10644,15 +9989,15 @@ function Failure({ job, place: place2, count: count2, session: session2, onStep,
   const reason = job.error ?? (job.cause ? t(`cause.${job.cause}`) : "");
   return html`<section class="flow-failure" aria-label=${t("flow.failures")}>
       <p>
-        <b>${t("flow.failure", { place: place2 + 1, count: count2 })}</b> <a href=${href("job", { id: job.id })}>
+        <b>${t("flow.failure", { place: place2 + 1, count })}</b> <a href=${href("job", { id: job.id })}>
           ${titleOf2(job)}
         </a>
         ${reason && html` <span class="flow-reason"><${Text} value=${reason} max=${300} /></span>`}
       </p>
       <div class="row">
-        ${count2 > 1 && html`<${Button} class="small" onClick=${() => onStep(-1)}>${t("flow.failure.before")}<//>`}
+        ${count > 1 && html`<${Button} class="small" onClick=${() => onStep(-1)}>${t("flow.failure.before")}<//>`}
         <${Button} class="small" title=${t("flow.failure.key")} onClick=${() => onStep(1)}>
-          ${t(count2 > 1 ? "flow.failure.next" : "flow.failure.show")} <kbd>n</kbd>
+          ${t(count > 1 ? "flow.failure.next" : "flow.failure.show")} <kbd>n</kbd>
         <//>
         ${may(session2, "operate") && job.state !== null && admits(job.state, "retry") && html`<${Button} class="small" kind="primary" onClick=${retry}>${t("flow.retry")}<//>`}
       </div>
@@ -10693,7 +10038,7 @@ function FlowCard({ job, found, session: session2 }) {
     </section>`;
 }
 var LINKED_AT_ONCE = 8;
-function LinkedJobs({ jobs, count: count2, flow }) {
+function LinkedJobs({ jobs, count, flow }) {
   const item = (one) => html`<li key=${one.id}>
         <${JobLink} id=${one.id} flow=${flow} /> ${one.state && html`<${State} state=${one.state} />`}
         ${"pending" in one && one.pending && html` <${Badge} kind="info">${t("job.awaited")}<//>`}
@@ -10701,9 +10046,9 @@ function LinkedJobs({ jobs, count: count2, flow }) {
   const folded = jobs.slice(LINKED_AT_ONCE);
   return html`<ul class="plain">${jobs.slice(0, LINKED_AT_ONCE).map(item)}</ul>
     ${folded.length > 0 && html`<details>
-          <summary>${t("job.linked.more", { count: count2 - LINKED_AT_ONCE })}</summary>
+          <summary>${t("job.linked.more", { count: count - LINKED_AT_ONCE })}</summary>
           <ul class="plain">${folded.map(item)}</ul>
-          ${count2 > jobs.length && html`<p class="muted">${t("job.linked.not_shown", { count: count2 - jobs.length })}</p>`}
+          ${count > jobs.length && html`<p class="muted">${t("job.linked.not_shown", { count: count - jobs.length })}</p>`}
         </details>`}`;
 }
 
@@ -11025,11 +10370,63 @@ function Page3({ query, go: go3, session: session2 }) {
   }}><p>${t("job.delete.text")}</p><//>`}`;
 }
 
+// jobs/still_failed.js
+var MAX_ASKED2 = 20;
+var ENOUGH_MS = 2e3;
+var AGAIN_MS2 = 15e3;
+function useStillFailed(groups, done) {
+  const asked = groups.slice(0, MAX_ASKED2);
+  const { data, reload } = useResource(
+    async (signal) => {
+      const found = /* @__PURE__ */ new Map();
+      const beganMs = Date.now();
+      for (const { id, name } of asked) {
+        if (Date.now() - beganMs > ENOUGH_MS) break;
+        const still = await stillOf({ name, failure_group: id }, signal);
+        if (still) found.set(id, still);
+      }
+      return found;
+    },
+    [asked.map((group) => `${group.id} ${group.count}`).join(), done],
+    { events: ["jobs"], leastMs: AGAIN_MS2, everyMs: AGAIN_MS2 }
+  );
+  return { still: data ?? /* @__PURE__ */ new Map(), reload };
+}
+function StillFailedOf({ name, failed }) {
+  const { data } = useResource(
+    async (signal) => failed > 0 ? stillOf({ name }, signal) : null,
+    [name, failed],
+    { events: ["jobs"], leastMs: AGAIN_MS2, everyMs: AGAIN_MS2 }
+  );
+  return data && html`<a class="tile-more" href=${href("jobs", { state: "failed", name })}>${stillText(data)}</a>`;
+}
+var stillText = ({ count, is_exact: isExact }) => t(count === 0 ? "failures.still.none" : isExact ? "failures.still" : "failures.still.least", { count });
+async function stillOf(of2, signal) {
+  try {
+    return await get("api/jobs/count", { state: "failed", ...of2 }, signal);
+  } catch (error) {
+    if (error instanceof Problem && error.status === 403) return null;
+    throw error;
+  }
+}
+
+// workers/served.js
+var servedBy = (workers) => new Set(
+  workers.filter((worker) => worker.state === "fresh" || worker.state === "draining").flatMap((worker) => worker.names)
+);
+function useServed() {
+  const { data } = useResource((signal) => get("api/workers", {}, signal), [], {
+    events: ["workers"],
+    leastMs: 5e3,
+    everyMs: 3e4
+  });
+  return data && servedBy(data.workers);
+}
+
 // jobs/pages/names.js
 var SPANS2 = ["1h", "6h", "24h", "7d", "30d"];
 var SORTS2 = ["name", "pushed", "failed", "ready"];
 var PAGE4 = 50;
-var FAILING_SHARE2 = 0.05;
 function Page4({ query, go: go3, session: session2 }) {
   return query["name"] ? html`<${One} name=${query["name"]} query=${query} session=${session2} />` : html`<${List} query=${query} go=${go3} session=${session2} />`;
 }
@@ -11099,9 +10496,9 @@ var nameOf2 = (name) => name.name;
 function Success({ name }) {
   if (name.success_share === null) return html`<${Num} value=${null} />`;
   const text = number(name.success_share, { style: "percent", maximumFractionDigits: 1 });
-  return 1 - name.success_share >= FAILING_SHARE2 ? html`<${Badge} kind="bad">${text}<//>` : html`<span class="num">${text}</span>`;
+  return name.is_failing ? html`<${Badge} kind="bad">${text}<//>` : html`<span class="num">${text}</span>`;
 }
-var Linked = ({ count: count2, to: to2 }) => count2 > 0 ? html`<a href=${to2}><${Num} value=${count2} /></a>` : html`<span class="muted"><${Num} value=${count2} /></span>`;
+var Linked = ({ count, to: to2 }) => count > 0 ? html`<a href=${to2}><${Num} value=${count} /></a>` : html`<span class="muted"><${Num} value=${count} /></span>`;
 function columns(names, served, paused) {
   const discarded = {
     key: "discarded",
@@ -11378,6 +10775,333 @@ function Contracts({ name, mayOperate, onRemoved }) {
     </section>`;
 }
 
+// jobs/failure_dialogs.js
+var MAX_OTHERS = 500;
+var CUT_AT = 200;
+var pathOf3 = (group, call2) => (
+  /** @type {const} */
+  `api/failures/${encodeURIComponent(group.id)}/${call2}`
+);
+function FailureDialog({ question, ...props }) {
+  const dialogs = { ignore: Ignore, assign: Assign, resolve: Resolve, merge: Merge, values: Affected };
+  return html`<${dialogs[question]} ...${props} />`;
+}
+var What = ({ group }) => html`<p>
+      <strong><${Text} value=${group.name} max=${100} /></strong>
+      ${!group.message_hidden && html` <span class="muted"><${Text} value=${group.message} max=${120} /></span>`}
+    </p>`;
+function Ignore({ group, onClose, onDone }) {
+  const form = useForm(null, () => ({ ignored: "", reason: "" }));
+  const save = async ({ reason = "", ignored = "" }) => {
+    const end = endOf(ignored);
+    if (ignored.trim() && end === null) throw unreadable("duration_s");
+    const length = end !== null && { duration_s: Math.ceil((end - nowMs()) / 1e3) };
+    await post(pathOf3(group, "ignore"), { reason, ...length });
+    await onDone();
+    const undo = () => attempt(() => del(pathOf3(group, "ignore")), t("failures.unignored")).then(onDone);
+    return { text: t("failures.ignoring"), undo };
+  };
+  return html`<${FormDialog}
+      title=${t("failures.ignore.title")} form=${form} onClose=${onClose} onSave=${save} isNew
+      saveLabel=${t("failures.ignore")}>
+      <${What} group=${group} /><p class="muted">${t("failures.ignore.text")}</p>
+      <${DurationField}
+        form=${form} name="ignored" path="duration_s" label=${t("failures.ignore.for")}
+        empty=${`${t("failures.until.changes")}. ${t("failures.changes")}`} />
+      <${FormField} form=${form} name="reason" label=${t("pause.reason")} maxlength="500" />
+    <//>`;
+}
+function Assign({ group, who, onClose, onDone }) {
+  const form = useForm(null, () => ({ assignee: group.assigned?.assignee ?? who }));
+  const save = async ({ assignee = "" }) => {
+    await (assignee ? post(pathOf3(group, "assign"), { assignee }) : del(pathOf3(group, "assign")));
+    await onDone();
+    return assignee ? t("failures.assigned", { assignee: visible(assignee) }) : t("failures.unassigned");
+  };
+  return html`<${FormDialog} title=${t("failures.assign.title")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("failures.assign")}>
+    <${What} group=${group} />
+    <${FormField} form=${form} name="assignee" label=${t("failures.assignee")} hint=${t("failures.assignee.hint")} maxlength="100" spellcheck=${false} /><//>`;
+}
+function Resolve({ group, onClose, onDone }) {
+  const form = useForm(null, () => ({ version: "" }));
+  const save = async ({ version = "" }) => {
+    await post(pathOf3(group, "resolve"), { version });
+    await onDone();
+    const undo = () => attempt(() => del(pathOf3(group, "resolve")), t("failures.reopened")).then(onDone);
+    return { text: t("failures.resolving"), undo };
+  };
+  return html`<${FormDialog}
+      title=${t("failures.resolve.title")} form=${form} onClose=${onClose} onSave=${save} isNew
+      saveLabel=${t("failures.resolve")}>
+      <${What} group=${group} /><p class="muted">${t("failures.resolve.text")}</p>
+      <${FormField}
+        form=${form} name="version" label=${t("failures.resolve.version")} hint=${t("failures.resolve.hint")}
+        maxlength="64" spellcheck=${false} placeholder=${t("failures.resolve.next")} />
+    <//>`;
+}
+function Merge({ group, onClose, onDone }) {
+  const form = useForm(null, () => ({ into: "" }));
+  const [others, setOthers] = E2(
+    /** @type {FailureGroup[] | null} */
+    null
+  );
+  W2(() => {
+    const aborter = new AbortController();
+    get("api/failures", { name: group.name, limit: MAX_OTHERS }, aborter.signal).then(
+      (answer) => setOthers(answer.groups.filter((one) => one.id !== group.id)),
+      (error) => {
+        if (!aborter.signal.aborted) form.setProblem(error);
+      }
+    );
+    return () => aborter.abort();
+  }, [group.id]);
+  const save = async ({ into = "" }) => {
+    await post(pathOf3(group, "merge"), { into });
+    await onDone();
+    const undo = () => attempt(() => del(pathOf3(group, "merge")), t("failures.split.done")).then(onDone);
+    return { text: t("failures.merge.done"), undo };
+  };
+  if (others?.length === 0)
+    return html`<${Dialog} title=${t("failures.merge.title")} onClose=${onClose}>
+        <${What} group=${group} /><p>${t("failures.merge.none")}</p>
+        <footer><${Button} onClick=${onClose}>${t("close")}<//></footer>
+      <//>`;
+  return html`<${FormDialog}
+      title=${t("failures.merge.title")} form=${form} onClose=${onClose} onSave=${save} isNew
+      saveLabel=${t("failures.merge")}>
+      <${What} group=${group} /><p class="muted">${t("failures.merge.text")}</p>
+      <${FormField} form=${form} name="into" path="into" as="select" label=${t("failures.merge.into")}>
+        <option value="">${t("failures.merge.choose")}</option>
+        ${(others ?? []).map(
+    (one) => html`<option key=${one.id} value=${one.id}>${visible(`${one.count} × ${one.message || one.error_type || one.id}`).slice(0, 120)}</option>`
+  )}
+      <//>
+    <//>`;
+}
+function Affected({ group, onClose }) {
+  const [path, setPath] = usePref("failures.path", "argument");
+  const [found, setFound] = E2(
+    /** @type {AffectedValues | null} */
+    null
+  );
+  const [problem, setProblem] = E2(
+    /** @type {Problem | null} */
+    null
+  );
+  W2(() => {
+    const aborter = new AbortController();
+    const url = (
+      /** @type {const} */
+      `api/failures/${encodeURIComponent(group.id)}/values`
+    );
+    get(url, { path }, aborter.signal).then(
+      (answer) => {
+        setFound(answer);
+        setProblem(null);
+      },
+      (error) => {
+        if (aborter.signal.aborted) return;
+        setFound(null);
+        setProblem(error);
+      }
+    );
+    return () => aborter.abort();
+  }, [group.id, path]);
+  return html`<${Dialog} title=${t("failures.values.title")} onClose=${onClose}>
+      <${What} group=${group} />
+      <${FilterInput}
+        type="text" label=${t("failures.values.path")} hint=${t("failures.values.hint")} value=${path}
+        list="failure-paths" onChange=${(text) => text && setPath(text)} />
+      <datalist id="failure-paths">
+        ${(found?.paths ?? []).map((one) => html`<option key=${one} value=${one} />`)}
+      </datalist>
+      <${ErrorBox} problem=${problem} />
+      ${found ? html`<${Values} found=${found} path=${path} group=${group} />` : html`<${Loading} isLoading=${!problem} />`}
+      <footer><${Button} onClick=${onClose}>${t("close")}<//></footer>
+    <//>`;
+}
+function Values({ found, path, group }) {
+  const most = Math.max(1, ...found.values.map((one) => one.count));
+  const share = (count) => number(count / Math.max(1, found.examined), { style: "percent", maximumFractionDigits: 0 });
+  const notes = [
+    t("failures.values.examined", { count: found.examined }),
+    found.without > 0 && t("failures.values.without", { without: number(found.without) }),
+    !found.is_complete && t("failures.values.more")
+  ].filter(Boolean);
+  if (found.values.length === 0)
+    return html`<p class="muted">${t("failures.values.none")}</p><p class="muted small">${notes.join(" · ")}</p>`;
+  return html`<p>
+      <strong>${t("failures.values.distinct", { count: found.distinct })}</strong> <span class="muted small">
+        ${notes.join(" · ")}
+      </span>
+    </p>
+    <table class="affected">
+      <thead>
+        <tr>
+          <th scope="col">${t("failures.values.value")}</th>
+          <th scope="col" class="num">${t("failures.values.jobs")}</th>
+          <th scope="col" class="num">${t("failures.values.share")}</th>
+        </tr>
+      </thead>
+      <tbody>
+        ${found.values.map(
+    (one) => html`<tr key=${one.value}>
+                <th scope="row"><${ValueLink} value=${one.value} path=${path} group=${group} /></th>
+                <td class="num">
+                  <i
+                    class="affected-bar" style=${{ width: `${60 * one.count / most}%` }} aria-hidden="true"></i>
+                  <${Num} value=${one.count} />
+                </td>
+                <td class="num">${share(one.count)}</td>
+              </tr>`
+  )}
+      </tbody>
+    </table>`;
+}
+function ValueLink({ value, path, group }) {
+  const text = html`<code><${Text} value=${value} max=${220} /></code>`;
+  const isCut2 = value.length === CUT_AT;
+  if (isCut2 || /^[[{]/.test(value)) return text;
+  return html`<a href=${href("jobs", { state: "failed", failure_group: group.id, field: path, op: "eq", value })}>${text}</a>`;
+}
+
+// ui/sparkline.js
+var WIDTH = 5;
+var GAP2 = 1;
+var HEIGHT = 28;
+function Sparkline({ values: values2, label }) {
+  const most = Math.max(1, ...values2);
+  const width = values2.length * (WIDTH + GAP2) - GAP2;
+  return html`<svg
+      class="sparkline" role="img" aria-label=${label} width=${width} height=${HEIGHT} preserveAspectRatio="xMaxYMax"
+      viewBox=${`0 0 ${width} ${HEIGHT}`}>
+      <title>${label}</title>${values2.map((value, at2) => {
+    const height = value > 0 ? Math.max(2, value / most * HEIGHT) : 1;
+    return html`<rect key=${at2} class=${value > 0 ? "" : "none"} x=${at2 * (WIDTH + GAP2)} y=${HEIGHT - height} width=${WIDTH} height=${height} />`;
+  })}
+    </svg>`;
+}
+
+// jobs/failure_groups.js
+var MARKS2 = { new: "info", regressed: "warn" };
+var isIgnored = (group) => Boolean(group.ignored) && group.ignored?.ended_by === null;
+var isResolved = (group) => Boolean(group.resolved) && group.resolved?.reopened_by === null;
+var ASKED = (
+  /** @type {const} */
+  ["values", "assign", "merge"]
+);
+function FailureCard({ group, session: session2, count = group.count, still, onAct, onAsk, onChange }) {
+  const mayOperate = may(session2, "operate");
+  const isCovered = group.message_hidden && !mayOperate;
+  const undo = (call2, done) => attempt(() => del(pathOf3(group, call2)), done).then(onChange);
+  const message = group.message || t("failures.silent");
+  return html`<li class=${`card group ${isIgnored(group) || isResolved(group) ? "is-ignored" : ""}`}>
+      <div class="group-count">
+        <p><b><${Num} value=${count} /></b> <span class="muted">${t("failures.failed", { count })}</span></p>
+        ${still && html`<p class="still">${stillText(still)}</p>`}
+        <${Trend} group=${group} />
+      </div>
+      <div class="group-body">
+        <p class="group-head">
+          <a href=${href("names", { name: group.name })}>
+            <strong><${Text} value=${group.name} max=${100} /></strong>
+          </a> <${Badge} kind="bad">${tOr(`cause.${group.cause}`, visible(group.cause))}<//>
+          ${(group.marks ?? []).map(
+    (mark) => html` <span title=${tOr(`failures.mark.${mark}.rule`, "")}>
+                  <${Badge} kind=${MARKS2[mark] ?? "info"}>${tOr(`failures.mark.${mark}`, visible(mark))}<//>
+                </span>`
+  )}
+          <${Decisions} group=${group} />
+          ${group.example_job_id && html`<span class="group-example muted">
+                ${t("failures.example")} <${Id}
+                  id=${group.example_job_id} href=${href("job", { id: group.example_job_id })} />
+              </span>`}
+        </p>
+        ${group.message_hidden ? html`<p class="muted">${group.error_type && html`<code><${Text} value=${group.error_type} max=${200} /></code> · `}${t("job.error_hidden")}</p>` : html`<p class="group-message" title=${visible(message)}><${Text} value=${message} max=${300} /></p>`}
+        <p class="group-more muted">
+          <${Versions} group=${group} />
+          ${group.raised_at && html`<code title=${visible(group.raised_at.code)}>
+                <${Text} value=${group.raised_at.file} max=${60} />
+              </code> <${Text} value=${group.raised_at.function} max=${60} /> · `}
+          ${t("failures.last")} <${Time} at=${group.last_seen_at} /> · ${t("failures.first")} <${Time}
+            at=${group.first_seen_at} />
+        </p>
+        <${Ignored} group=${group} />
+        <${Merged} group=${group} mayOperate=${mayOperate} onChange=${onChange} />
+      </div>
+      <div class="group-acts">
+        <a
+          class="button small as-link" href=${href(
+    "jobs",
+    isCovered ? { state: "failed", name: group.name, cause: group.cause } : { state: "failed", failure_group: group.id }
+  )}>
+          ${t("failures.jobs")}
+        </a>
+        ${mayOperate && html`<${Button} opensDialog class="small" onClick=${() => onAct("retry", group)}>
+              ${t("action.retry")}
+            <//>
+            ${isResolved(group) ? html`<${Button} class="small" onClick=${() => undo("resolve", t("failures.reopened"))}>${t("failures.reopen")}<//>` : html`<${Button} opensDialog class="small" onClick=${() => onAsk("resolve", group)}>${t("failures.resolve")}<//>`}
+            <${MoreMenu} label=${t("failures.more")}>
+              ${ASKED.map(
+    (what) => html`<${Button} key=${what} opensDialog class="small" onClick=${() => onAsk(what, group)}>${t(`failures.${what}`)}<//>`
+  )}
+              ${isIgnored(group) ? html`<${Button} class="small" onClick=${() => undo("ignore", t("failures.unignored"))}>${t("failures.unignore")}<//>` : html`<${Button} opensDialog class="small" onClick=${() => onAsk("ignore", group)}>${t("failures.ignore")}<//>`}
+              <${Button} opensDialog class="small" kind="danger" onClick=${() => onAct("delete", group)}>
+                ${t("action.delete")}
+              <//>
+            <//>`}
+      </div>
+    </li>`;
+}
+function Decisions({ group }) {
+  const { assigned, resolved: resolved2 } = group;
+  return html`${assigned && html` <span title=${`${t("failures.assigned.by")} ${visible(assigned.by)}`}>
+        <${Badge} kind="info">${t("failures.assigned.to", { assignee: visible(assigned.assignee) })}<//>
+      </span>`}
+    ${resolved2 && html` <span title=${`${t("audit.by")} ${visible(resolved2.by)}`}><${Badge} kind=${resolved2.reopened_by === null ? "ok" : "warn"}>${resolved2.reopened_by === null ? resolved2.version ? t("failures.resolved.in", { version: visible(resolved2.version) }) : t("failures.resolved.next") : t("failures.reopened.by", { version: visible(resolved2.reopened_by) })}<//></span>`}`;
+}
+function Trend({ group }) {
+  const trend = group.trend ?? [];
+  if (trend.length === 0) return null;
+  const count = trend.reduce((sum2, one) => sum2 + one, 0);
+  const label = t("failures.trend", { count, most: Math.max(...trend), last: trend.at(-1) ?? 0 });
+  return html`<${Sparkline} values=${trend} label=${label} /><span class="muted small">${t("failures.day", { count })}</span>`;
+}
+function Versions({ group }) {
+  const versions = group.versions ?? [];
+  if (versions.length === 0) return null;
+  return html`<span>${t("failures.versions")} ${versions.map(
+    (seen, at2) => html`${at2 > 0 && " · "}<${Text} value=${seen.version} max=${40} /> <span class="num">(${number(seen.count)})</span>`
+  )} · </span>`;
+}
+function Merged({ group, mayOperate, onChange }) {
+  const merged = group.merged ?? [];
+  if (merged.length === 0) return null;
+  const split2 = (id) => attempt(() => del(`api/failures/${encodeURIComponent(id)}/merge`), t("failures.split.done")).then(
+    onChange
+  );
+  return html`<ul class="plain" aria-label=${t("failures.merged")}>
+      ${merged.map(
+    (one) => html`<li key=${one.id} class="muted">
+              ${t("failures.merged")} <${Num} value=${one.count} /> × <${Text}
+                value=${one.message || one.id} max=${160} /> ${mayOperate && html`<button type="button" class="link" onClick=${() => split2(one.id)}>${t("failures.split_off")}</button>`}
+            </li>`
+  )}
+    </ul>`;
+}
+function Ignored({ group }) {
+  const { ignored } = group;
+  if (!ignored) return null;
+  if (ignored.ended_by !== null)
+    return html`<p class="muted">${tOr(`failures.ended.${ignored.ended_by}`, t("failures.ended"))}</p>`;
+  return html`<p>
+      <${Badge} kind="off">${t("failures.ignored")}<//> <span class="muted">
+        ${t("audit.by")} <${Text} value=${ignored.by} max=${80} /> · <${Time} at=${ignored.at} /> · ${ignored.until ? html`${t("failures.until")} <${Time} at=${ignored.until} />` : t("failures.until.changes")}
+        ${ignored.reason && html` · <${Text} value=${ignored.reason} max=${200} />`}
+      </span>
+    </p>`;
+}
+
 // jobs/pages/failures.js
 var PAGE5 = 50;
 var ALL3 = 500;
@@ -11452,8 +11176,8 @@ function Page5({ query, go: go3, session: session2 }) {
       }
     }
   });
-  const card = (group, count2) => html`<${FailureCard}
-        key=${group.id} group=${group} count=${count2} still=${still.get(group.id)} session=${session2} onAct=${act}
+  const card = (group, count) => html`<${FailureCard}
+        key=${group.id} group=${group} count=${count} still=${still.get(group.id)} session=${session2} onAct=${act}
         onAsk=${(question, about) => setAsked({ question, group: about })}
         onChange=${reload} />`;
   const isFiltered = Boolean(query["q"] || query["name"] || query["version"] || query["assignee"]);
@@ -11506,7 +11230,7 @@ function Page5({ query, go: go3, session: session2 }) {
                             <${Num} value=${part.count} /> ${t("failures.failed", { count: part.count })}
                           </span>
                         </h2>
-                        <ul class="groups">${part.groups.map(([group, count2]) => card(group, count2))}</ul>
+                        <ul class="groups">${part.groups.map(([group, count]) => card(group, count))}</ul>
                       </section>`
   ) : html`<ul class="groups">${rows.map((group) => card(group, group.count))}</ul>`}
     </div>
@@ -11525,10 +11249,10 @@ function partsOf(groups, split2) {
   const parts = /* @__PURE__ */ new Map();
   for (const group of groups) {
     const of2 = split2 === "name" ? [[group.name, group.count]] : group.versions?.length ? group.versions.map((seen) => [seen.version, seen.count]) : [["", group.count]];
-    for (const [key, count2] of of2) {
+    for (const [key, count] of of2) {
       const part = parts.get(key) ?? { key, count: 0, groups: [] };
-      part.count += count2;
-      part.groups.push([group, count2]);
+      part.count += count;
+      part.groups.push([group, count]);
       parts.set(key, part);
     }
   }
@@ -11703,8 +11427,8 @@ function Progress2({ batch }) {
       <${BatchStrip} batch=${batch} />
       <ul class="batch-counts">
         ${counts.map(
-    ([state, count2]) => html`<li key=${state}>
-                ${state === "unfinished" ? html`<span class="muted">${t("batches.unfinished")}</span>` : html`<${State} state=${state} />`} <b class="num">${number(count2)}</b>
+    ([state, count]) => html`<li key=${state}>
+                ${state === "unfinished" ? html`<span class="muted">${t("batches.unfinished")}</span>` : html`<${State} state=${state} />`} <b class="num">${number(count)}</b>
               </li>`
   )}
         ${batch.counts.deleted > 0 && html`<li><span class="muted">${t("batches.deleted")}</span> <b class="num">${number(batch.counts.deleted)}</b></li>`}
@@ -11748,7 +11472,7 @@ function Facts2({ batch }) {
 }
 function Ask({ action, batch, path, onClose, onDone }) {
   const { counts } = batch;
-  const count2 = action === "retry" ? counts.failed : counts.unfinished;
+  const count = action === "retry" ? counts.failed : counts.unfinished;
   const inside = action === "seal" ? 0 : batch.batches.total;
   const confirm = async () => {
     await post(`${path}/${action}`);
@@ -11756,7 +11480,7 @@ function Ask({ action, batch, path, onClose, onDone }) {
     await onDone();
   };
   return html`<${ConfirmCount}
-      title=${t(`batches.${action}.title`)} count=${count2} counted=${t(`batches.${action}.count`, { count: count2 })}
+      title=${t(`batches.${action}.title`)} count=${count} counted=${t(`batches.${action}.count`, { count })}
       isAlways verb=${t(`batches.${action}`)} kind=${action === "cancel" ? "danger" : "primary"}
       onClose=${onClose} onConfirm=${confirm}>
       <p>${t(`batches.${action}.text`)}</p>
@@ -12187,13 +11911,13 @@ function Shares({ one }) {
         <ul class="plain">
           ${conditions.map(
     (share, at2) => html`<li key=${at2}>
-                  ${words(share.match)}: ${limitTexts({ ...NONE2, ...share }, one.weight?.unit).join(" · ")}
+                  ${words(share.match)}: ${limitTexts({ ...NONE, ...share }, one.weight?.unit).join(" · ")}
                   ${share.paused && ` ${t("enqueue.paused")}`}
                 </li>`
   )}
         </ul>`}`;
 }
-var NONE2 = Object.fromEntries(LIMIT_KINDS.map(({ name }) => [name, null]));
+var NONE = Object.fromEntries(LIMIT_KINDS.map(({ name }) => [name, null]));
 function ConditionCounts({ counts, text }) {
   const rows = rowsIn(text);
   if (counts.length !== rows.length || rows.length === 0) return null;
@@ -13226,7 +12950,7 @@ var NAME2 = /^[A-Za-z0-9_.:-]{1,100}$/;
 var COMING = 10;
 var LAST_DAYS = 31;
 var WORKING_DAYS = 5;
-var KINDS6 = ["time", "event"];
+var KINDS5 = ["time", "event"];
 var OVERLAPS = ["allow", "forbid", "replace", "queue"];
 var CATCH_UPS = ["skip", "latest", "all"];
 var DAY_RULES = ["none", "skip_holidays", "only_holidays", "next_workday", "previous_workday"];
@@ -13399,7 +13123,7 @@ function DefinitionEditor({ definition, onClose, onDone }) {
               form=${form} name="name" problem=${shown2} label=${labelOf3("name")}
               hint=${t("constraints.name.rule")} maxlength="100" autocapitalize="none" spellcheck=${false} />
             <${FormField} form=${form} name="kind" as="select" label=${labelOf3("kind")}>
-              ${KINDS6.map(
+              ${KINDS5.map(
     (kind) => html`<option key=${kind} value=${kind}>${t(`definitions.kind_of.${kind}`)}</option>`
   )}
             <//>`}
@@ -14003,7 +13727,7 @@ function columnsOf2(one) {
 // definitions/pages/definitions.js
 var PAGE8 = 25;
 var STATES2 = ["", "enabled", "paused", "troubled"];
-var KINDS7 = ["", "time", "event"];
+var KINDS6 = ["", "time", "event"];
 var EXAMPLE2 = {
   job: { name: "report.send", argument: { kind: "daily" } },
   schedule: { daily_at: "02:30" },
@@ -14017,7 +13741,7 @@ function List4({ query, go: go3, session: session2 }) {
   const hold = useHold();
   const [isMaking, setMaking] = E2(false);
   const state = STATES2.includes(query["state"] ?? "") ? query["state"] : "";
-  const kind = KINDS7.includes(query["kind"] ?? "") ? query["kind"] : "";
+  const kind = KINDS6.includes(query["kind"] ?? "") ? query["kind"] : "";
   const of2 = JSON.stringify([query["q"], state, kind, query["cursor"]]);
   const found = useResource(
     async (signal) => {
@@ -14055,7 +13779,7 @@ function List4({ query, go: go3, session: session2 }) {
         ${(a2) => html`<select
               ...${a2} value=${kind}
               onChange=${(e2) => change2({ kind: e2.target.value })}>
-              ${KINDS7.map(
+              ${KINDS6.map(
     (one) => html`<option key=${one} value=${one}>${t(`definitions.kind_of.${one || "all"}`)}</option>`
   )}
             </select>`}
@@ -14871,9 +14595,9 @@ function Facts5({ event }) {
     </section>`;
 }
 function Effect({ event, states }) {
-  const count2 = event.job_ids.length;
+  const count = event.job_ids.length;
   return html`<section class="card">
-      <h2>${t("events.started")} <span class="muted num">${number(count2)}</span></h2>${event.runs.length === 0 ? html`<p class="muted">${t("events.started.none")}</p>` : html`<ul class="plain effects">
+      <h2>${t("events.started")} <span class="muted num">${number(count)}</span></h2>${event.runs.length === 0 ? html`<p class="muted">${t("events.started.none")}</p>` : html`<ul class="plain effects">
               ${event.runs.map(
     (run) => html`<li key=${run.definition}>
                       <a href=${href("definitions", { name: run.definition })}>
@@ -14896,7 +14620,7 @@ function Payload({ event }) {
 
 // workers/drains.js
 var MAX_ASKED3 = 10;
-var POLL_MS5 = 2e3;
+var POLL_MS6 = 2e3;
 var resumeAll = (selection, onDone) => attempt(async () => {
   const answer = await post("api/workers/resume", selection);
   toast(t("workers.resumed.set", { count: answer.count }));
@@ -14950,7 +14674,7 @@ function DrainCountdown({ workers, mayOperate, onDone }) {
   const { data } = useResource(
     (signal) => Promise.all(asked.map((id) => get(`api/workers/${encodeURIComponent(id)}`, {}, signal))),
     [asked.join()],
-    { events: ["workers"], leastMs: POLL_MS5, pollMs: POLL_MS5 }
+    { events: ["workers"], leastMs: POLL_MS6, pollMs: POLL_MS6 }
   );
   if (draining.length === 0) return null;
   const left = busy.reduce((sum2, worker) => sum2 + worker.busy, 0);
@@ -15072,7 +14796,7 @@ function Groups({ by, query, go: go3, onDrain }) {
   const { data, problem, reload } = useResource((signal) => get("api/workers/groups", { by }, signal), [by], {
     events: ["workers"],
     leastMs: 1e3,
-    pollMs: POLL_MS4
+    pollMs: POLL_MS5
   });
   const sort = query["sort"] ?? "";
   const address = (group) => ({ [by]: groupValue(group) });
@@ -15099,7 +14823,7 @@ function Groups({ by, query, go: go3, onDrain }) {
       label: t("nav.workers"),
       phone: "line",
       render: (group) => html`${ORDER.filter((state) => group.workers[state] > 0).map(
-        (state) => html`<${Badge} kind=${KINDS4[state]}>${number(group.workers[state])} ${t(`worker.${state}`)}<//> `
+        (state) => html`<${Badge} kind=${KINDS3[state]}>${number(group.workers[state])} ${t(`worker.${state}`)}<//> `
       )}`
     },
     {
@@ -15142,7 +14866,7 @@ function One5({ id, session: session2 }) {
   } = useResource((signal) => get(path, {}, signal), [id], {
     events: ["workers", "jobs"],
     leastMs: 1e3,
-    pollMs: POLL_MS4
+    pollMs: POLL_MS5
   });
   const [asked, setAsked] = E2(
     /** @type {"slots" | "detach" | null} */
@@ -15292,7 +15016,7 @@ function All({ query, go: go3, session: session2 }) {
   const list = useResource((signal) => get("api/workers", {}, signal), [], {
     events: ["workers"],
     leastMs: 1e3,
-    pollMs: POLL_MS4
+    pollMs: POLL_MS5
   });
   const onDrain = mayOperate ? (selection, what) => setAsked({ selection, what }) : null;
   return html`<div class="page-head"><h1>${t("nav.workers")}</h1></div>
@@ -15463,16 +15187,17 @@ function DrainChosen({ chosen, all, filters, onDrain }) {
 }
 
 // operations/pages/masters.js
-var POLL_MS6 = 2e3;
+var POLL_MS7 = 2e3;
 var NEWEST = 500;
 var CHANGES = ["master.demote", "master.take_over"];
 function Page12({ session: session2 }) {
   const { data, problem, reload } = useResource((signal) => get("api/masters", {}, signal), [], {
     events: ["masters"],
     leastMs: 1e3,
-    pollMs: POLL_MS6
+    pollMs: POLL_MS7
   });
   const stats = useResource((signal) => get("api/stats", {}, signal), [], { everyMs: 1e4 });
+  const { findings } = useHealth();
   const [leaving, setLeaving] = E2(
     /** @type {Master | null} */
     null
@@ -15487,7 +15212,7 @@ function Page12({ session: session2 }) {
     <${ErrorBox} problem=${problem} onRetry=${reload} />
     ${data === null ? !problem && html`<${Loading} />` : html`${!leader && html`<p class="fault bad" role="alert">
                 <${Badge} kind="bad">${t("fault.bad")}<//>
-                <span class="fault-text">${t("fault.no_leader")}</span><${RunbookLink} code="no_leader" />
+                <span class="fault-text">${t("health.no_leader")}</span><${RunbookLink} code="no_leader" />
               </p>`}
           <${Table}
             caption=${t("nav.masters")} rows=${masters} rowKey=${(master) => master.id}
@@ -15555,7 +15280,7 @@ function Page12({ session: session2 }) {
     ] : []
   ]} />
           <p class="muted after">${t("masters.text")}</p>
-          ${stats.data && html`<div class="cards after"><${Store} store=${stats.data.store} /></div>`}
+          ${stats.data && html`<div class="cards after"><${Store} store=${stats.data.store} findings=${findings} /></div>`}
           ${mayOperate && html`<${Leaders} epoch=${data.epoch} />`}`}
     ${leaving && html`<${Demote}
           master=${leaving}
@@ -15787,7 +15512,7 @@ function MoveCard({ one, mayAbort, onDone }) {
   };
   const done = doneOf(move);
   return html`<section class="card"><h2>${t("namespaces.move.card")}</h2><dl class="facts">
-    <dt>${t("namespaces.state")}</dt><dd><${Badge} kind=${KINDS8[move.step] ?? "info"}>${t(`namespaces.move.step.${move.step}`)}<//></dd>
+    <dt>${t("namespaces.state")}</dt><dd><${Badge} kind=${KINDS7[move.step] ?? "info"}>${t(`namespaces.move.step.${move.step}`)}<//></dd>
     <dt>${t("namespaces.move.from")}</dt><dd><${Text} value=${move.source} max=${40} /></dd>
     <dt>${t("namespaces.move.to")}</dt><dd><${Text} value=${move.target} max=${40} /></dd>
     ${done !== null && html`<dt>${t("namespaces.move.progress")}</dt><dd><${Bar} value=${done} of=${move.keys} label=${t("namespaces.move.progress")} /></dd>`}
@@ -15797,7 +15522,7 @@ function MoveCard({ one, mayAbort, onDone }) {
     ${move.ended_at && html`<dt>${t("namespaces.move.ended")}</dt><dd><${Time} at=${move.ended_at} /></dd>`}</dl>
     ${mayAbort && !move.ended_at && html`<p><${Button} disabled=${move.aborted_by !== ""} onClick=${abort}>${t("namespaces.move.abort")}<//></p>`}</section>`;
 }
-var KINDS8 = { done: "ok", failed: "bad", aborted: "off", returning: "warn" };
+var KINDS7 = { done: "ok", failed: "bad", aborted: "off", returning: "warn" };
 function doneOf(move) {
   if (move.step === "copying") return move.copied_keys;
   return move.step === "checking" ? move.compared_keys : null;
@@ -15864,7 +15589,7 @@ var columnsOf4 = (onMove) => [
   }
 ];
 var MoveFacts = ({ move }) => html`<dt>${t("namespaces.move.card")}</dt>
-    <dd><${Badge} kind=${KINDS8[move.state] ?? "info"}>${t(`namespaces.slot.state.${move.state}`)}<//>
+    <dd><${Badge} kind=${KINDS7[move.state] ?? "info"}>${t(`namespaces.slot.state.${move.state}`)}<//>
       ${" "}${t("namespaces.slot.way", { source: visible(move.source), target: visible(move.target) })}</dd>
     ${move.reason && html`<dt>${t("namespaces.move.reason")}</dt><dd><${Text} value=${move.reason} max=${300} /></dd>`}
     <dt>${t("namespaces.move.began")}</dt><dd><${Time} at=${move.began_at} /></dd>
@@ -16211,7 +15936,7 @@ function Deletion2({ name, go: go3, onClose, isDamaged = false }) {
 }
 
 // operations/pages/incidents.js
-var POLL_MS7 = 3e3;
+var POLL_MS8 = 3e3;
 var DAY_MS3 = 864e5;
 var AROUND_MS = 6e4;
 function Page14({ query, session: session2 }) {
@@ -16221,12 +15946,12 @@ function Page14({ query, session: session2 }) {
 function All2() {
   const { data, problem, reload } = useResource((signal) => get("api/incidents", {}, signal), [], {
     events: ["masters", "workers"],
-    pollMs: POLL_MS7
+    pollMs: POLL_MS8
   });
   const marks = useResource(
     (signal) => get("api/marks", { since: new Date(nowMs() - DAY_MS3).toISOString() }, signal),
     [],
-    { events: ["masters", "workers", "constraints"], leastMs: 2e3, pollMs: POLL_MS7 }
+    { events: ["masters", "workers", "constraints"], leastMs: 2e3, pollMs: POLL_MS8 }
   );
   const incidents = (
     /** @type {Incident[]} */
@@ -16267,7 +15992,7 @@ function One7({ id, mayOperate }) {
   const { data, problem, reload } = useResource(
     (signal) => get(`api/incidents/${encodeURIComponent(id)}`, {}, signal),
     [id],
-    { events: ["masters", "workers", "constraints"], pollMs: POLL_MS7 }
+    { events: ["masters", "workers", "constraints"], pollMs: POLL_MS8 }
   );
   const [isAsking, setAsking] = E2(false);
   const one = (
@@ -16399,7 +16124,7 @@ function EraseDialog({ id, fields, onClose, onDone }) {
 }
 
 // personal_data/pages/personal_data.js
-var KINDS9 = (
+var KINDS8 = (
   /** @type {const} */
   ["jobs", "log_lines", "events", "failure_groups", "notices"]
 );
@@ -16484,7 +16209,7 @@ async function searchAll(texts, reason, signal, tell2) {
     cursor = part.next_cursor;
     outcome = {
       found: [...found.values()],
-      searched: sums(KINDS9, outcome.searched, part.searched),
+      searched: sums(KINDS8, outcome.searched, part.searched),
       unread: sums(UNREAD, outcome.unread, part.unread),
       last: part,
       isOver: cursor === null
@@ -16550,7 +16275,7 @@ function Extent({ outcome, last }) {
   return html`<div class="card after">
       <h3>${t("personal.extent")}</h3>
       <dl class="facts">
-        ${KINDS9.map(
+        ${KINDS8.map(
     (kind) => html`<dt>${t(`personal.kind.${kind}`)}</dt><dd class="num">${number(searched[kind] ?? 0)}</dd>`
   )}
       </dl>
@@ -17418,7 +17143,7 @@ var columnsOf5 = (mayAnswer, onDone) => [
 ];
 
 // notices/dialogs.js
-var HOUR_MS3 = 36e5;
+var HOUR_MS2 = 36e5;
 var pathOfNotice = (name) => (
   /** @type {const} */
   `api/notices/${encodeURIComponent(name)}`
@@ -17436,7 +17161,7 @@ function NoticeDialogs() {
   return asked.what === "mute" ? html`<${MuteNotice} ...${props} />` : html`<${DeleteNotice} ...${props} />`;
 }
 function MuteNotice({ name, onClose, onDone }) {
-  const form = useForm(null, () => ({ muted: durationText(HOUR_MS3) }));
+  const form = useForm(null, () => ({ muted: durationText(HOUR_MS2) }));
   const save = async ({ muted = "" }) => {
     const end = endOf(muted);
     if (end === null) throw unreadable("until");
@@ -17762,12 +17487,12 @@ function Deliveries2({ tag }) {
     leastMs: 5e3,
     everyMs: 15e3
   });
-  const counts = Object.entries(data?.states ?? {}).filter(([, { count: count2 }]) => count2 > 0);
+  const counts = Object.entries(data?.states ?? {}).filter(([, { count }]) => count > 0);
   return html`<p class="row deliveries">
       <a href=${href("jobs", { tag })}>${t("notices.deliveries")}</a>
       ${counts.map(
-    ([state, { count: count2, is_exact: isExact }]) => html`<a key=${state} href=${href("jobs", { tag, state })}>
-              ${!isExact && "≥ "}<${Num} value=${count2} /> <${State} state=${state} />
+    ([state, { count, is_exact: isExact }]) => html`<a key=${state} href=${href("jobs", { tag, state })}>
+              ${!isExact && "≥ "}<${Num} value=${count} /> <${State} state=${state} />
             </a>`
   )}
     </p>`;
@@ -17963,7 +17688,7 @@ function TargetEditor({ target, onClose, onDone }) {
 // targets/pages/targets.js
 var EXAMPLE6 = { names: ["mail.*"], url: "https://app.example/jobs/{name}", max_running: 20 };
 var READ5 = { events: ["jobs"], leastMs: 2e3, everyMs: 5e3 };
-var KINDS10 = (
+var KINDS9 = (
   /** @type {Record<string, import("../../ui/formats.js").Kind>} */
   {
     succeeded: "ok",
@@ -17978,7 +17703,7 @@ function Page22({ query, go: go3, session: session2 }) {
   return query["name"] ? html`<${One9} key=${query["name"]} name=${query["name"]} go=${go3} session=${session2} />` : html`<${List10} session=${session2} />`;
 }
 var addressOf3 = (one) => typeof one.url === "string" ? one.url : one.url.from;
-var Outcome2 = ({ result }) => html`<${Badge} kind=${KINDS10[result] ?? "info"}>${tOr(`targets.result.${result}`, visible(result))}<//>`;
+var Outcome2 = ({ result }) => html`<${Badge} kind=${KINDS9[result] ?? "info"}>${tOr(`targets.result.${result}`, visible(result))}<//>`;
 function Reach({ one }) {
   if (one.unreachable.length > 0) return html`<${Badge} kind="bad">${t("targets.unreachable")}<//>`;
   const last = one.figures.last[0];
@@ -18143,7 +17868,7 @@ function Now2({ one }) {
                 ms=${took.p99_ms} />
             </dd>`}
         ${Object.entries(results).map(
-    ([result, count2]) => html`<dt key=${result}>${tOr(`targets.result.${result}`, visible(result))}</dt><dd><${Num} value=${count2} /></dd>`
+    ([result, count]) => html`<dt key=${result}>${tOr(`targets.result.${result}`, visible(result))}</dt><dd><${Num} value=${count} /></dd>`
   )}
       </dl>
     </section>`;

@@ -1,48 +1,23 @@
 /** One group of failures: its count and times, its versions, its assignee, and whether it is resolved or ignored. */
-import { del, get, may } from "../core/api.js";
+import { del, may } from "../core/api.js";
 import { number, t, tOr } from "../core/i18n.js";
 import { html } from "../core/lib.js";
 import { href } from "../core/router.js";
 import { visible } from "../core/text.js";
 import { Button, MoreMenu } from "../ui/controls.js";
 import { attempt } from "../ui/dialogs.js";
-import { Badge, Id, Num, Text, Time, nowMs } from "../ui/formats.js";
+import { Badge, Id, Num, Text, Time } from "../ui/formats.js";
 import { Sparkline } from "../ui/sparkline.js";
 import { pathOf } from "./failure_dialogs.js";
 import { stillText } from "./still_failed.js";
 
-/** @typedef {import("../../answers").Schemas["NameStats"]} NameStats */
-
 /** @typedef {import("../../answers").Schemas["FailureGroup"]} FailureGroup */
 
-const HOUR_MS = 3_600_000;
-// The number of failure groups that the master keeps.
-const KEPT = 500;
 /** @type {Record<string, "info" | "warn">} */
 const MARKS = { new: "info", regressed: "warn" };
 
 /** @param {FailureGroup} group @returns {boolean} Whether it is ignored now. */
 export const isIgnored = (group) => Boolean(group.ignored) && group.ignored?.ended_by === null;
-
-/**
- * Add `is_ignored` to the names in an answer of `api/names`: whether all their failures of the last hour are ignored or resolved.
- * @param {import("../../answers").Schemas["NameList"]} answer
- * @param {AbortSignal} signal
- */
-export async function withIgnored(answer, signal) {
-  if (!answer.names.some((name) => name.failed > 0))
-    return { ...answer, names: answer.names.map((name) => ({ ...name, is_ignored: false })) };
-  const isRecent = (/** @type {FailureGroup} */ group) => nowMs() - Date.parse(group.last_seen_at) < HOUR_MS;
-  const { groups } = await get("api/failures", { open: "false", limit: KEPT }, signal);
-  const ignored = new Set(groups.filter(isRecent).map((group) => group.name));
-  // Ask about a name only if it has ignored or resolved groups, which is rare. Its latest open group is enough.
-  const marked = async (/** @type {NameStats} */ name) => {
-    if (!ignored.has(name.name)) return { ...name, is_ignored: false };
-    const others = await get("api/failures", { name: name.name, open: "true", limit: 1 }, signal);
-    return { ...name, is_ignored: !others.groups.some(isRecent) };
-  };
-  return { ...answer, names: await Promise.all(answer.names.map(marked)) };
-}
 
 /** @param {FailureGroup} group @returns {boolean} Whether it is resolved, and has not come back since. */
 const isResolved = (group) => Boolean(group.resolved) && group.resolved?.reopened_by === null;

@@ -2,14 +2,10 @@
 export default {
   "nav.definitions": "Definitions",
   "job.definition": "Started by",
-  "fault.skipping_definition":
-    "Definition {name} has skipped its last {count} runs and starts no jobs: {cause}.",
   "definitions.why": "Why it starts no jobs",
   "definitions.why.skips":
     "Its last run was skipped: {reason}.||Its last {count} runs were skipped: {reason}.",
   "definitions.why.waits": "It waits for job",
-  "fault.late_definition": "Definition {name} was due {due} and has not run.",
-  "fault.missed_instant": "Definition {name} missed its run of {due}.",
   "definitions.make": "New definition",
   "definitions.edit": "Edit",
   "definitions.schedule": "Schedule",

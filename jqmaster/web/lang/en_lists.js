@@ -67,17 +67,7 @@ export default {
     "1 acknowledged fault is hidden until it is over.||{count} acknowledged faults are hidden until they are over.",
   "fault.runbook": "Runbook",
   "fault.show": "Show",
-  "fault.dead_worker":
-    "Worker {worker} is detached: last heard {seen}, 1 job still assigned.||Worker {worker} is detached: last heard {seen}, {count} jobs still assigned.",
-  "fault.dead_worker.idle": "Worker {worker} is detached: last heard {seen}. It holds no jobs.",
-  "fault.replaced_worker": "Worker {worker} ended, last heard {seen}; {successor} took its place.",
   "fault.dead_worker.act": "Show the worker",
-  "fault.paused": "Constraint {name} is paused; last changed {since}.",
-  "fault.paused_values":
-    "Constraint {name}: 1 value is paused ({values}); last changed {since}.||Constraint {name}: {count} values are paused ({values}); last changed {since}.",
-  "fault.growth": "The backlog grew from {first} to {last} jobs in {minutes} minutes.",
-  "fault.pause": "Paused: {what}, {since} by {who}.",
-  "fault.pause.until": "It ends {until}.",
   "zone.label": "{label} ({zone})",
   "rate.per_s": "{rate}/s",
   "why.text.constraint": "Waits for constraint {what}: {reasons}.",
@@ -151,12 +141,6 @@ export default {
   "why.text.earlier_end":
     "If the handler of the earlier attempt still runs on the same worker, this attempt starts when it has ended.",
   "why.text.offered": "Attempt {attempt} was given to a worker {since}. No heartbeat has confirmed it yet.",
-  "fault.full":
-    "Constraint {name} is full: 1 job waits for it.||Constraint {name} is full: {count} jobs wait for it.",
-  "fault.full_values":
-    "Constraint {name} is full at {keys} of {all} values: 1 job waits for it.||Constraint {name} is full at {keys} of {all} values: {count} jobs wait for it.",
-  "fault.full.since": "It has held jobs for {duration}.",
-  "fault.late_leader": "The leader {master} is late: last heard {seen}.",
   "constraints.held_jobs": "Held back",
   "constraints.held_jobs.title": "{held} of {waiting} waiting jobs are held back by this constraint",
   "constraints.full_values": "1 of {all} values closed||{count} of {all} values closed",

@@ -274,7 +274,7 @@ export default {
   "health.orphan":
     "No live worker runs jobs named {name}: 1 waits.||No live worker runs jobs named {name}: {count} wait.",
   "health.skipping_definition":
-    "Definition {name} skips its runs, the last {count} in a row, and starts no jobs.",
+    "Definition {name} has skipped its last {count} runs and starts no jobs: {cause}.",
   "health.late_definition": "Definition {name} was due {due} and has not run.",
   "health.missed_instant": "Definition {name} missed its run of {due}.",
   "health.wait": "A job named {name} has waited {duration}. {cause}",
@@ -283,20 +283,33 @@ export default {
   "health.rising":
     "Failures are rising: {lately} jobs failed in the last 10 minutes, and {before} in the 10 minutes before.",
   "health.stale_workers": "1 worker is silent.||{count} workers are silent.",
-  "health.dead_worker": "Worker {worker} is detached: last heard {seen}, jobs still assigned: {count}.",
+  "health.dead_worker":
+    "Worker {worker} is detached: last heard {seen}, 1 job still assigned.||Worker {worker} is detached: last heard {seen}, {count} jobs still assigned.",
   "health.stale_masters": "1 master is silent.||{count} masters are silent.",
   "health.duty": "A duty of a master fails: {fault}",
   "health.latency": "The store is slow: it takes {duration} to answer.",
   "health.growth": "The backlog grew from {first} to {last} jobs in {minutes} minutes.",
   "health.drains":
     "{ready} jobs are ready; the backlog shrinks by {per_min} a minute and is empty in about {eta}.",
-  "health.full": "1 job waits for constraint {name}.||{count} jobs wait for constraint {name}.",
-  "health.full_value": "Jobs wait for constraint {name}: {count} of {held} for {value}.",
+  "health.full":
+    "Constraint {name} is full: 1 job waits for it.||Constraint {name} is full: {count} jobs wait for it.",
+  "health.full_value": "1 of them waits for {value}.||{count} of them wait for {value}.",
   "health.full.rate": "At {rate}, they take about {eta}.",
   "health.full.slots": "{running} of {slots} slots are taken.",
   "health.full.units_rate": "{used} used, of a limit of {rate}.",
   "health.full.units": "{running} of {slots} {unit} are taken by running jobs.",
   "health.full.held": "A worker asked to hold it; it opens {until}.",
-  "health.pause": "Paused: {what}. 1 job waits.||Paused: {what}. {count} jobs wait.",
-  "health.pause_by": "Paused by {who}: {what}. 1 job waits.||Paused by {who}: {what}. {count} jobs wait.",
+  "health.pause": "Paused: {what}, {since}.",
+  "health.wait.no_cause": "A job named {name} has waited {duration}, although nothing holds it back.",
+  "health.dead_worker.idle": "Worker {worker} is detached: last heard {seen}. It holds no jobs.",
+  "health.replaced_worker": "Worker {worker} ended, last heard {seen}; {successor} took its place.",
+  "health.full_values":
+    "Constraint {name} is full at {keys} of {all} values: 1 job waits for it.||Constraint {name} is full at {keys} of {all} values: {count} jobs wait for it.",
+  "health.full.since": "It has held jobs for {duration}.",
+  "health.paused": "Constraint {name} is paused; last changed {since}.",
+  "health.paused_values":
+    "Constraint {name}: 1 value is paused ({values}); last changed {since}.||Constraint {name}: {count} values are paused ({values}); last changed {since}.",
+  "health.pause.until": "It ends {until}.",
+  "health.pause.waiting": "1 job waits.||{count} jobs wait.",
+  "health.pause_by": "Paused: {what}, {since} by {who}.",
 };

@@ -175,24 +175,8 @@ export default {
   "fault.bad": "異常",
   "fault.info": "情報",
   "fault.warn": "注意",
-  "fault.no_leader": "リーダーのマスターがないため、ジョブは配信されません。",
-  "fault.store": "ストア: {fault}",
-  "fault.durability": "{wanted} が設定されていますが、ストアは {given} しか提供していません。",
-  "fault.no_worker":
-    "{count} 件のジョブが待機していますが、稼働中のワーカーがありません。||{count} 件のジョブが待機していますが、稼働中のワーカーがありません。",
-  "fault.orphan":
-    "{name}: {count} 件のジョブが待機していますが、この名前を実行する稼働中のワーカーがありません。||{name}: {count} 件のジョブが待機していますが、この名前を実行する稼働中のワーカーがありません。",
-  "fault.memory": "ストアのメモリ使用率は {share} です ({used} / {most})。",
-  "fault.wait": "ジョブ {name} は、止める制約がないのに {duration} 待っています。",
   "fault.wait.act": "ジョブを表示",
   "fault.orphan.act": "ジョブの一覧を表示",
-  "fault.failing": "{name}: 直近 1 時間に {count} 件失敗 ({share})",
-  "fault.stale_workers":
-    "応答のないワーカーが {count} 台あります。||応答のないワーカーが {count} 台あります。",
-  "fault.stale_masters":
-    "応答のないマスターが {count} 台あります。||応答のないマスターが {count} 台あります。",
-  "fault.duty": "マスターの処理が失敗しています: {fault}",
-  "fault.latency": "ストアの応答に {duration} かかっています。",
 
   "jobs.all": "すべて",
   "jobs.empty.first": "ジョブはまだありません。最初のジョブを投入しましょう:",

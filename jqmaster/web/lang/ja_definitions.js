@@ -2,13 +2,9 @@
 export default {
   "nav.definitions": "定義",
   "job.definition": "開始元",
-  "fault.skipping_definition":
-    "定義 {name} は直近 {count} 回の実行をスキップし、ジョブを開始していません: {cause}。",
   "definitions.why": "ジョブを開始しない理由",
   "definitions.why.skips": "直近 {count} 回の実行がスキップされました: {reason}。",
   "definitions.why.waits": "待っているジョブ:",
-  "fault.late_definition": "定義 {name} は {due} に予定されていましたが、まだ実行されていません。",
-  "fault.missed_instant": "定義 {name} は {due} の実行を逃しました(検出が遅れたため)。",
   "definitions.make": "新しい定義",
   "definitions.edit": "編集",
   "definitions.schedule": "スケジュール",

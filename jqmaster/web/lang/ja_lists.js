@@ -50,17 +50,7 @@ export default {
   "fault.acknowledged": "確認済みの異常 {count} 件は、解消されるまで表示されません。",
   "fault.runbook": "対処手順",
   "fault.show": "表示",
-  "fault.dead_worker":
-    "ワーカー {worker} は応答がないため切り離し済みです(最終応答: {seen}、割り当て中のジョブ: {count} 件)。",
-  "fault.dead_worker.idle":
-    "ワーカー {worker} は応答がないため切り離し済みです(最終応答: {seen})。担当中のジョブはありません。",
-  "fault.replaced_worker": "ワーカー {worker} は終了し(最終応答: {seen})、{successor} が引き継ぎました。",
   "fault.dead_worker.act": "ワーカーを表示",
-  "fault.paused": "制約 {name} は一時停止中です(最終変更: {since})。",
-  "fault.paused_values": "制約 {name} の {count} 個の値が一時停止中です({values}、最終変更: {since})。",
-  "fault.growth": "待機ジョブが {minutes} 分間に {first} 件から {last} 件に増えました。",
-  "fault.pause": "一時停止中: {what}({since}、{who})。",
-  "fault.pause.until": "終了: {until}。",
   "zone.label": "{label}({zone})",
   "rate.per_s": "{rate}/秒",
   "why.text.constraint": "制約 {what} の空きを待っています: {reasons}。",
@@ -144,11 +134,6 @@ export default {
     "前の試行のハンドラーが同じワーカーでまだ動いている場合、この試行はその終了後に開始します。",
   "why.text.offered":
     "試行 {attempt} は {since}にワーカーへ渡されました。ハートビートによる確認はまだありません。",
-  "fault.full": "制約 {name} は上限に達しています。{count} 件のジョブが空きを待っています。",
-  "fault.full_values":
-    "制約 {name} は {all} 個の値のうち {keys} 個で上限に達しています。{count} 件のジョブが空きを待っています。",
-  "fault.full.since": "{duration}前から続いています。",
-  "fault.late_leader": "リーダー {master} の応答が遅れています(最終応答: {seen})。",
   "constraints.held_jobs": "保留",
   "constraints.held_jobs.title": "{waiting} 件中 {held} 件がこの制約のために待っています",
   "constraints.full_values": "値 {all} 個中 {count} 個が通過不可",

@@ -276,9 +276,10 @@ export default {
     "{count} 件のジョブが待っていますが、稼働中のワーカーがありません。||{count} 件のジョブが待っていますが、稼働中のワーカーがありません。",
   "health.orphan":
     "名前 {name} のジョブを実行する稼働中のワーカーがありません。{count} 件が待っています。||名前 {name} のジョブを実行する稼働中のワーカーがありません。{count} 件が待っています。",
-  "health.skipping_definition": "定義 {name} は直近 {count} 回続けてスキップし、ジョブを開始していません。",
+  "health.skipping_definition":
+    "定義 {name} は直近 {count} 回の実行をスキップし、ジョブを開始していません: {cause}。",
   "health.late_definition": "定義 {name} は {due} に予定されていましたが、まだ実行されていません。",
-  "health.missed_instant": "定義 {name} は {due} の実行を逃しました。",
+  "health.missed_instant": "定義 {name} は {due} の実行を逃しました(検出が遅れたため)。",
   "health.wait": "名前 {name} のジョブが {duration} 待っています。{cause}",
   "health.failing":
     "名前 {name} のジョブが直近 1 時間に {count} 件失敗しました ({share})。{kind}||名前 {name} のジョブが直近 1 時間に {count} 件失敗しました ({share})。{kind}",
@@ -293,16 +294,24 @@ export default {
   "health.latency": "ストアが遅くなっています。応答に {duration} かかっています。",
   "health.growth": "待機ジョブが {minutes} 分間に {first} 件から {last} 件に増えました。",
   "health.drains": "実行待ちは {ready} 件です。1 分あたり {per_min} 件減り、約 {eta}でなくなります。",
-  "health.full":
-    "{count} 件のジョブが制約 {name} を待っています。||{count} 件のジョブが制約 {name} を待っています。",
-  "health.full_value": "ジョブが制約 {name} を待っています: {held} 件のうち {count} 件は {value}。",
+  "health.full": "制約 {name} は上限に達しています。{count} 件のジョブが空きを待っています。",
+  "health.full_value": "そのうち {count} 件は {value} を待っています。",
   "health.full.rate": "{rate} のため、約 {eta}かかります。",
   "health.full.slots": "{slots} スロットのうち {running} を使用中です。",
   "health.full.units_rate": "上限は {rate} で、そのうち {used} を使用済みです。",
   "health.full.units": "{slots} {unit} のうち {running} を実行中のジョブが使用しています。",
   "health.full.held": "ワーカーの要求で止まっています(再開: {until})。",
-  "health.pause":
-    "一時停止中: {what}。{count} 件のジョブが待っています。||一時停止中: {what}。{count} 件のジョブが待っています。",
-  "health.pause_by":
-    "一時停止中: {what}({who})。{count} 件のジョブが待っています。||一時停止中: {what}({who})。{count} 件のジョブが待っています。",
+  "health.pause": "一時停止中: {what}({since})。",
+  "health.wait.no_cause": "名前 {name} のジョブが、止める制約がないのに {duration} 待っています。",
+  "health.dead_worker.idle":
+    "ワーカー {worker} は応答がないため切り離し済みです(最終応答: {seen})。担当中のジョブはありません。",
+  "health.replaced_worker": "ワーカー {worker} は終了し(最終応答: {seen})、{successor} が引き継ぎました。",
+  "health.full_values":
+    "制約 {name} は {all} 個の値のうち {keys} 個で上限に達しています。{count} 件のジョブが空きを待っています。",
+  "health.full.since": "{duration}前から続いています。",
+  "health.paused": "制約 {name} は一時停止中です(最終変更: {since})。",
+  "health.paused_values": "制約 {name} の {count} 個の値が一時停止中です({values}、最終変更: {since})。",
+  "health.pause.until": "終了: {until}。",
+  "health.pause.waiting": "{count} 件のジョブが待っています。",
+  "health.pause_by": "一時停止中: {what}({since}、{who})。",
 };

@@ -5,7 +5,7 @@ import { href } from "../core/router.js";
 import { visible } from "../core/text.js";
 import { Bar } from "../ui/controls.js";
 import { Badge, Bytes, Duration, Num, Text } from "../ui/formats.js";
-import { LEVELS, MEMORY_BAD, MEMORY_WARN } from "./faults.js";
+import { worst } from "./findings.js";
 
 /** @typedef {import("../../answers").Schemas["Stats"]} Stats */
 /** @typedef {import("../../answers").Schemas["MasterView"]} Master */
@@ -64,10 +64,8 @@ export function Masters({ stats, masters }) {
     </section>`;
 }
 
-/** @param {{store: Stats["store"]}} props */
-export function Store({ store }) {
-  const isLess = LEVELS.indexOf(store.durability_available) < LEVELS.indexOf(store.durability);
-  const share = store.max_memory_bytes ? store.used_memory_bytes / store.max_memory_bytes : 0;
+/** @param {{store: Stats["store"], findings: import("./findings.js").Finding[]}} props */
+export function Store({ store, findings }) {
   return html`<section class="card" aria-labelledby="store">
       <h2 id="store">${t("overview.store")}</h2>
       <dl class="facts">
@@ -83,7 +81,7 @@ export function Store({ store }) {
         <dt>${t("store.durability")}</dt>
         <dd>
           ${visible(store.durability)} ${
-            isLess &&
+            worst(findings, "durability") &&
             html`<${Badge} kind="bad">${t("store.gives", { given: visible(store.durability_available) })}<//>`
           }
           <span class="hint-line">${tOr(`durability.${store.durability}`, "")}</span>
@@ -95,7 +93,7 @@ export function Store({ store }) {
             store.max_memory_bytes
               ? html` / <${Bytes} value=${store.max_memory_bytes} /> <${Bar}
                   value=${store.used_memory_bytes} of=${store.max_memory_bytes} label=${t("store.memory")}
-                  kind=${share >= MEMORY_BAD ? "bad" : share >= MEMORY_WARN ? "warn" : "info"} />`
+                  kind=${worst(findings, "memory") || "info"} />`
               : ""
           }
         </dd>

@@ -1,15 +1,16 @@
-/** The list of faults at the top of the Overview: acknowledged and snoozed ones are folded away. */
+/** The list of findings at the top of the Overview: acknowledged and snoozed ones are folded away. */
 import { html, useEffect, useRef, useState } from "../core/lib.js";
 import { Problem } from "../core/api.js";
 import { t } from "../core/i18n.js";
 import { Button, ErrorBox } from "../ui/controls.js";
 import { SnoozeDialog, useSnoozed } from "./snoozes.js";
 import { usePref } from "../core/prefs.js";
+import { findingText, linkOf } from "./findings.js";
 import { RunbookLink } from "./runbook_link.js";
 import { Badge } from "../ui/formats.js";
 import { Icon } from "../ui/icons.js";
 
-/** @typedef {import("./faults.js").Fault} Fault */
+/** @typedef {import("./findings.js").Finding} Finding */
 
 const MIN_FAULT_ROWS = 2;
 // If there are more faults than this, each is shown on one line.
@@ -17,22 +18,22 @@ const MAX_TALL_FAULTS = 3;
 const FORGET_MS = 15_000;
 
 /**
- * @param {{faults: Fault[], isAnswered: boolean, isWhole: boolean, problem: Problem | null}} props `isAnswered`: every
- *   source of faults has answered once. `isWhole`: all of their data are there.
+ * @param {{findings: Finding[], isAnswered: boolean, isKnown: boolean, problem: Problem | null}} props `isAnswered`: the
+ *   master has told its findings once. `isKnown`: these are those of now.
  */
-export function Faults({ faults: found, isAnswered, isWhole, problem }) {
+export function Faults({ findings: found, isAnswered, isKnown, problem }) {
   const [known, setKnown] = usePref("acknowledged", []);
   const acknowledged = Array.isArray(known) ? known : [];
-  const keys = found.map((fault) => fault.key);
+  const keys = found.map((finding) => finding.key);
   // Forget an acknowledgement when its fault has ended, so that the fault is shown if it returns.
   const over = acknowledged.filter((key) => !keys.includes(key)).join();
   useEffect(() => {
-    if (!over || !isWhole) return undefined;
+    if (!over || !isKnown) return undefined;
     const timer = setTimeout(() => setKnown(acknowledged.filter((key) => keys.includes(key))), FORGET_MS);
     return () => clearTimeout(timer);
-  }, [over, isWhole]);
+  }, [over, isKnown]);
   const snoozed = useSnoozed();
-  const [snoozing, setSnoozing] = useState(/** @type {Fault | null} */ (null));
+  const [snoozing, setSnoozing] = useState(/** @type {Finding | null} */ (null));
   const shown = found.filter((fault) => !acknowledged.includes(fault.key));
   const faults = shown.filter((fault) => !snoozed.has(fault.key));
   const hidden = found.length - shown.length;
@@ -50,17 +51,13 @@ export function Faults({ faults: found, isAnswered, isWhole, problem }) {
         faults.length === 0
           ? isAnswered
             ? html`<p class="all-well"><span aria-hidden="true">✓</span> ${t("overview.well")}</p>`
-            : html`<p class="all-well">${t("loading")}</p>`
+            : !problem && html`<p class="all-well">${t("loading")}</p>`
           : html`<ul>
               ${faults.map(
-                (fault) => html`<li key=${fault.key} class=${`fault ${fault.kind}`}>
-                    <${Badge} kind=${fault.kind}>${t(`fault.${fault.kind}`)}<//>
-                    <span class="fault-text">${fault.text}</span>
-                    ${fault.code && html`<${RunbookLink} code=${fault.code} />`}
-                    ${
-                      fault.link &&
-                      html`<a href=${fault.link}><span class="fault-act">${fault.act}</span><span aria-hidden="true"> →</span></a>`
-                    }
+                (fault) => html`<li key=${fault.key} class=${`fault ${fault.severity}`}>
+                    <${Badge} kind=${fault.severity}>${t(`fault.${fault.severity}`)}<//>
+                    <span class="fault-text">${findingText(fault)}</span>
+                    <${RunbookLink} code=${fault.code} /><${CauseLink} finding=${fault} />
                     <${Button}
                       class="small" title=${t("fault.acknowledge")}
                       onClick=${() => setKnown([...acknowledged, fault.key])}>
@@ -93,7 +90,17 @@ export function Faults({ faults: found, isAnswered, isWhole, problem }) {
       }
       ${
         snoozing &&
-        html`<${SnoozeDialog} fault=${snoozing} onSnooze=${snoozed.add} onClose=${() => setSnoozing(null)} />`
+        html`<${SnoozeDialog}
+            fault=${{ key: snoozing.key, text: findingText(snoozing) }} onSnooze=${snoozed.add} onClose=${() => setSnoozing(null)} />`
       }
     </section>`;
+}
+
+/** @param {{finding: Finding}} props */
+function CauseLink({ finding }) {
+  const link = linkOf(finding);
+  return (
+    link &&
+    html`<a href=${link.href}><span class="fault-act">${link.act}</span><span aria-hidden="true"> →</span></a>`
+  );
 }

@@ -3,9 +3,13 @@ import { html } from "../core/lib.js";
 import { t } from "../core/i18n.js";
 import { RUNBOOKS } from "./runbooks.js";
 
-/** @param {{code: keyof typeof RUNBOOKS}} props The master serves the page itself, so it works without access to other networks. */
+/** @type {Record<string, string>} */
+const SECTIONS = RUNBOOKS;
+
+/** @param {{code: string}} props The master serves the page itself, so it works without access to other networks. */
 export function RunbookLink({ code }) {
-  return html`<a class="runbook" href=${`runbooks.html#${RUNBOOKS[code]}`} target="_blank" rel="noreferrer">
+  if (!SECTIONS[code]) return null;
+  return html`<a class="runbook" href=${`runbooks.html#${SECTIONS[code]}`} target="_blank" rel="noreferrer">
       <span class="fault-act">${t("fault.runbook")}</span><span aria-hidden="true"> ↗</span>
     </a>`;
 }

@@ -18,6 +18,7 @@ export const RUNBOOKS = {
   pause: "something-is-paused",
   paused: "something-is-paused",
   paused_values: "something-is-paused",
+  rising: "many-jobs-fail",
   skipping_definition: "a-definition-skips-its-instants",
   stale_masters: "a-master-is-silent",
   stale_workers: "workers-are-silent",

@@ -3,24 +3,15 @@ import { html } from "../core/lib.js";
 import { number, t } from "../core/i18n.js";
 import { href } from "../core/router.js";
 import { Num, State, durationText, steadyMs } from "../ui/formats.js";
-import { WAIT_BAD_MS, WAIT_WARN_MS, startableOf } from "./faults.js";
+import { worst } from "./findings.js";
 
 /** @typedef {import("../../answers").Schemas["Stats"]} Stats */
 /** @typedef {import("../core/lib.js").Node} Node */
 
-// The failure rate from which a name is among the faults, if it has enough runs. Lower ones are only shown in the list
-// of names.
-export const FAILING_SHARE = 0.05;
-
-/** @param {Record<string, number>} rates @returns {boolean} Whether so many jobs fail that it is worth a color. */
-const isFailing = ({ failed = 0, succeeded = 0, discarded = 0 }) =>
-  failed > 0 && failed >= FAILING_SHARE * (failed + succeeded + discarded);
-
-/** @param {{stats: Stats}} props */
-export function Tiles({ stats }) {
+/** @param {{stats: Stats, findings: import("./findings.js").Finding[]}} props `findings`: of their severity, a tile has its color. */
+export function Tiles({ stats, findings }) {
   const { counts, rates } = stats;
   const wait = stats.oldest_wait_ms;
-  const startableMs = startableOf(stats).wait_ms;
   const perS = (/** @type {number} */ rate) => number(rate, { maximumFractionDigits: rate < 10 ? 2 : 0 });
   /** @param {string} state @param {Node} [more] @param {string} [kind] */
   const tile = (state, more, kind = "") =>
@@ -34,12 +25,12 @@ export function Tiles({ stats }) {
         wait === null
           ? t("tile.nothing_waits")
           : t("tile.oldest", { duration: durationText(steadyMs(wait)) }),
-        startableMs >= WAIT_BAD_MS ? "bad" : startableMs >= WAIT_WARN_MS ? "warn" : "",
+        worst(findings, "wait", "orphan", "no_worker"),
       )}
       ${tile("running", t("tile.slots", { busy: stats.workers.busy, all: stats.workers.max_jobs }))}
       ${tile("retrying", t("tile.per_s", { rate: perS(rates.retried) }), counts["retrying"] ? "warn" : "")}
       ${tile("scheduled")}
-      ${tile("failed", t("tile.per_s", { rate: perS(rates.failed) }), isFailing(rates) ? "bad" : "")}
+      ${tile("failed", t("tile.per_s", { rate: perS(rates.failed) }), worst(findings, "failing", "rising"))}
       ${tile("succeeded", t("tile.per_s", { rate: perS(rates.succeeded) }))}
       ${
         (counts["discarded"] || rates.discarded || 0) > 0 &&

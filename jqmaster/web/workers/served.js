@@ -5,7 +5,7 @@ import { useResource } from "../core/live.js";
 /** @typedef {import("../../answers").Schemas["WorkerView"]} Worker */
 
 /** @param {Worker[]} workers @returns {Set<string>} */
-export const servedBy = (workers) =>
+const servedBy = (workers) =>
   new Set(
     workers
       .filter((worker) => worker.state === "fresh" || worker.state === "draining")

@@ -114,6 +114,10 @@ async def test_failing_jobs_are_named_with_what_is_new(api: Api, master: Master)
         return "failing" not in [one["code"] for one in (await health(api))["findings"]]
 
     await wait_until(is_ignored, timeout_s=20, what="an ignored failure is no finding")
+    assert (await api.call("DELETE", f"/api/failures/{group['id']}/ignore"))[0] == 200
+    await finding(api, "failing")
+    assert (await api.call("POST", f"/api/failures/{group['id']}/resolve", {}))[0] == 200
+    await wait_until(is_ignored, timeout_s=20, what="a resolved failure is no finding")
 
 
 async def test_a_job_that_waits_long_has_its_cause(

@@ -2,14 +2,15 @@
 
 from dataclasses import fields, replace
 from datetime import date
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from jqmaster.domain.calendars.ending import EndingCalendar
 from jqmaster.domain.instant import about
 from jqmaster.domain.operations import health
-from jqmaster.domain.operations.health import (
+from jqmaster.domain.operations.health import judge, store_away
+from jqmaster.domain.operations.health_facts import (
     FailingJobs,
     FullLimit,
     HealthFacts,
@@ -17,20 +18,11 @@ from jqmaster.domain.operations.health import (
     PausedJobs,
     SilentProcess,
     TroubledDefinition,
-    judge,
-    store_away,
 )
+from tests.support.findings import CAUSES, NOW_MS, WELL, one_of_each
 
 pytestmark = pytest.mark.req("D32")
 
-NOW_MS = 1_800_000_000_000
-WELL = HealthFacts(
-    now_ms=NOW_MS, ready=0, running=0, oldest_wait_ms=None, has_leader=True, late_leader=None, stale_masters=0,
-    fresh_workers=3, stale_workers=0, busy=4, slots=12, detached_workers=(), store_faults=(), duty_faults=(),
-    durability="fsync", given_durability="fsync", is_less_durable=False, latency_ms=0.4, memory_bytes=1 << 20,
-    max_memory_bytes=None, unserved=(), longest=None, limits=(), pauses=(), failing=(), failed_lately=0,
-    failed_before=0.0, definitions=(), backlog=(),
-)  # fmt: skip
 MAILS = FullLimit("mails", 1_140, 1_024, value="globex", rate=(60, 60_000))
 DEPLOY = PausedJobs(
     "pause-1f2e3d4c", "pause", "name", "mail", 340, NOW_MS - 7_200_000, by="user:ana", reason="deploy",
@@ -108,7 +100,7 @@ def test_each_kind_of_limit_says_what_it_waits_for(limit: FullLimit, text: str) 
         ({"failed_lately": 30, "failed_before": 4.0}, "degraded", "rising", "30 jobs failed in the last 10 minutes"),
         ({"stale_workers": 2}, "degraded", "stale_workers", "2 workers are silent."),
         ({"stale_workers": 1}, "degraded", "stale_workers", "1 worker is silent."),
-        ({"detached_workers": [SilentProcess("node-2:7", NOW_MS - 9_000, 3)]}, "degraded", "dead_worker",
+        ({"detached_workers": [SilentProcess("node-2:7", NOW_MS - 9_000, 3)]}, "broken", "dead_worker",
          "3 jobs are still assigned to it."),
         ({"detached_workers": [SilentProcess("node-2:7", NOW_MS - 9_000)]}, "degraded", "dead_worker", "9 s ago."),
         ({"stale_masters": 1}, "degraded", "stale_masters", "1 master is silent."),
@@ -137,10 +129,66 @@ def test_each_fault_is_named_with_its_next_step(
         {"latency_ms": 99.0},
         {"memory_bytes": 79, "max_memory_bytes": 100},
         {"longest": replace(WAIT, wait_ms=59_999)},
+        {"longest": WAIT, "fresh_workers": 0},
     ],
 )
 def test_usual_facts_are_no_finding(changes: dict[str, Any]) -> None:
     assert judge(facts(**changes)).findings == ()
+
+
+def test_jobs_that_no_worker_runs_are_one_finding_however_long_they_wait() -> None:
+    verdict = judge(facts(ready=2, longest=WAIT, unserved=[("mail", 2)]))
+    assert [one.code for one in verdict.findings] == ["orphan"]
+    verdict = judge(facts(ready=3, longest=WAIT, unserved=[("video", 2)]))
+    assert [one.code for one in verdict.findings] == ["orphan", "wait"]
+
+
+def test_a_worker_that_another_one_replaced_is_reported_and_all_is_well() -> None:
+    gone = SilentProcess("node-2:7", NOW_MS - 9_000, id="w-7", successor="node-2:8")
+    verdict = judge(facts(detached_workers=[gone]))
+    assert (verdict.status, verdict.command, verdict.text) == (
+        "ok",
+        None,
+        "No job runs or waits. Nothing is broken.",
+    )
+    (finding,) = verdict.findings
+    assert (finding.severity, finding.code, finding.key) == ("info", "replaced_worker", "replaced_worker w-7")
+    assert finding.text == "Worker node-2:7 ended (last heard 9 s ago), and node-2:8 took its place."
+    # A pause comes before a report, even while no job waits for it.
+    pause = replace(DEPLOY, waiting=0)
+    assert judge(facts(detached_workers=[gone], pauses=[pause])).status == "waiting"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_same"),
+    [
+        ({"memory_bytes": 85, "max_memory_bytes": 100}, {"memory_bytes": 86, "max_memory_bytes": 100}, True),
+        ({"memory_bytes": 85, "max_memory_bytes": 100}, {"memory_bytes": 96, "max_memory_bytes": 100}, False),
+        ({"longest": WAIT}, {"longest": replace(WAIT, wait_ms=800_000)}, True),
+        ({"longest": replace(WAIT, wait_ms=61_000)}, {"longest": WAIT}, False),
+        # A worker whose jobs were taken back is still the same fault, and a pause that was changed is another one.
+        ({"detached_workers": [SilentProcess("n:1", 0, 3, "w")]},
+         {"detached_workers": [SilentProcess("n:1", 0, 0, "w")]}, True),
+        ({"pauses": [DEPLOY]}, {"pauses": [replace(DEPLOY, waiting=9)]}, True),
+        ({"pauses": [DEPLOY]}, {"pauses": [replace(DEPLOY, since_ms=NOW_MS)]}, False),
+        ({"definitions": [TroubledDefinition("n", True, 1)]},
+         {"definitions": [TroubledDefinition("n", True, 2)]}, False),
+    ],
+)  # fmt: skip
+def test_the_key_of_a_finding_lasts_until_it_becomes_worse(
+    before: dict[str, Any], after: dict[str, Any], is_same: bool
+) -> None:
+    first, second = (judge(facts(**one)).findings[0].key for one in (before, after))
+    assert (first == second) is is_same
+
+
+@pytest.mark.parametrize(
+    ("failed", "share", "expected"), [(3, 0.95, True), (2, 0.0, False), (3, 0.96, False), (3, None, False)]
+)
+def test_a_name_is_failing_from_a_share_and_a_number_of_failures_on(
+    failed: int, share: float | None, expected: bool
+) -> None:
+    assert health.is_failing(failed, share) is expected
 
 
 def test_names_are_quoted_for_the_shell() -> None:
@@ -180,6 +228,27 @@ def test_the_worst_comes_first() -> None:
     assert verdict.status == "broken"
 
 
+def test_every_code_has_a_cause_and_each_cause_has_one_finding() -> None:
+    assert set(one_of_each()) == set(get_args(health.FindingCode))
+    for code, changes in CAUSES.items():
+        assert [one.code for one in judge(facts(**changes)).findings] == [code]
+
+
+@pytest.mark.parametrize("second", CAUSES)
+@pytest.mark.parametrize("first", CAUSES)
+def test_the_status_is_always_that_of_the_worst_finding(first: str, second: str) -> None:
+    verdict = judge(facts(**{**CAUSES[first], **CAUSES[second]}))
+    severities = {one.severity for one in verdict.findings}
+    assert verdict.findings[0].severity == min(severities, key=["bad", "warn", "info"].index)
+    assert {"bad": "broken", "warn": "degraded"}.get(
+        verdict.findings[0].severity, verdict.status
+    ) == verdict.status
+    # Without anything to do, the status says whether jobs wait.
+    if severities == {"info"}:
+        is_wait = {one.code for one in verdict.findings} != {"replaced_worker"}
+        assert verdict.status == ("waiting" if is_wait else "ok")
+
+
 GROWS = (100, 200, 300, 400, 500, 600, 700, 800, 900, 1_000)
 
 
@@ -200,8 +269,17 @@ def test_a_backlog_that_drains_says_when_it_is_empty() -> None:
     )
 
 
-@pytest.mark.parametrize("backlog", [(), (5,), (50,) * 10, tuple(range(40, 30, -1)), (0, 900, 0, 900, 0)])
-def test_a_backlog_that_stays_or_is_not_known_is_no_finding(backlog: tuple[int, ...]) -> None:
+def test_a_minute_without_a_sample_does_not_hide_a_backlog_that_grows() -> None:
+    gap = (*GROWS[:4], None, *GROWS[5:])
+    assert [one.code for one in judge(facts(ready=1_000, backlog=gap)).findings] == ["growth"]
+
+
+@pytest.mark.parametrize(
+    "backlog",
+    [(), (5,), (50,) * 10, tuple(range(40, 30, -1)), (0, 900, 0, 900, 0), (None, 900), (0, None),
+     (5, 1, 2, 3, 4, 5, 6, None, 3, 200)],
+)  # fmt: skip
+def test_a_backlog_that_stays_or_is_not_known_is_no_finding(backlog: tuple[int | None, ...]) -> None:
     assert judge(facts(ready=50, backlog=backlog)).findings == ()
 
 

@@ -1,21 +1,22 @@
 """Facts of the health of the queue that need no store: dead workers, what is new about failures, and paused jobs."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from jqmaster.domain.constraints.weight import Weight
+from jqmaster.domain.content.content import no_access
 from jqmaster.domain.jobs.failures import HOUR_MS, GroupedFailures, Ignore
 from jqmaster.domain.jobs.seen_version import SeenVersion
-from jqmaster.domain.operations.health import FullLimit
+from jqmaster.domain.operations.health_facts import FullLimit
 from jqmaster.domain.operations.tally import NameCounts
 from jqmaster.domain.workers.worker import Worker, WorkerSpec
 from jqmaster.service.constraints.reader import KeyUsage, Usage
 from jqmaster.service.operations import health
+from jqmaster.service.operations.full_limits import FullLimits, full_limit
 from jqmaster.store.constraints.documents import StoredConstraint
 from jqmaster.store.constraints.usage import GateUsage
-from jqmaster.store.operations.history import BacklogSample, Waiting
 from tests.support.constraints import constraint
 
 pytestmark = pytest.mark.req("D32")
@@ -30,30 +31,24 @@ GROUP = GroupedFailures("0" * 16, "mail", "error", "", 3, NOW_MS - 600_000, NOW_
 
 
 def test_a_detached_worker_is_told_until_another_one_has_taken_its_place() -> None:
-    def dead(*workers: Worker) -> list[str]:
-        return [one.name for one in health._detached(workers, NOW_MS, 5_000)]
+    def dead(*workers: Worker) -> list[tuple[str, str]]:
+        return [(one.name, one.successor) for one in health._detached(workers, NOW_MS, 5_000)]
 
-    assert dead(DEAD) == ["node-1:7"]
-    assert dead(DEAD, FRESH) == []
-    assert dead(replace(DEAD, busy=1), FRESH) == ["node-1:7"]
-    assert dead(DEAD, replace(FRESH, spec=replace(SPEC, names=("other",)))) == ["node-1:7"]
-    assert dead(DEAD, replace(FRESH, spec=replace(SPEC, node_id="node-2"))) == ["node-1:7"]
+    assert dead(DEAD) == [("node-1:7", "")]
+    successor = replace(FRESH, spec=replace(SPEC, pid=8))
+    assert dead(DEAD, successor) == [("node-1:7", "node-1:8")]
+    assert dead(replace(DEAD, busy=1), FRESH) == [("node-1:7", "")]
+    assert dead(DEAD, replace(FRESH, spec=replace(SPEC, names=("other",)))) == [("node-1:7", "")]
+    assert dead(DEAD, replace(FRESH, spec=replace(SPEC, node_id="node-2"))) == [("node-1:7", "")]
     assert dead(replace(DEAD, detached_by="operator")) == []
+    # Those that hold jobs come first.
+    assert dead(DEAD, replace(DEAD, busy=2, spec=replace(SPEC, node_id="", pid=0)))[0] == ("w-0", "")
 
 
 def test_names_that_no_live_worker_runs() -> None:
-    names = {
-        "mail": Waiting(3, 1),
-        "report": Waiting(7, 1),
-        "none": Waiting(0, 0),
-        "jq.x": Waiting(1, 1),
-    }
-    sample = BacklogSample(NOW_MS, Waiting(11, 1), names)
+    ready = {"mail": 3, "report": 7, "none": 0, "jq.x": 1}
     served = health._served([FRESH, replace(DEAD, spec=replace(SPEC, names=("report",)))], NOW_MS, 5_000)
-    found = dict(health._unserved(sample, served))
-    assert found["report"] == 7
-    assert not found.keys() & {"mail", "none", "jq.x"}
-    assert health._unserved(None, served) == []
+    assert health._unserved(ready, served) == [("report", 7)]
 
 
 @pytest.mark.parametrize(
@@ -75,6 +70,32 @@ def test_the_health_tells_which_failures_are_new(changes: dict[str, Any], words:
 def test_an_ignored_group_is_not_minded() -> None:
     ignored = replace(GROUP, ignore=Ignore("ann", NOW_MS, 0, "", (), 10))
     assert ignored.is_ignored(NOW_MS)
+
+
+async def test_a_limit_that_stays_full_says_since_when_and_one_that_is_full_for_moments_is_no_finding() -> (
+    None
+):
+    # A constraint without a key needs no further reads.
+    limits = FullLimits(cast(Any, None), no_access(()))
+    stored = StoredConstraint(constraint("mails", concurrency=1), "0" * 16, 0, 0)
+
+    async def since(*held: int) -> list[list[int | None]]:
+        """Read the constraint every 4 s."""
+        nonlocal now_ms
+        found = []
+        for count in held:
+            now_ms += 4_000
+            usage = Usage(count, 1, None, 0, None, True, None, held=count)
+            found.append([one.found.since_ms for one in await limits.follow([(stored, usage)], now_ms)])
+        return found
+
+    now_ms = 0
+    assert await since(0, 3, 3, 0, 3, 3, 0) == [[]] * 7
+    assert await since(3, 3, 3, 3) == [[], [], [None], [None]]
+    began_ms = now_ms - 12_000
+    assert (await since(*[3] * 20))[-1] == [began_ms]
+    # A single job that gets through ends nothing.
+    assert await since(0, 0) == [[began_ms], []]
 
 
 @pytest.mark.req("D30")
@@ -114,7 +135,7 @@ def test_a_full_limit_of_units_is_told_in_units(
     }
     one = constraint("model", weight=Weight(unit="tokens"), **limits)
     stored = StoredConstraint(one, "0" * 16, NOW_MS, NOW_MS)
-    found = health._full(stored, Usage(waiting=9, held=7, is_in_force=True, **counted), None)
+    found = full_limit(stored, Usage(waiting=9, held=7, is_in_force=True, **counted), None)
     assert found == FullLimit("model", 7, 7, unit="tokens", opens_at_ms=NOW_MS, **expected)
     # The same at one value of a key.
     keyed = replace(
@@ -125,7 +146,7 @@ def test_a_full_limit_of_units_is_told_in_units(
         running_units=counted.get("running_units"), window_units=counted.get("window_units"),
     )  # fmt: skip
     value = KeyUsage(gate, "a", keyed.constraint.limits_of(None))
-    at_value = health._full(keyed, Usage(waiting=9, held=7, is_in_force=True, **counted), value)
+    at_value = full_limit(keyed, Usage(waiting=9, held=7, is_in_force=True, **counted), value)
     assert at_value == FullLimit("model", 7, 3, "a", unit="tokens", **expected)
 
 
@@ -149,5 +170,7 @@ def test_the_jobs_of_a_pause(matcher: dict[str, Any], found: tuple[str, str, str
 def test_the_backlog_of_complete_minutes() -> None:
     points: list[NameCounts | None] = [NameCounts(backlog=n) for n in range(12)]
     assert health._backlog(points) == list(range(1, 11))
-    assert health._backlog([*points[:6], None, *points[6:]]) == []
+    assert health._backlog([*points[:6], None, *points[6:]]) == [2, 3, 4, 5, None, 6, 7, 8, 9, 10]
+    assert health._backlog([*points[:-2], NameCounts(), points[-1]]) == []
+    assert health._backlog([]) == []
     assert health._failed([NameCounts(failed=2), None, NameCounts(failed=3)]) == 5

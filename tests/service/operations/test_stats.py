@@ -111,6 +111,8 @@ async def test_names_are_sorted_searched_and_paged_without_gaps(world: StoreWorl
     assert [row["name"] for row in rows] == [f"name-{n}" for n in range(7)]
     assert [row["ready"] for row in rows] == [0, 0, 0, 0, 0, 1, 0]
     assert (rows[0]["success_share"], rows[3]["success_share"], rows[6]["success_share"]) == (0.0, 0.5, 1.0)
+    # A name fails if it has some failures, and not already after its first.
+    assert [row["is_failing"] for row in rows] == [row["failed"] >= 3 for row in rows]
     assert rows[0]["wait"] is None
     for sort in ("name", "pushed", "failed", "ready"):
         found: list[dict[str, Any]] = []

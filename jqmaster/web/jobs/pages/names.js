@@ -31,7 +31,6 @@ import { Value } from "../../ui/values.js";
 const SPANS = ["1h", "6h", "24h", "7d", "30d"];
 const SORTS = ["name", "pushed", "failed", "ready"];
 const PAGE = 50;
-const FAILING_SHARE = 0.05;
 
 /** @param {{query: Record<string, string>, go: typeof import("../../core/router.js").go, session: import("../../core/api.js").Session}} props */
 export function Page({ query, go, session }) {
@@ -125,9 +124,7 @@ const nameOf = (name) => name.name;
 function Success({ name }) {
   if (name.success_share === null) return html`<${Num} value=${null} />`;
   const text = number(name.success_share, { style: "percent", maximumFractionDigits: 1 });
-  return 1 - name.success_share >= FAILING_SHARE
-    ? html`<${Badge} kind="bad">${text}<//>`
-    : html`<span class="num">${text}</span>`;
+  return name.is_failing ? html`<${Badge} kind="bad">${text}<//>` : html`<span class="num">${text}</span>`;
 }
 
 /** @param {{count: number, to: string}} props A link where there is something to see. */

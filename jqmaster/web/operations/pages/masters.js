@@ -5,6 +5,7 @@ import { t, tOr } from "../../core/i18n.js";
 import { useResource } from "../../core/live.js";
 import { href } from "../../core/router.js";
 import { Store } from "../cards.js";
+import { useHealth } from "../findings.js";
 import { RunbookLink } from "../runbook_link.js";
 import { visible } from "../../core/text.js";
 import { Button, ErrorBox, Loading } from "../../ui/controls.js";
@@ -29,6 +30,7 @@ export function Page({ session }) {
     pollMs: POLL_MS,
   });
   const stats = useResource((signal) => get("api/stats", {}, signal), [], { everyMs: 10_000 });
+  const { findings } = useHealth();
   const [leaving, setLeaving] = useState(/** @type {Master | null} */ (null));
   const masters = data?.masters ?? [];
   const leader = masters.find((master) => master.role === "leader");
@@ -48,7 +50,7 @@ export function Page({ session }) {
             !leader &&
             html`<p class="fault bad" role="alert">
                 <${Badge} kind="bad">${t("fault.bad")}<//>
-                <span class="fault-text">${t("fault.no_leader")}</span><${RunbookLink} code="no_leader" />
+                <span class="fault-text">${t("health.no_leader")}</span><${RunbookLink} code="no_leader" />
               </p>`
           }
           <${Table}
@@ -121,7 +123,7 @@ export function Page({ session }) {
                 : []),
             ]} />
           <p class="muted after">${t("masters.text")}</p>
-          ${stats.data && html`<div class="cards after"><${Store} store=${stats.data.store} /></div>`}
+          ${stats.data && html`<div class="cards after"><${Store} store=${stats.data.store} findings=${findings} /></div>`}
           ${mayOperate && html`<${Leaders} epoch=${data.epoch} />`}`
     }
     ${
