@@ -108,7 +108,6 @@ _PARAMETERS: Final = {
     "incident_id": ("ID of the incident.", INCIDENT_ID),
     "worker_id": ("ID from the registration.", WORKER_ID),
     "group_id": ("`id` of the failure group.", "5f0c2a9b71d3e846"),
-    "name": ("Name of the constraint, definition, notice, target or namespace.", "api.example.org"),
     "source": ("Name of the source.", "app.tasks:tasks"),
     "job_name": ("Job name. It may contain slashes.", "mail.send"),
     "token_id": ("ID of the token.", TOKEN_ID),
@@ -117,6 +116,15 @@ _PARAMETERS: Final = {
     "request": ("`request` of the challenge: what is shown of its request ID.", REQUEST_SHOWN),
     "delivery_id": ("ID of the delivery, as the list of deliveries shows it.", DELIVERY_ID),
     "session_id": ("ID of the login, as `GET /api/sessions` shows it.", SESSION_ID),
+}
+# `{name}` in a path, by the part of the path before it.
+_NAMES: Final = {
+    "/api/calendars": ("Name of the calendar.", "japan"),
+    "/api/constraints": ("Name of the constraint.", "api.example.org"),
+    "/api/definitions": ("Name of the definition.", "nightly-report"),
+    "/api/namespaces": ("Name of the namespace.", "shop"),
+    "/api/notices": ("Name of the notice.", "failures"),
+    "/api/targets": ("Name of the target.", "shop"),
 }
 _IDEMPOTENCY_KEY: Final = {
     "name": "Idempotency-Key",
@@ -310,7 +318,7 @@ def _worker_operations() -> Iterator[tuple[str, str, dict[str, Any]]]:
     offer = _worker_operation("offer_jobs", "Offer jobs; their results come later", w.PushRequest, answers)
     yield "/jobs", "post", offer
     answers = {**order, **stale, 404: ("No job with this token runs here", None)}
-    job_id = _path_parameter("job_id")
+    job_id = _path_parameter("job_id", "")
     cancel = _worker_operation("cancel_job", "Stop a job", w.CancelOrder, answers, parameters=[job_id])
     yield "/jobs/{job_id}/cancel", "post", cancel
     answers = {200: ("The state", w.WorkerStatus)}
@@ -421,7 +429,7 @@ def _problem_response(status: int) -> dict[str, Any]:
 
 def _master_operation(op: Operation) -> dict[str, Any]:
     parameters: list[dict[str, Any] | str] = [
-        _path_parameter(name) for name in re.findall(r"{(\w+)}", op.path)
+        _path_parameter(name, op.path) for name in re.findall(r"{(\w+)}", op.path)
     ]
     parameters += [
         {"name": name, "in": "query", "required": False, **described} for name, described in op.query.items()
@@ -585,8 +593,8 @@ def _whole_example(annotation: Any, example: Any) -> Any:
     return whole | {name: None for name in missing if type(None) in get_args(fields[name].annotation)}
 
 
-def _path_parameter(name: str) -> dict[str, Any]:
-    text, example = _PARAMETERS[name]
+def _path_parameter(name: str, path: str) -> dict[str, Any]:
+    text, example = _NAMES[path.partition("/{name}")[0]] if name == "name" else _PARAMETERS[name]
     return {
         "name": name,
         "in": "path",

@@ -13,6 +13,7 @@ from starlette.routing import Route
 from jqmaster.api.http.endpoint import Endpoint
 from jqmaster.api.jobs.outcome_schemas import ENDINGS, ResultItem
 from jqmaster.api.routes import OPERATIONS
+from jqmaster.domain.namespaces.namespace import NAME_PATTERN
 from jqmaster.spec.openapi import generated_files
 from tests.support.contract import document
 from tests.support.master import app_alone
@@ -127,6 +128,18 @@ def test_a_503_says_when_to_come_again() -> None:
         if ref := response.get("$ref"):
             response = document("jqmaster")["components"]["responses"][ref.rpartition("/")[2]]
         assert "Retry-After" in response["headers"], (method, path)
+
+
+def test_a_name_in_a_path_is_described_by_its_kind() -> None:
+    named = {}
+    for path, operations in document("jqmaster")["paths"].items():
+        kind, found, _ = path.removeprefix("/api/").partition("/{name}")
+        for operation in operations.values() if found else ():
+            (parameter,) = (one for one in operation["parameters"] if one.get("name") == "name")
+            named[kind] = parameter["example"]
+            assert parameter["description"] == f"Name of the {kind.removesuffix('s')}."
+    assert set(named) == {"calendars", "constraints", "definitions", "namespaces", "notices", "targets"}
+    assert re.fullmatch(NAME_PATTERN, named["namespaces"])
 
 
 def test_every_ending_is_documented() -> None:
