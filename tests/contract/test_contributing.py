@@ -83,11 +83,13 @@ def test_every_package_and_every_folder_has_its_place() -> None:
 
 
 def test_a_missing_file_is_found() -> None:
-    text = "`jqmaster/errors.py`, `config.py`, `+short-slug.SECTION.md`, `jqmaster/no_such.py` and `domain/jobs/`"
+    text = (
+        "`jqmaster/errors.py`, `clock.py`, `+short-slug.SECTION.md`, `jqmaster/no_such.py` and `domain/jobs/`"
+    )
     found, missing = files_of(text)
     assert [str(path.relative_to(ROOT)) for path in found] == [
         "jqmaster/errors.py",
-        "jqmaster/config.py",
+        "jqmaster/clock.py",
         "jqmaster/domain/jobs",
     ]
     assert missing == ["jqmaster/no_such.py"]

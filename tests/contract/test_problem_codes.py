@@ -30,6 +30,9 @@ NOT_OVER_HTTP = {errors.DataDirInUseError}
 # Codes composed where they are raised.
 COMPOSED = {
     "job_{conflict.state}": [f"job_{state}" for state in JobState],
+    "{kind}_exists": [
+        f"{kind}_exists" for kind in ("calendar", "constraint", "definition", "namespace", "notice", "target")
+    ],
     "{name}_too_large": ["result_too_large", "error_too_large"],
     "namespace_{namespace.state}": ["namespace_closed", "namespace_moving", "namespace_faulted"],
 }
