@@ -3,119 +3,8 @@
 from collections.abc import Collection, Mapping
 from typing import Final
 
-# For each option of another queue, our options that correspond to it. The error suggests the first one that the call
-# accepts.
-OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
-    "max_retries": ("max_retry", "attempts"),
-    "retries": ("max_retry", "attempts"),
-    "retry_limit": ("max_retry",),
-    "max_attempts": ("max_retry", "attempts"),
-    "max_tries": ("max_retry", "attempts"),
-    "attempts": ("max_retry",),
-    "backoff": ("retry",),
-    "retry_backoff": ("retry",),
-    "retry_backoff_max": ("retry",),
-    "retry_jitter": ("retry",),
-    "retry_delay": ("retry", "wait"),
-    "default_retry_delay": ("retry", "wait"),
-    "retry_policy": ("retry",),
-    "min_backoff": ("retry",),
-    "max_backoff": ("retry",),
-    "autoretry_for": ("retry_on",),
-    "retry_when": ("retry_on",),
-    "dont_autoretry_for": ("discard_on",),
-    "throws": ("discard_on",),
-    "countdown": ("delay", "run_after", "wait"),
-    "defer_by": ("delay", "run_after"),
-    "run_in": ("delay", "run_after"),
-    "schedule_in": ("delay", "run_after"),
-    "delay": ("run_after", "wait"),
-    "delay_s": ("delay", "run_after"),
-    "eta": ("run_at", "run_after"),
-    "at": ("run_at", "run_after"),
-    "defer_until": ("run_at", "run_after"),
-    "not_before": ("run_at", "run_after"),
-    "run_after": ("delay",),
-    "run_at": ("run_after",),
-    "schedule_at": ("run_at", "run_after"),
-    "scheduled_at": ("run_at", "run_after"),
-    "start_after": ("run_at", "run_after"),
-    "wait_until": ("run_at", "run_after"),
-    "schedule": ("run_at", "run_after"),
-    "time_limit": ("timeout",),
-    "soft_time_limit": ("timeout",),
-    "hard_time_limit": ("timeout",),
-    "job_timeout": ("timeout",),
-    "timeout": ("timeout_s",),
-    "timeout_s": ("timeout",),
-    "expiration": ("expires",),
-    "expires_in": ("expires",),
-    "max_age": ("expires",),
-    "ttl": ("expires",),
-    "task_id": ("id",),
-    "job_id": ("id",),
-    "jid": ("id",),
-    "message_id": ("id",),
-    "idempotency_key": ("key",),
-    "dedupe_key": ("unique",),
-    "lock": ("unique",),
-    "singleton_key": ("unique",),
-    "unique_for": ("unique",),
-    "unique_key": ("unique",),
-    "throttle": ("debounce",),
-    "depends_on": ("after",),
-    "dependencies": ("after",),
-    "link": ("after",),
-    "priority_level": ("priority",),
-    "at_front": ("priority",),
-    "ignore_result": ("keep_result",),
-    "result_ttl": ("keep_result",),
-    "store_result": ("keep_result",),
-    "store_results": ("keep_result",),
-    "labels": ("tags", "requires"),
-    "meta": ("headers",),
-    "metadata": ("headers",),
-    "webhook": ("notify_url",),
-    "callback_url": ("notify_url",),
-    "queue": ("queue_name", "requires"),
-    "queue_name": ("requires",),
-    "routing_key": ("requires",),
-    "concurrency": ("max_jobs",),
-    "max_workers": ("max_jobs",),
-    "prefetch": ("max_jobs",),
-    "broker": ("master", "url"),
-    "broker_url": ("master", "url"),
-    "redis": ("master", "url"),
-    "redis_url": ("master", "url"),
-    "address": ("master", "url"),
-    "url": ("master",),
-    "master": ("url",),
-    "master_url": ("master", "url"),
-    "host": ("master", "url"),
-    "api_key": ("token",),
-    "timezone": ("tz",),
-    "crontab": ("expression",),
-    "seconds": ("minutes",),
-    "days": ("hours",),
-}
-# Our options whose value differs in meaning from that of another queue's option, and the difference.
-_DIFFERENCES: Final[Mapping[tuple[str, str], str]] = {
-    ("max_attempts", "max_retry"): "it does not count the first attempt",
-    ("max_tries", "max_retry"): "it does not count the first attempt",
-    ("attempts", "max_retry"): "it does not count the first attempt",
-    ("max_retries", "attempts"): "it counts the first attempt, too",
-    ("retries", "attempts"): "it counts the first attempt, too",
-    ("at_front", "priority"): "the lowest number runs first",
-    ("ignore_result", "keep_result"): "it says the opposite",
-    ("queue", "requires"): "jobs have names in place of queues, and labels choose workers",
-    ("queue_name", "requires"): "jobs have names in place of queues, and labels choose workers",
-    ("routing_key", "requires"): "jobs have names in place of queues, and labels choose workers",
-    **{
-        (name, "retry"): "a map of base_s, factor, max_s and jitter"
-        for name, meant in OPTIONS.items()
-        if meant[0] == "retry"
-    },
-}
+from worker_sdk.transport.option_names import OPTIONS, difference_of
+
 # Options of other queues that are not set for a job here, and what to do instead.
 _ELSEWHERE: Final[Mapping[str, str]] = {
     "rate_limit": "limit it by a constraint of the master",
@@ -236,12 +125,7 @@ def _told(name: str, known: Collection[str]) -> str:
     if not meant and (of_jobs := _option_of_jobs(candidates)):
         return f"{name} (an option of jobs: give {of_jobs} where they are enqueued)"
     meant = meant or next(iter(difflib.get_close_matches(asked, known, 1)), "")
-    difference = _DIFFERENCES.get((asked, meant), "")
-    if not meant:
-        return name
-    return (
-        f"{name} (did you mean {meant}?{f' {difference[0].upper()}{difference[1:]}.' if difference else ''})"
-    )
+    return f"{name} (did you mean {meant}?{difference_of(asked, meant)})" if meant else name
 
 
 def option_of_jobs(name: str) -> str:

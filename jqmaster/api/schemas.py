@@ -22,12 +22,18 @@ LATEST_MS: Final = int(datetime(2100, 1, 1, tzinfo=UTC).timestamp() * 1000)
 _ISO_UTC: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)")
 
 
+_INSTANT_RULE: Final = "must be ISO 8601 with an offset, such as 2026-11-21T04:30:00Z"
+
+
 def instant_ms(value: object) -> int:
     """Return an instant from a client in Unix milliseconds. Raise ValueError with the expected form."""
     if isinstance(value, str):
         if len(value) > 40 or not _ISO_UTC.fullmatch(value):
-            raise ValueError("must be ISO 8601 with an offset, such as 2026-11-21T04:30:00Z")
-        value = datetime.fromisoformat(value)
+            raise ValueError(f"{_INSTANT_RULE}, not {value[:40]!a}")
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError as error:
+            raise ValueError(f"{_INSTANT_RULE}, not {value!a}: {error}") from None
     if not isinstance(value, datetime):
         raise ValueError("must be an ISO 8601 string or a MessagePack timestamp")
     ms = int(value.timestamp() * 1000)

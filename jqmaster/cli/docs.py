@@ -46,8 +46,8 @@ A master answers an error as a problem ([RFC 9457](https://www.rfc-editor.org/rf
 
 ```json
 {"type": "about:blank", "title": "Not valid", "status": 422, "code": "invalid",
- "detail": "priority: Input should be a valid integer",
- "errors": [{"loc": ["priority"], "msg": "Input should be a valid integer"}]}
+ "detail": "priority: Input should be a valid integer, not the text 'high'",
+ "errors": [{"loc": ["priority"], "msg": "Input should be a valid integer, not the text 'high'"}]}
 ```
 
 * Programs should read `code` and the status. A new version may send codes that this page does not list: treat an unknown

@@ -6,6 +6,7 @@ import typer
 from typer.core import TyperGroup
 
 from jqmaster.cli.console import exits
+from jqmaster.cli.console.foreign_options import suggest_option
 from jqmaster.cli.console.help_pages import show_no_type_of_flags
 from jqmaster.cli.on_demand import CommandOnDemand, Commands
 
@@ -107,7 +108,11 @@ class _Root(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run a command. An expected error ends it with one line of text."""
         with exits.told():
-            return super().invoke(ctx)
+            try:
+                return super().invoke(ctx)
+            except Exception as error:
+                suggest_option(error)
+                raise
 
 
 app = typer.Typer(

@@ -221,6 +221,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
             "dependencies.depends",
             "transport.console_log",
             "transport.namespaces",
+            "transport.option_names",
             "transport.standard_streams",
             "transport.tls",
         },

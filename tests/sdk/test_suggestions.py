@@ -28,6 +28,7 @@ from worker_sdk.option_types import KINDS
 from worker_sdk.pusher import JobOptions
 from worker_sdk.tasks.scheduled import DefinitionOptions
 from worker_sdk.testing import WorkerHarness, drain, inline, recording
+from worker_sdk.transport import option_names
 
 tasks = Tasks()
 
@@ -115,8 +116,8 @@ def test_each_option_that_is_suggested_exists() -> None:
     known |= JobOptions.__annotations__.keys() | DefinitionOptions.__annotations__.keys()
     # Those of tasks of Django.
     known |= {"run_after", "queue_name"}
-    assert {meant for found in other_queues.OPTIONS.values() for meant in found} - known == set()
-    assert {"retries", "delay", "eta", "queue", "timeout"} <= other_queues.OPTIONS.keys()
+    assert {meant for found in option_names.OPTIONS.values() for meant in found} - known == set()
+    assert {"retries", "delay", "eta", "queue", "timeout"} <= option_names.OPTIONS.keys()
 
 
 @pytest.mark.parametrize(
@@ -267,3 +268,14 @@ def test_a_missing_argument_of_a_step_comes_with_its_remedy() -> None:
         send.to_job()  # type: ignore[call-arg]
     with pytest.raises(TypeError, match=r"user_id: is missing$"):
         send.enqueue()  # type: ignore[call-arg]
+
+
+def test_an_option_of_another_queue_or_a_misspelt_one_finds_the_one_that_is_known() -> None:
+    known = {"max_retry", "delay", "max_jobs"}
+    for name, meant in (
+        ("max_retries", "max_retry"), ("--concurrency", "max_jobs"), ("_countdown", "delay"), ("max-jbos", "max_jobs"),
+        ("maxRetry", "max_retry"), ("rate_limit", ""),
+    ):  # fmt: skip
+        assert option_names.meant_option(name, known) == meant, name
+    assert option_names.difference_of("max-attempts", "max_retry") == " It does not count the first attempt."
+    assert option_names.difference_of("max_retries", "max_retry") == ""

@@ -271,7 +271,7 @@ def test_a_module_without_a_worker_is_refused(tmp_path: Path) -> None:
         "is neither a worker_sdk.Worker nor a worker_sdk.Tasks"
         in jqmaster("worker", "tasks:not_a_worker", cwd=tmp_path).err
     )
-    assert "has no absent" in jqmaster("worker", "tasks:absent", cwd=tmp_path).err
+    assert "tasks has no absent; it has " in jqmaster("worker", "tasks:absent", cwd=tmp_path).err
 
 
 @pytest.mark.req("M1")

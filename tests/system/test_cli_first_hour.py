@@ -49,6 +49,56 @@ def test_version_is_an_option_too() -> None:
 # --- slips
 
 
+def test_an_option_of_another_queue_is_answered_with_ours() -> None:
+    for name, meant in (
+        ("--concurrency", "--max-jobs"),
+        ("--prefetch", "--max-jobs"),
+        ("--max-jbos", "--max-jobs"),
+    ):
+        refused = jqmaster("worker", "tasks:worker", name, 4)
+        assert (refused.code, name in refused.err, meant in refused.err) == (2, True, True), refused.err
+
+
+def test_a_file_in_place_of_a_module_and_a_misspelt_object_are_answered_with_the_right_words(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "shop.py").write_text("from worker_sdk import Tasks\nfor_mail = Tasks()\n")
+    for target, text in (
+        ("./shop.py:for_mail", "./shop.py is not the name of a module; did you mean shop?"),
+        ("shop.py:for_mail", "shop.py is not the name of a module; did you mean shop?"),
+        ("shopp:for_mail", f"no module shopp in {tmp_path.resolve()}"),
+        ("shop:for_mial", "shop has no for_mial; did you mean for_mail?"),
+        ("shop:zzz", "shop has no zzz; it has for_mail"),
+        ("shop:for_mail.zzz", "shop has no for_mail.zzz\n"),
+    ):
+        refused = jqmaster("worker", target, cwd=tmp_path)
+        assert (refused.code, text in refused.err, "Traceback" in refused.err) == (2, True, False), (
+            refused.err
+        )
+
+
+def test_help_takes_the_arguments_of_a_command() -> None:
+    assert jqmaster("help", "bulk", "retry").out == jqmaster("help", "bulk").out != ""
+    assert jqmaster("help", "workers", "nope").code == 2
+
+
+def test_a_shell_completes_states_and_topics() -> None:
+    for line, completed in (
+        ("jqmaster jobs --state r", {"ready", "running", "retrying"}),
+        ("jqmaster bulk cancel --state sch", {"scheduled"}),
+        ("jqmaster help ti", {"times"}),
+    ):
+        asked = {"_JQMASTER_COMPLETE": "complete_bash", "COMP_WORDS": line}
+        done = subprocess.run(
+            [Path(sys.executable).with_name("jqmaster")],
+            env={**clean_environment(), **asked, "COMP_CWORD": str(len(line.split()) - 1)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert set(done.stdout.split()) == completed
+
+
 @pytest.mark.parametrize("how", ["worker", "serve"])
 def test_a_module_that_fails_is_shown_by_its_own_frames_alone(tmp_path: Path, how: str) -> None:
     (tmp_path / "broken.py").write_text("def set_up():\n    raise RuntimeError('no database')\n\nset_up()\n")

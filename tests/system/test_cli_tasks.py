@@ -94,7 +94,7 @@ def test_the_error_says_why_a_task_cannot_run(app: Path) -> None:
         "other = Tasks()\nother.task('shop.buy')(lambda: None)\nworker = Worker(tasks=[tasks, other])\n")  # fmt: skip
     for text, arguments in (
         ("name MODULE:OBJECT, a package with --autodiscover, or a --command", ()),
-        ("no module absent here", ("--autodiscover", "absent")),
+        ("no module absent in ", ("--autodiscover", "absent")),
         ("no worker_sdk.Tasks in modules of empty that are named tasks", ("--autodiscover", "empty")),
         ("two tasks are named shop.buy", ("twice:worker",)),
     ):

@@ -29,11 +29,22 @@ def read_arguments(arguments: Sequence[str]) -> dict[str, Any]:
         if option.panel not in groups:
             groups[option.panel] = worker.add_argument_group(option.panel)
         _add(groups[option.panel], option)
-    found = vars(parser.parse_args(arguments))
+    namespace, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        worker.error(_unrecognized(unknown))
+    found = vars(namespace)
     for option in OPTIONS:
         if found[option.name] is None:
             found[option.name] = _from_variable(option)
     return found
+
+
+def _unrecognized(unknown: Sequence[str]) -> str:
+    from worker_sdk.transport.option_names import meant_option
+
+    known = {option.flag.lstrip("-").replace("-", "_"): option.flag for option in OPTIONS}
+    meant = known.get(meant_option(unknown[0].partition("=")[0], known))
+    return f"unrecognized arguments: {' '.join(unknown)}" + (f"; did you mean {meant}?" if meant else "")
 
 
 def _add(group: Any, option: WorkerOption) -> None:

@@ -1,12 +1,14 @@
 """Find the objects of the user's modules that a command line names."""
 
 import importlib
+import os
 import pkgutil
 import sys
 import traceback
 from typing import Any, NoReturn
 
 from worker_sdk.command_line.ends import USAGE, CommandError
+from worker_sdk.transport.suggestions import suggestion
 
 
 def object_at(target: str) -> Any:
@@ -17,9 +19,19 @@ def object_at(target: str) -> Any:
     found: Any = _imported(module_name)
     for name in path.split("."):
         if not hasattr(found, name):
-            raise CommandError(USAGE, f"{module_name} has no {path}")
+            raise CommandError(USAGE, f"{module_name} has no {path}{_others(found, name)}")
         found = getattr(found, name)
     return found
+
+
+def _others(holder: Any, name: str) -> str:
+    """Return a text that suggests a similar object, or lists the objects that a worker can run."""
+    from worker_sdk import Tasks, Worker
+
+    runnable = sorted(one for one, value in vars(holder).items() if isinstance(value, (Tasks, Worker)))
+    if found := suggestion(name, runnable):
+        return found
+    return f"; it has {', '.join(runnable)}" if runnable else ""
 
 
 def discovered(package: str) -> list[Any]:
@@ -41,6 +53,9 @@ def discovered(package: str) -> list[Any]:
 
 def _imported(module_name: str) -> Any:
     """Return the module. Raise CommandError with the reason if it cannot be imported."""
+    if module_name.startswith(".") or "/" in module_name or module_name.endswith(".py"):
+        name = module_name.removesuffix(".py").strip("./").replace("/", ".")
+        raise CommandError(USAGE, f"{module_name} is not the name of a module; did you mean {name}?")
     # Add the current directory, in which the module usually is, as `python -m` does.
     if "" not in sys.path:
         sys.path.insert(0, "")
@@ -49,7 +64,7 @@ def _imported(module_name: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
             _fail_to_import(module_name, error)
-        raise CommandError(USAGE, f"no module {error.name} here") from None
+        raise CommandError(USAGE, f"no module {error.name} in {os.getcwd()} or on Python's path") from None
     except Exception as error:  # the user's module may raise anything
         _fail_to_import(module_name, error)
 

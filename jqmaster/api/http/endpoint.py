@@ -512,4 +512,4 @@ def check(model: type[ModelT], fields: Mapping[str, Any], loc: tuple[str | int, 
     try:
         return model.model_validate(fields)
     except ValidationError as exc:
-        raise invalid_from(exc, loc) from None
+        raise invalid_from(exc, loc, model) from None

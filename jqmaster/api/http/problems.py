@@ -10,14 +10,14 @@ from http import HTTPStatus
 from types import MappingProxyType
 from typing import Any, Final
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from jqmaster.api.encoding.answers import encode
 from jqmaster.api.encoding.negotiation import Encoding, NotAcceptableError
+from jqmaster.api.http.rules import rule_of
 from jqmaster.api.http.security_headers import DATA_HEADERS
-from jqmaster.domain.ids import ID_PATTERN
 from jqmaster.errors import (
     ArchiveDamagedError,
     ArchiveUnavailableError,
@@ -77,9 +77,7 @@ STATUS: Final[Mapping[type[JqmasterError], tuple[int, str]]] = {
 }
 
 MAX_PROBLEM_BYTES: Final = 4096
-# Types of pydantic's errors in fields that hold text.
-_TEXT_ERRORS: Final = frozenset({"string_type", "literal_error", "enum", "value_error"})
-BINARY_RULE: Final = "must be text, and is binary: encode it as MessagePack str, not bin"
+NO_PATH: Final = "no such path; GET /openapi.json lists all paths"
 _MAX_ECHO: Final = 64
 # Prefix of the tags of unions, which pydantic adds to the location of an error. Clients do not see these parts.
 UNNAMED: Final = "~"
@@ -118,23 +116,19 @@ def status_of(exc: JqmasterError) -> tuple[int, str]:
     return next(STATUS[cls] for cls in type(exc).__mro__ if cls in STATUS)
 
 
-def invalid_from(exc: ValidationError, prefix: tuple[str | int, ...] = ()) -> InvalidError:
-    """Convert a pydantic error to a list of fields and the rules that they break. The input itself is not
-    repeated."""
+def invalid_from(
+    exc: ValidationError, prefix: tuple[str | int, ...] = (), model: type[BaseModel] | None = None
+) -> InvalidError:
+    """Convert a pydantic error to a list of fields and the rules that they break. The input itself is not repeated,
+    except the beginning of a text in place of a number.
+
+    * `prefix`: the place of the input in the request.
+    * `model`: the model that was read, for suggestions.
+    """
     errors = []
     for error in exc.errors(include_url=False):
-        rule = error["msg"].removeprefix("Value error, ")
-        if error["type"] in _TEXT_ERRORS and isinstance(error.get("input"), bytes):
-            # Binary input may hold the right text: tell the caller that its library writes every string as `bin`.
-            rule = BINARY_RULE
-        if error["type"] == "union_tag_invalid":  # pydantic's own message would quote the whole input
-            rule = f"must be one of {error['ctx']['expected_tags']}"
-        elif error["type"] == "string_pattern_mismatch" and error["ctx"]["pattern"] == ID_PATTERN:
-            rule = "must be the ID of a job or batch: a UUID in lower case"
-        elif error["type"] == "model_type":  # pydantic's own message would name the class
-            rule = "must be a map (in JSON: an object)"
         named = (part for part in error["loc"] if not str(part).startswith(UNNAMED))
-        errors.append(FieldError((*prefix, *named), rule))
+        errors.append(FieldError((*prefix, *named), rule_of(error, model)))
     return invalid(errors)
 
 
@@ -161,7 +155,19 @@ def _from_http_exception(exc: HTTPException, encoding: Encoding) -> Response:
     status = HTTPStatus(exc.status_code)
     headers = {name.lower(): value for name, value in (exc.headers or {}).items()}
     code = status.phrase.lower().replace(" ", "_")
-    return _response(status, status.phrase, "", code, encoding=encoding, headers=headers)
+    return _response(
+        status, status.phrase, _wrong_place(status, headers), code, encoding=encoding, headers=headers
+    )
+
+
+def _wrong_place(status: HTTPStatus, headers: Mapping[str, str]) -> str:
+    """Return the remedy for a path or a method that does not exist. The path is not repeated, because it may hold a
+    secret."""
+    if status is HTTPStatus.NOT_FOUND:
+        return NO_PATH
+    if status is HTTPStatus.METHOD_NOT_ALLOWED and "allow" in headers:
+        return f"this path accepts only {headers['allow']}"
+    return ""
 
 
 def _response(

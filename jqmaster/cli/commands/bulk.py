@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from jqmaster.cli.console import exits, output
+from jqmaster.cli.console.completion import states
 from jqmaster.cli.console.http import MasterSession, path_of
 from jqmaster.cli.console.times import instant
 
@@ -23,7 +24,7 @@ class BulkCommand(StrEnum):
     SET_PRIORITY = "set-priority"
 
 
-StateOption = Annotated[str | None, typer.Option(help="Select jobs in this state.")]
+StateOption = Annotated[str | None, typer.Option(help="Select jobs in this state.", autocompletion=states)]
 NameOption = Annotated[str | None, typer.Option(help="Select jobs with exactly this name.")]
 TagOption = Annotated[str | None, typer.Option(help="Select jobs with this tag.")]
 BatchOption = Annotated[str | None, typer.Option(help="Select the members of this batch (ID).")]

@@ -8,11 +8,22 @@ from jqmaster.cli.console import exits, output
 from worker_sdk.transport.suggestions import suggestion
 
 
+def _completed(context: typer.Context, incomplete: str) -> list[str]:
+    from jqmaster.cli.console.topics import TOPICS
+
+    root: Any = context.find_root()
+    return [one for one in (*TOPICS, *root.command.list_commands(root)) if one.startswith(incomplete)]
+
+
 def show_help(
     context: typer.Context,
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[COMMAND|TOPIC]…", help="A command, such as workers drain, or a topic."),
+        typer.Argument(
+            metavar="[COMMAND|TOPIC]…",
+            help="A command, such as workers drain, or a topic.",
+            autocompletion=_completed,
+        ),
     ] = None,
 ) -> None:
     """Show the help of a command, or a page about a topic."""
@@ -25,6 +36,9 @@ def show_help(
     command: Any = root.command
     at: Any = root
     for word in words or []:
+        if at is not root and not hasattr(command, "get_command"):
+            # The word is an argument of the command, such as `retry` in `bulk retry`.
+            break
         found = command.get_command(at, word) if hasattr(command, "get_command") else None
         if found is None:
             known = [*TOPICS, *command.list_commands(at)] if hasattr(command, "list_commands") else []

@@ -8,6 +8,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from jqmaster.cli.console import exits, output
+from jqmaster.cli.console.completion import states
 from jqmaster.cli.console.documents import json_of, pairs_of, value_of
 from jqmaster.cli.console.enqueue_lines import enqueue_lines
 from jqmaster.cli.console.follow import follow as follow_job
@@ -221,7 +222,10 @@ def list_jobs(
     http: MasterSession,
     *,
     state: Annotated[
-        str | None, typer.Option(help="State: scheduled, ready, running, retrying, succeeded, failed, …")
+        str | None,
+        typer.Option(
+            help="State: scheduled, ready, running, retrying, succeeded, failed, …", autocompletion=states
+        ),
     ] = None,
     group: Annotated[
         str | None, typer.Option(help="Group of states: waiting, running, succeeded or failed.")

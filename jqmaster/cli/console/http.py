@@ -52,6 +52,8 @@ TokenOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON lines, for programs.")]
 
 _PAGE = 200
+# The beginning of a master's text about a path that does not exist.
+_NO_PATH = "no such path"
 
 
 class MasterSession:
@@ -171,9 +173,9 @@ class MasterSession:
             and response.status_code == 404
             and isinstance(answer, dict)
             and answer.get("code") == "not_found"
-            # If a 404 has a detail, the master itself has explained it: the path belongs to the installation, not to a
-            # namespace.
-            and not answer.get("detail")
+            # If a 404 has another detail, the master itself has explained it: the path belongs to the installation, not
+            # to a namespace. Masters of earlier releases give no detail for a path that does not exist.
+            and str(answer.get("detail") or _NO_PATH).startswith(_NO_PATH)
         ):
             exits.fail(
                 exits.USAGE, f"no jqmaster at {self.url}: it has no {path}; --master takes http://host:port"

@@ -51,7 +51,7 @@ def checked_tables(
             try:
                 request = model.model_validate(fields)
             except ValidationError as error:
-                raise invalid_from(error) from None
+                raise invalid_from(error, model=model) from None
             document = document_of(name, request)
         except TypeError as error:
             faults.append(f"{kind} {name}: {error}")

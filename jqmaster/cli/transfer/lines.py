@@ -31,7 +31,6 @@ PLURALS: Final[Mapping[str, str]] = {kind: f"{kind}s" for kind in FORMATS} | {"b
 _MEMBERS: Final = frozenset({"kind", "format", "id", "document", "facts"})
 # The maximum length of a line. A line contains one argument, which may be as large as that of a job.
 MAX_LINE_BYTES: Final = 1 << 30
-_EXTRA_RULE: Final = "Extra inputs are not permitted"
 _UNKNOWN_RULE: Final = "this version knows no such field"
 _MAX_NESTING: Final = 200
 _MAX_NODES: Final = 10_000_000
@@ -170,10 +169,11 @@ def checked(
 
 
 def _line_error(line: ExportLine, error: JqmasterError, *, is_unknown: bool = False) -> LineError:
+    from jqmaster.api.http.rules import UNKNOWN_FIELD
     from jqmaster.cli.console.http import rule_line
 
     rules = [
-        rule_line(rule.loc, _UNKNOWN_RULE if rule.msg == _EXTRA_RULE else rule.msg) for rule in error.errors
+        rule_line(rule.loc, _UNKNOWN_RULE if rule.msg == UNKNOWN_FIELD else rule.msg) for rule in error.errors
     ] or [f"  {error.detail}"]
     return LineError("\n".join([line.place, *rules]), is_unknown=is_unknown)
 

@@ -18,7 +18,6 @@ from jqmaster import errors
 from jqmaster.api.constraints import schemas as constraint_schemas
 from jqmaster.api.encoding.negotiation import Encoding, NotAcceptableError
 from jqmaster.api.http.problems import (
-    BINARY_RULE,
     MAX_PROBLEM_BYTES,
     STATUS,
     echo,
@@ -26,6 +25,7 @@ from jqmaster.api.http.problems import (
     invalid_from,
     problem_response,
 )
+from jqmaster.api.http.rules import BINARY_RULE
 from jqmaster.api.jobs import outcome_schemas
 from jqmaster.api.jobs import schemas as job_schemas
 from jqmaster.api.workers import schemas as fleet_schemas
@@ -128,14 +128,16 @@ def test_unknown_callers_are_told_how_to_log_in() -> None:
     assert problem_response(errors.UnauthorizedError(), Encoding.JSON).headers["www-authenticate"] == "Bearer"
 
 
-def test_unknown_paths_and_methods_tell_nothing() -> None:
+def test_unknown_paths_and_methods_tell_the_remedy_and_not_the_path() -> None:
     missing = problem_response(HTTPException(404, "secret path"), Encoding.MSGPACK)
     assert read(missing) == {
-        "type": "about:blank", "title": "Not Found", "status": 404, "detail": "", "code": "not_found", "errors": [],
+        "type": "about:blank", "title": "Not Found", "status": 404,
+        "detail": "no such path; GET /openapi.json lists all paths", "code": "not_found", "errors": [],
     }  # fmt: skip
     wrong = problem_response(HTTPException(405, headers={"Allow": "GET, POST"}), Encoding.JSON)
     assert wrong.headers["allow"] == "GET, POST"
     assert read(wrong)["code"] == "method_not_allowed"
+    assert read(wrong)["detail"] == "this path accepts only GET, POST"
 
 
 def test_an_unforeseen_error_is_logged_and_only_its_incident_is_told(
@@ -287,7 +289,7 @@ async def test_text_that_is_sent_as_binary_is_called_so(api: Api) -> None:
 async def test_the_detail_says_the_first_error_and_how_many_follow(api: Api) -> None:
     status, problem = await api.call("POST", "/api/jobs", {"name": "work", "priority": "high", "delay": -1})
     assert status == 422
-    assert problem["detail"] == "priority: Input should be a valid integer (and 1 more)"
+    assert problem["detail"] == "priority: Input should be a valid integer, not the text 'high' (and 1 more)"
     assert [error["loc"] for error in problem["errors"]] == [["priority"], ["delay"]]
 
 

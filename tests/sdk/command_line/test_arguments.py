@@ -88,6 +88,12 @@ def test_arguments_that_are_not_valid_end_the_command(
     assert "error:" in capsys.readouterr().err
 
 
+def test_an_option_of_another_queue_is_answered_with_ours(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        read_arguments(["worker", "tasks:worker", "--concurrency=4"])
+    assert "unrecognized arguments: --concurrency=4; did you mean --max-jobs?" in capsys.readouterr().err
+
+
 def test_both_commands_have_the_same_options(capsys: pytest.CaptureFixture[str]) -> None:
     app = typer.Typer(add_completion=False)
     app.command()(command_of_the_server)
@@ -107,7 +113,7 @@ def test_both_commands_have_the_same_options(capsys: pytest.CaptureFixture[str])
     ("arguments", "says"),
     [
         ([], "name MODULE:OBJECT, a package with --autodiscover, or a --command"),
-        (["absent:worker"], "no module absent here"),
+        (["absent:worker"], "no module absent in "),
         (["json:loads"], "json:loads is neither a worker_sdk.Worker nor a worker_sdk.Tasks"),
         (["--command", "nightly"], "--command nightly: expected NAME=ARGV"),
         (["--command", "a=true", "--burst", "--processes", "2"], "--burst runs one process"),
