@@ -58,6 +58,7 @@ class DataDirectory:
         self.path = path.absolute()
         self.log = self.path / "valkey.log"
         self.config = self.path / "valkey.conf"
+        self.password_file = self.path / "password"
         # Files of a private server, which serves no clients; see `EmbeddedValkey`.
         self.private_config = self.path / "valkey.private.conf"
         self.pidfile = self.path / "valkey.pid"
@@ -107,12 +108,11 @@ class DataDirectory:
     def password(self) -> str:
         """Return the password of the server, which is made at the first start and kept in a file that only this user
         can read."""
-        file = self.path / "password"
         with contextlib.suppress(FileNotFoundError):
-            if kept := file.read_text("ascii").strip():
+            if kept := self.password_file.read_text("ascii").strip():
                 return kept
         password = secrets.token_hex(32)
-        _write_private(file, password + "\n")
+        _write_private(self.password_file, password + "\n")
         return password
 
     def doubt(self) -> None:

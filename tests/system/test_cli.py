@@ -279,6 +279,11 @@ def test_doctor_and_fsck_examine_the_store_of_a_running_master(master: tuple[str
     done = jqmaster("doctor", "--data-dir", master[1])
     assert done.code == 0
     assert "fsync always" in done.out
+    # Its remedies need a connection to the embedded store.
+    assert (
+        f"valkey-cli -s {master[1] / 'valkey.sock'}, with the password in {master[1] / 'password'}."
+        in done.out
+    )
     (report,) = jqmaster("doctor", "--data-dir", master[1], "--json").lines()
     assert report["durability"] == "fsync"
     strict = jqmaster("doctor", "--data-dir", master[1], JQMASTER_DURABILITY="fsync+quorum")

@@ -212,6 +212,7 @@ def test_a_port_in_use_is_named(url: str, tmp_path: Path) -> None:
         4,
         f"Error: port {port} is in use; choose another one with --port",
     )
+    assert not (tmp_path / "data").exists()
 
 
 def test_a_rule_is_said_once(url: str) -> None:

@@ -115,6 +115,14 @@ async def test_the_page_of_a_paused_job_says_who_paused_it_why_and_until_when(
     await api.call("DELETE", f"/api/constraints/{lasting['name']}")
 
 
+async def test_a_job_without_a_worker_shows_the_next_step(screens: Screens, api: Api) -> None:
+    job = await api.enqueue(tag())
+    async with screens.open(f"#/job?id={job}") as page:
+        first = page.locator(".verdicts .first")
+        await expect(first).to_contain_text("Start a worker that serves this name, or correct the name.")
+        await expect(first.get_by_role("link", name="Show workers for this name")).to_be_visible()
+
+
 async def test_a_value_that_lets_no_job_start_says_why(screens: Screens) -> None:
     async with screens.open() as page:
         texts = await page.evaluate("""async () => {

@@ -97,6 +97,7 @@ def serve(
             )
         companion = None if with_worker is None else _companion(with_worker)
         with _errors_told(settings):
+            _check_first_start(settings)
             _print_first_token(settings)
             if settings.processes > 1:
                 _run_loop(settings, lambda: _serve_several(settings))
@@ -142,6 +143,14 @@ def _errors_told(settings: "Settings") -> Iterator[None]:
         exits.fail(exits.USAGE, str(error))
     except OSError as error:  # for example a port in use, or an unreadable file
         exits.fail(exits.REFUSED, fault_text(error, settings.host, settings.port) or str(error))
+
+
+def _check_first_start(settings: "Settings") -> None:
+    """Check the address before the first start creates a data directory. Raise OSError."""
+    from jqmaster.cli.process.listening import check_address
+
+    if settings.redis_url is None and not settings.data_dir.exists():
+        check_address(settings.host, settings.port)
 
 
 def _print_first_token(settings: "Settings") -> None:

@@ -244,3 +244,11 @@ def _show_report(report: "StoreReport", settings: "Settings") -> None:
     )
     for fault in report.faults:
         output.say(f"\n{fault.level}: {fault.what}\n  {fault.how_to_fix}")
+    if settings.redis_url is None and any("CONFIG SET" in fault.how_to_fix for fault in report.faults):
+        from jqmaster.embedded.directory import DataDirectory
+
+        directory = DataDirectory(settings.data_dir)
+        output.say(
+            f"\nTo reach the embedded store: valkey-cli -s {directory.socket()}, with the password in "
+            f"{directory.password_file}. It forgets such a change when it ends."
+        )

@@ -9143,6 +9143,9 @@ function VerdictMore({ verdict }) {
       )}`}
         </p>`;
     case "no_worker":
+      return html`<p class="muted">
+          ${t("why.next.no_worker")} <a href=${href("workers", { name: verdict.name })}>${t("why.to_workers")}</a>
+        </p>`;
     case "no_matching_worker":
     case "workers_unavailable":
       return html`<p class="muted"><a href=${href("workers", { name: verdict.name })}>${t("why.to_workers")}</a></p>`;
@@ -15139,20 +15142,20 @@ ${worker.id}`)}>
       key: "version",
       label: t("workers.version"),
       width: 5.5,
-      priority: 3,
+      priority: 4,
       render: (worker) => html`<span title=${visible(worker.version)}>${visible(worker.version) || "–"}</span>`
     },
     {
       key: "breaker",
       label: t("workers.breaker"),
       width: 6,
-      priority: 4,
+      priority: 5,
       render: (worker) => html`<${Breaker} breaker=${worker.breaker} />`
     },
     {
       key: "names",
       label: t("nav.names"),
-      priority: 5,
+      priority: 3,
       render: (worker) => html`<span title=${visible(worker.names.join("\n"))}>${visible(worker.names.join(", "))}</span>`
     },
     ...onSlots ? [slotsColumn(onSlots)] : []

@@ -355,6 +355,7 @@ var ja_default = {
   "why.running": "ジョブは実行中です",
   "why.to_constraint": "制約を表示",
   "why.to_worker": "ワーカーを表示",
+  "why.next.no_worker": "この名前を扱うワーカーを起動するか、名前を修正してください。",
   "why.to_workers": "この名前のワーカーを表示",
   "why.to_pause": "一時停止を表示",
   "why.opens": "空き予定",

@@ -97,6 +97,9 @@ function VerdictMore({ verdict }) {
           }
         </p>`;
     case "no_worker":
+      return html`<p class="muted">
+          ${t("why.next.no_worker")} <a href=${href("workers", { name: verdict.name })}>${t("why.to_workers")}</a>
+        </p>`;
     case "no_matching_worker":
     case "workers_unavailable":
       return html`<p class="muted"><a href=${href("workers", { name: verdict.name })}>${t("why.to_workers")}</a></p>`;

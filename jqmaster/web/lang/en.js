@@ -354,6 +354,7 @@ export default {
   "why.running": "The job is running",
   "why.to_constraint": "Show the constraint",
   "why.to_worker": "Show its worker",
+  "why.next.no_worker": "Start a worker that serves this name, or correct the name.",
   "why.to_workers": "Show workers for this name",
   "why.to_pause": "Show the pause",
   "why.opens": "opens",

@@ -236,7 +236,7 @@ function List({ list: { data, problem, reload }, query, go, onDrain, onSlots }) 
                   key: "version",
                   label: t("workers.version"),
                   width: 5.5,
-                  priority: 3,
+                  priority: 4,
                   render: (/** @type {WorkerView} */ worker) =>
                     html`<span title=${visible(worker.version)}>${visible(worker.version) || "–"}</span>`,
                 },
@@ -244,14 +244,14 @@ function List({ list: { data, problem, reload }, query, go, onDrain, onSlots }) 
                   key: "breaker",
                   label: t("workers.breaker"),
                   width: 6,
-                  priority: 4,
+                  priority: 5,
                   render: (/** @type {WorkerView} */ worker) =>
                     html`<${Breaker} breaker=${worker.breaker} />`,
                 },
                 {
                   key: "names",
                   label: t("nav.names"),
-                  priority: 5,
+                  priority: 3,
                   render: (/** @type {WorkerView} */ worker) =>
                     html`<span title=${visible(worker.names.join("\n"))}>${visible(worker.names.join(", "))}</span>`,
                 },
