@@ -87,6 +87,7 @@ def test_a_shell_completes_states_and_topics() -> None:
         ("jqmaster jobs --state r", {"ready", "running", "retrying"}),
         ("jqmaster bulk cancel --state sch", {"scheduled"}),
         ("jqmaster help ti", {"times"}),
+        ("jqmaster batches list --state s", {"sealed"}),
     ):
         asked = {"_JQMASTER_COMPLETE": "complete_bash", "COMP_WORDS": line}
         done = subprocess.run(

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from jqmaster.cli.console import output
+from jqmaster.cli.console.completion import one_of
 from jqmaster.cli.console.groups import CommandGroup
 from jqmaster.cli.console.http import MasterSession, path_of
 
@@ -20,7 +21,11 @@ def list_batches(
     http: MasterSession,
     *,
     state: Annotated[
-        str | None, typer.Option(help="Only batches in this state: open, sealed or complete.")
+        str | None,
+        typer.Option(
+            help="Only batches in this state: open, sealed or complete.",
+            autocompletion=one_of("open", "sealed", "complete"),
+        ),
     ] = None,
     tag: Annotated[str | None, typer.Option(help="Only batches with this tag.")] = None,
     search: Annotated[

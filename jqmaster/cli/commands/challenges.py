@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from jqmaster.cli.console import exits, output
+from jqmaster.cli.console.completion import one_of
 from jqmaster.cli.console.documents import json_or_text, pairs_of, value_of
 from jqmaster.cli.console.groups import CommandGroup
 from jqmaster.cli.console.http import MasterSession, job_path, path_of
@@ -24,7 +25,10 @@ def list_challenges(
     *,
     state: Annotated[
         str | None,
-        typer.Option(help="Only challenges in this state: processing, succeeded, failed, expired or void."),
+        typer.Option(
+            help="Only challenges in this state: processing, succeeded, failed, expired or void.",
+            autocompletion=one_of("processing", "succeeded", "failed", "expired", "void"),
+        ),
     ] = None,
     name: Annotated[str | None, typer.Option(help="Only challenges of jobs with this name.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of challenges.")] = 20,

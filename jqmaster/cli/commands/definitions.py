@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from jqmaster.cli.console import output
+from jqmaster.cli.console.completion import one_of
 from jqmaster.cli.console.documents import document_in
 from jqmaster.cli.console.groups import CommandGroup, NamedObjects
 from jqmaster.cli.console.http import MasterSession
@@ -86,7 +87,11 @@ def runs(
     name: NameArgument,
     *,
     outcome: Annotated[
-        str | None, typer.Option(help="Only records with this outcome: fired, skipped or missed.")
+        str | None,
+        typer.Option(
+            help="Only records with this outcome: fired, skipped or missed.",
+            autocompletion=one_of("fired", "skipped", "missed"),
+        ),
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=500, help="Maximum number of records.")] = 20,
 ) -> None:

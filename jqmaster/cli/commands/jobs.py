@@ -8,7 +8,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from jqmaster.cli.console import exits, output
-from jqmaster.cli.console.completion import states
+from jqmaster.cli.console.completion import one_of, states
 from jqmaster.cli.console.documents import json_of, pairs_of, value_of
 from jqmaster.cli.console.enqueue_lines import enqueue_lines
 from jqmaster.cli.console.follow import follow as follow_job
@@ -228,7 +228,11 @@ def list_jobs(
         ),
     ] = None,
     group: Annotated[
-        str | None, typer.Option(help="Group of states: waiting, running, succeeded or failed.")
+        str | None,
+        typer.Option(
+            help="Group of states: waiting, running, succeeded or failed.",
+            autocompletion=one_of("waiting", "running", "succeeded", "failed"),
+        ),
     ] = None,
     name: Annotated[str | None, typer.Option(help="List jobs with exactly this name.")] = None,
     tag: Annotated[str | None, typer.Option(help="List jobs with this tag.")] = None,
