@@ -18,7 +18,13 @@ from jqmaster.domain.targets.target import (
     MAX_RUNNING,
     BodyForm,
 )
-from jqmaster.errors import InvalidError, JqmasterError, NotFoundError, PreconditionFailedError
+from jqmaster.errors import (
+    InvalidError,
+    JqmasterError,
+    NotFoundError,
+    PreconditionFailedError,
+    after_it_was_done,
+)
 from jqmaster.service.constraints.documents import describe
 from jqmaster.service.constraints.editor import ConstraintEditor
 from jqmaster.service.named_objects import Precondition
@@ -122,11 +128,12 @@ class FireworqQueues:
             # Without a target, no job of the queue starts. So delete the target first and the limits last.
             with contextlib.suppress(NotFoundError):
                 await self._targets.delete(queue.object_name, who=who)
-            with contextlib.suppress(NotFoundError):
-                await self._constraints.delete(queue.object_name, who)
-            await self._store.delete_queue(
-                name, _entry(who, "fireworq_queue.delete", name, queue.document, None)
-            )
+            with after_it_was_done("the target of the queue was deleted"):
+                with contextlib.suppress(NotFoundError):
+                    await self._constraints.delete(queue.object_name, who)
+                await self._store.delete_queue(
+                    name, _entry(who, "fireworq_queue.delete", name, queue.document, None)
+                )
         finally:
             self._forget()
         return queue
@@ -215,8 +222,9 @@ class FireworqQueues:
     async def _put(self, queue: FireworqQueue, old: FireworqQueue | None, who: str) -> None:
         # Create the limits first, so that no job runs without them.
         await self._constraints.put(queue.object_name, _constraint(queue), who, _NOTHING_SHOWN)
-        await self._targets.put(queue.object_name, self._target(queue), who=who)
-        await self._store_queue(queue, old, who)
+        with after_it_was_done("the constraint of the queue was changed"):
+            await self._targets.put(queue.object_name, self._target(queue), who=who)
+            await self._store_queue(queue, old, who)
 
     async def _store_queue(self, queue: FireworqQueue, old: FireworqQueue | None, who: str) -> None:
         before = None if old is None else old.document

@@ -1,15 +1,28 @@
-"""The hosts of the settings reach the targets of queues that are there."""
+"""Queues have a constraint and a target. A change says what was done if it fails halfway, and the hosts of the settings
+reach the targets of queues that are there."""
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from jqmaster.clock import SystemClock
+from jqmaster.domain.content.content import no_access
 from jqmaster.domain.fireworq.queue import FireworqQueue
-from jqmaster.errors import InvalidError, JqmasterError, PreconditionFailedError
+from jqmaster.errors import (
+    InvalidError,
+    JqmasterError,
+    OutcomeUnknownError,
+    OverloadedError,
+    PreconditionFailedError,
+    StoreUnavailableError,
+)
+from jqmaster.live_value import LiveValue
+from jqmaster.service.constraints.editor import ConstraintEditor
+from jqmaster.service.constraints.key_values import KeyValues
 from jqmaster.service.fireworq.queues import FireworqQueues
 from jqmaster.service.targets.editor import TargetEditor
+from jqmaster.store.constraints.usage import UsageStore
 from jqmaster.store.fireworq.fireworq import FireworqStore
 from jqmaster.store.targets.targets import TargetStore
 from tests.support.admin import admin_of
@@ -42,9 +55,19 @@ class Queues:
         self.targets = TargetStore(world.shard)
         self.editor = FailingEditor(self.targets, world.shard.now_ms)
         self.store = FireworqStore(world.shard)
+        usage = UsageStore(world.shard, world.records)
+        values = KeyValues(usage, world.lanes, SystemClock())
+        self.constraints = ConstraintEditor(
+            world.rule_store,
+            world.constraints,
+            usage,
+            world.shard.now_ms,
+            values,
+            audience=LiveValue(no_access(())),
+        )
         self.queues = FireworqQueues(
             self.store,
-            cast(Any, None),
+            self.constraints,
             self.editor,
             self.targets,
             SystemClock(),
@@ -108,3 +131,34 @@ async def test_one_target_that_cannot_be_changed_does_not_stop_the_others(known:
     known.editor.fault = None
     await known.queues.allow_hosts("master m")
     assert (await known.hosts())["b"] == HOSTS
+
+
+async def test_a_queue_whose_target_cannot_be_stored_may_have_been_changed(known: Queues) -> None:
+    known.editor.fault = ("fireworq:mail", StoreUnavailableError("the store does not answer"))
+    with pytest.raises(
+        OutcomeUnknownError, match="the constraint of the queue was changed, but then: the store"
+    ):
+        await known.queues.put_queue(FireworqQueue("mail"), "ada")
+    assert (await known.world.rule_store.load()).named("fireworq:mail")
+    known.editor.fault = None
+    await known.queues.put_queue(FireworqQueue("mail"), "ada")
+    assert await known.hosts() == {"mail": HOSTS}
+
+
+async def test_a_queue_whose_constraint_cannot_be_deleted_may_have_been_changed(
+    known: Queues, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await known.queues.put_queue(FireworqQueue("mail"), "ada")
+
+    async def fail(*_: Any) -> None:
+        raise OverloadedError("too many changes")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(known.constraints, "delete", fail)
+        with pytest.raises(
+            OutcomeUnknownError, match="the target of the queue was deleted, but then: too many"
+        ):
+            await known.queues.delete_queue("mail", "ada")
+    assert await known.hosts() == {}
+    await known.queues.delete_queue("mail", "ada")
+    assert not (await known.world.rule_store.load()).named("fireworq:mail")
