@@ -1,5 +1,6 @@
 """Operators' changes of calendars."""
 
+import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,7 +16,7 @@ from jqmaster.domain.calendars.calendar import (
     CalendarSource,
     holidays_of,
 )
-from jqmaster.errors import DamagedError, FieldError, InvalidError, NotFoundError
+from jqmaster.errors import DamagedError, FieldError, InvalidError, NotFoundError, after_it_was_done
 from jqmaster.service.calendars.audited import audited
 from jqmaster.service.calendars.sources import CalendarSources
 from jqmaster.service.definitions.firing import DefinitionFiring
@@ -87,7 +88,9 @@ class CalendarEditor:
             change = CalendarChange(name, present, new, entry, passed_over)
             outcome = await self._store.change(change)
             if outcome is not CalendarOutcome.CHANGED and present:
-                passed_over = await self._follow(name)
+                is_done = outcome is CalendarOutcome.OK
+                with after_it_was_done() if is_done else contextlib.nullcontext():
+                    passed_over = await self._follow(name)
             if outcome is CalendarOutcome.OK:
                 return CalendarEdit(calendar, new, difference, present is None)
 

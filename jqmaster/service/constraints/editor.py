@@ -21,7 +21,7 @@ from jqmaster.domain.content.content import ContentAccess
 from jqmaster.domain.jobs.job import Job
 from jqmaster.domain.matching.fields import MISSING
 from jqmaster.domain.matching.key_value import canonical
-from jqmaster.errors import NotFoundError, PreconditionFailedError
+from jqmaster.errors import NotFoundError, PreconditionFailedError, after_it_was_done
 from jqmaster.lifecycle import EntriesApart
 from jqmaster.live_value import LiveValue
 from jqmaster.service.constraints.cache import ConstraintCache
@@ -192,7 +192,8 @@ class ConstraintEditor:
                 name, present.etag, None, present.constraint, is_rematched=False, audit_entry=entry
             )
             if await self._store.change(change):
-                await self._constraints.reload()
+                with after_it_was_done():
+                    await self._constraints.reload()
                 return
 
     async def _change(
@@ -233,7 +234,8 @@ class ConstraintEditor:
                 name, present.etag if present else "", stored, old, needs_rematch(old, new), entry
             )
             if await self._store.change(change):
-                await self._constraints.reload()
+                with after_it_was_done():
+                    await self._constraints.reload()
                 return stored, present
 
     async def _present(self, name: str) -> StoredConstraint | None:

@@ -14,7 +14,7 @@ from jqmaster.domain.ids import new_id
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.jobs.job import JobSpec
 from jqmaster.domain.matching import packed
-from jqmaster.errors import RateLimitedError
+from jqmaster.errors import RateLimitedError, after_it_was_done
 from jqmaster.service.definitions.documents import describe, draft_of, refusal, refusing
 from jqmaster.service.definitions.firing import DefinitionFiring, unknown_definition
 from jqmaster.service.named_objects import ANYHOW, Precondition, Tries
@@ -192,9 +192,12 @@ class DefinitionEditor:
                 code="backlog_full",
                 retry_after_s=BACKLOG_RETRY_AFTER_S,
             )
-        await self._audit.write(
-            encode_entry(who=who, action="definition.run", target=name, before=None, after={"job_id": job_id})
-        )
+        with after_it_was_done():
+            await self._audit.write(
+                encode_entry(
+                    who=who, action="definition.run", target=name, before=None, after={"job_id": job_id}
+                )
+            )
         return job_id
 
     async def backfill(
@@ -246,9 +249,10 @@ class DefinitionEditor:
         after = {"from_ms": from_ms, "to_ms": to_ms, "started": started}
         if also_forgotten:
             after["forgotten"] = forgotten
-        await self._audit.write(
-            encode_entry(who=who, action="definition.backfill", target=name, before=None, after=after)
-        )
+        with after_it_was_done():
+            await self._audit.write(
+                encode_entry(who=who, action="definition.backfill", target=name, before=None, after=after)
+            )
         return replace(counted, forgotten=forgotten + left_out, started=started)
 
 

@@ -8,7 +8,7 @@ from jqmaster.domain.ids import new_id
 from jqmaster.domain.notices.conditions import CONDITIONS
 from jqmaster.domain.notices.incident import Message, MessageKind
 from jqmaster.domain.notices.notice import Channel, Notice
-from jqmaster.errors import FieldError, InvalidError, NotFoundError, OverloadedError
+from jqmaster.errors import FieldError, InvalidError, NotFoundError, OverloadedError, after_it_was_done
 from jqmaster.net.webhook_secret import secret_bytes
 from jqmaster.service.named_objects import ANYHOW, Precondition, Tries
 from jqmaster.service.notices.documents import describe, draft_of, refusal, unknown_notice
@@ -112,9 +112,10 @@ class NoticeEditor:
 
         count = await self._remember(name, change)
         after = {"incidents": count, "key": key}
-        await self._audit.write(
-            encode_entry(who=who, action="notice.acknowledge", target=name, before=None, after=after)
-        )
+        with after_it_was_done():
+            await self._audit.write(
+                encode_entry(who=who, action="notice.acknowledge", target=name, before=None, after=after)
+            )
         return count
 
     async def test(self, name: str, *, who: str) -> str:
@@ -132,9 +133,10 @@ class NoticeEditor:
 
         await self._remember(name, change)
         after = {"message_id": message.id}
-        await self._audit.write(
-            encode_entry(who=who, action="notice.test", target=name, before=None, after=after)
-        )
+        with after_it_was_done():
+            await self._audit.write(
+                encode_entry(who=who, action="notice.test", target=name, before=None, after=after)
+            )
         return message.id
 
     async def _remember(self, name: str, change: Callable[[StoredState], int]) -> int:

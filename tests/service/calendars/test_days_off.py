@@ -11,7 +11,7 @@ from jqmaster.domain.definitions.definition import TimeTrigger
 from jqmaster.domain.definitions.run import RunOutcome, job_id_of
 from jqmaster.domain.definitions.schedule import Occurrence
 from jqmaster.domain.jobs.job import JobState
-from jqmaster.errors import InvalidError
+from jqmaster.errors import InvalidError, OutcomeUnknownError, StoreUnavailableError
 from jqmaster.service.definitions.firing import firing_of
 from jqmaster.service.definitions.reader import DefinitionReader
 from jqmaster.store.definitions.definitions import InstantVerdict
@@ -432,3 +432,18 @@ async def test_a_backfill_of_too_many_instants_is_refused_after_reading_these_al
         await one.editor.backfill("nightly", 0, one.world.now_ms, "me", is_dry=True)
     assert [error.loc for error in refused.value.errors] == [("to",)]
     assert read["instants"] <= 1_001
+
+
+async def test_a_store_that_fails_after_the_change_leaves_no_doubt_that_the_calendar_was_changed(
+    one: Calendars, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await one.off("2027-01-18")
+
+    async def away() -> None:
+        raise StoreUnavailableError("the store does not answer")
+
+    monkeypatch.setattr(one.store, "users", away)
+    with pytest.raises(OutcomeUnknownError, match="the change was made, but then: the store does not answer"):
+        await one.off("2027-01-19")
+    (stored,) = (await one.store.get(["office"])).values()
+    assert [str(day) for day in stored.calendar.holidays] == ["2027-01-19"]

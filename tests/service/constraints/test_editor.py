@@ -7,7 +7,14 @@ import pytest
 from jqmaster.clock import SystemClock
 from jqmaster.domain.constraints.constraint import Constraint, GateLimits
 from jqmaster.domain.content.content import full_access
-from jqmaster.errors import InvalidError, NotFoundError, OverloadedError, PreconditionFailedError
+from jqmaster.errors import (
+    InvalidError,
+    NotFoundError,
+    OutcomeUnknownError,
+    OverloadedError,
+    PreconditionFailedError,
+    StoreUnavailableError,
+)
 from jqmaster.live_value import LiveValue
 from jqmaster.service.constraints.documents import RESERVED_NAMES, draft_of
 from jqmaster.service.constraints.editor import ConstraintEditor
@@ -210,3 +217,28 @@ async def test_a_put_whose_condition_leaves_other_jobs_no_slot_beside_the_reserv
         await put(editor, **fields, overrides=[few])
     assert [one.loc for one in caught.value.errors] == [("overrides",)]
     await put(editor, **fields, overrides=[{**few, "concurrency": 6}])
+
+
+@pytest.mark.parametrize("action", ["put", "delete"])
+async def test_a_store_that_fails_after_the_change_leaves_no_doubt_that_it_was_made(
+    world: StoreWorld, editor: ConstraintEditor, monkeypatch: pytest.MonkeyPatch, action: str
+) -> None:
+    await put(editor, concurrency=5)
+    change = world.rule_store.change
+
+    async def away() -> Any:
+        raise StoreUnavailableError("the store does not answer")
+
+    async def change_then_fail(one: Change) -> bool:
+        monkeypatch.setattr(world.rule_store, "versions", away)
+        return await change(one)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.rule_store, "change", change_then_fail)
+        with pytest.raises(
+            OutcomeUnknownError, match="the change was made, but then: the store does not answer"
+        ):
+            await (put(editor, concurrency=7) if action == "put" else editor.delete("c1", "me"))
+    monkeypatch.undo()
+    stored = (await world.rule_store.load()).named("c1")
+    assert (stored and stored.constraint.concurrency) == (7 if action == "put" else None)

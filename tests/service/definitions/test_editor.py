@@ -1,11 +1,13 @@
 """Changes of definitions while their instants are due."""
 
+from collections.abc import Awaitable
 from typing import Any
 
 import pytest
 
 from jqmaster.domain.content.content import full_access
 from jqmaster.domain.jobs.job import JobSpec
+from jqmaster.errors import OutcomeUnknownError, StoreUnavailableError
 from jqmaster.service.definitions.editor import DefinitionEditor
 from jqmaster.store.calendars.calendars import CalendarStore
 from jqmaster.store.definitions.definitions import KnownDefinition
@@ -93,3 +95,25 @@ async def test_a_change_under_a_clock_that_was_set_back_repeats_no_instant(world
     world.pass_ms(3 * MINUTE_MS)
     await edited.definitions.fire()
     assert [minute for minute, *_ in await edited.definitions.outcomes()] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("action", ["run", "backfill"])
+async def test_a_store_that_fails_before_the_audit_entry_leaves_no_doubt_that_a_job_was_started(
+    world: StoreWorld, monkeypatch: pytest.MonkeyPatch, action: str
+) -> None:
+    edited = Edited(world)
+    await edited.put()
+
+    async def away(*_: Any) -> None:
+        raise StoreUnavailableError("the store does not answer")
+
+    monkeypatch.setattr(AuditStore, "write", away)
+    begin_ms = world.now_ms - 10 * MINUTE_MS
+    act: Awaitable[Any] = (
+        edited.editor.run("nightly", "me")
+        if action == "run"
+        else edited.editor.backfill("nightly", begin_ms, begin_ms + MINUTE_MS, "me", is_dry=False)
+    )
+    with pytest.raises(OutcomeUnknownError, match="the change was made, but then: the store does not answer"):
+        await act
+    assert [run.outcome for run in await edited.definitions.runs()] == ["fired"]

@@ -1,6 +1,7 @@
 """The leader's findings become messages: each failure counts once, whatever dies between the steps."""
 
 import json
+from collections.abc import Awaitable
 from dataclasses import replace
 from datetime import date
 from typing import Any
@@ -16,8 +17,10 @@ from jqmaster.errors import (
     ConflictError,
     InvalidError,
     NotFoundError,
+    OutcomeUnknownError,
     PreconditionFailedError,
     StaleEpochError,
+    StoreUnavailableError,
 )
 from jqmaster.service.calendars.sources import SourceAnswer
 from jqmaster.service.named_objects import Precondition
@@ -379,6 +382,32 @@ async def test_an_acknowledged_incident_is_silent(notices: Notices) -> None:
     assert len(await notices.told()) == 1
     with pytest.raises(NotFoundError):
         await notices.editor.acknowledge("n", "x", who="user:ada")
+
+
+@pytest.mark.parametrize("action", ["test", "acknowledge"])
+async def test_a_store_that_fails_before_the_audit_entry_leaves_no_doubt_that_the_state_was_changed(
+    notices: Notices, monkeypatch: pytest.MonkeyPatch, action: str
+) -> None:
+    await begun(notices)
+    await notices.fail(1)
+    await notices.rounds(14)
+
+    async def away(*_: Any) -> None:
+        raise StoreUnavailableError("the store does not answer")
+
+    monkeypatch.setattr(AuditStore, "write", away)
+    act: Awaitable[Any] = (
+        notices.editor.test("n", who="user:ada")
+        if action == "test"
+        else notices.editor.acknowledge("n", None, who="user:ada")
+    )
+    with pytest.raises(OutcomeUnknownError, match="the change was made, but then: the store does not answer"):
+        await act
+    state = (await notices.reader.get("n")).state
+    if action == "test":
+        assert [one.asked_by for one in state.pending] == ["user:ada"]
+    else:
+        assert [one.acknowledged_by for one in state.incidents.values()] == ["user:ada"]
 
 
 async def test_changes_are_checked_against_what_was_read_and_audited(notices: Notices) -> None:
