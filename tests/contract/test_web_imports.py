@@ -57,6 +57,7 @@ ROOMS: dict[str, set[str]] = {
         "definitions/runs",
         "identity",
         "jobs/backlog_why",
+        "jobs/verdicts",
     },
     "shell": {
         "batches/parts",

@@ -222,6 +222,8 @@ async def test_each_finding_has_its_text_in_both_languages_and_leads_to_its_caus
             assert not re.search(r"[{}]|undefined|null|NaN|health\.", text), text
         assert english != japanese
         assert re.search(r"[\u3040-\u30ff]", japanese), japanese
+        # No English sentence of the master is left in it.
+        assert not re.search(r"[a-z]+ [a-z]+ [a-z]+", japanese.replace("the disk is full", "")), japanese
         # Nothing of the page shows more of these than the first line does.
         assert bool(link) is (finding["code"] not in {"durability", "memory", "latency", "store_away"})
     links = {finding["code"]: link for finding, (_, link) in zip(findings, told["en-GB"], strict=True)}
@@ -234,7 +236,10 @@ async def test_each_finding_has_its_text_in_both_languages_and_leads_to_its_caus
         "dead_worker": r"Worker node-2:7 is detached: last heard .*, 3 jobs still assigned\.",
         "replaced_worker": r"Worker node-2:7 ended, last heard .*; node-2:8 took its place\.",
         "growth": r"The backlog grew from 200 to 650 jobs in 10 minutes\.",
-        "failing": r"42 jobs named mail failed in the last hour \(6%\)\.",
+        "failing": r"42 jobs named mail failed in the last hour \(6%\)\. A new kind of failure \(timeout\) began .* on "
+        r"version 2\.3 of its workers\.",
+        "wait": r"A job named mail has waited 11 min\. None of the 2 live workers for jobs named mail takes a job now: "
+        r"1 full, 1 draining\.",
         "skipping_definition": r"Definition nightly has skipped its last 3 runs and starts no jobs: .*\.",
         "full": r"Constraint mails is full at 2 of 5 values: 9 jobs wait for it\. 4 of them wait for globex\. "
         r"1 of 1 slots are taken\. It has held jobs for .*\.",

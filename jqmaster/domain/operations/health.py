@@ -195,16 +195,26 @@ def _long_wait(facts: HealthFacts) -> Iterator[HealthFinding]:
     severity: Severity = "bad" if one.wait_ms >= WAIT_BAD_MS and not one.is_queued else "warn"
     cause = one.cause or "No limit holds it back."
     text = f"A job named {one.name} has waited {span(one.wait_ms)}. {cause}"
-    figures = {"name": one.name, "job_id": one.job_id, "wait_ms": one.wait_ms, "cause": one.cause}
+    figures = {
+        **one.cause_figures, "name": one.name, "job_id": one.job_id, "wait_ms": one.wait_ms, "cause": one.cause,
+        "cause_code": one.cause_code or None,
+    }  # fmt: skip
     yield HealthFinding("wait", severity, text, f"jqmaster why {one.job_id}", 1, figures, severity)
 
 
 def _failures(facts: HealthFacts) -> Iterator[HealthFinding]:
     for one in facts.failing:
-        kind = f" {one.kind}" if one.kind else ""
-        text = f"{_jobs(one.failed)} named {one.name} failed in the last hour ({one.share:.0%}).{kind}"
+        kind = one.kind.text(facts.now_ms) if one.kind else ""
+        text = (
+            f"{_jobs(one.failed)} named {one.name} failed in the last hour ({one.share:.0%}). {kind}".rstrip()
+        )
         command = f"jqmaster failures --name {shlex.quote(one.name)}"
-        figures = {"name": one.name, "count": one.failed, "share": round(one.share, 4), "kind": one.kind}
+        figures = {"name": one.name, "count": one.failed, "share": round(one.share, 4), "kind": kind}
+        if one.kind:
+            began_at = iso_ms(one.kind.first_seen_ms)
+            figures |= {
+                "mark": one.kind.mark, "cause": one.kind.cause, "began_at": began_at, "version": one.kind.version,
+            }  # fmt: skip
         yield HealthFinding("failing", "warn", text, command, one.failed, figures, one.name)
     lately, before = facts.failed_lately, facts.failed_before
     if lately >= RISING_LEAST and lately >= RISING_FACTOR * before:

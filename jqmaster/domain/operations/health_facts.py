@@ -1,10 +1,11 @@
 """The facts from which the health of a queue is judged."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 from jqmaster.domain.calendars.ending import EndingCalendar
+from jqmaster.domain.instant import span
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,14 +22,16 @@ class SilentProcess:
 
 @dataclass(frozen=True, slots=True)
 class LongWait:
-    """The job that waits longest although no limit holds it back. `cause`: why, if it is known. `is_queued`: it waits
-    only because all slots of its workers are taken."""
+    """The job that waits longest although no limit holds it back. `cause`: why, if it is known, as the verdict
+    `cause_code` says it, with its values. `is_queued`: it waits only because all slots of its workers are taken."""
 
     job_id: str
     name: str
     wait_ms: int
     cause: str = ""
     is_queued: bool = False
+    cause_code: str = ""
+    cause_figures: Mapping[str, str | int | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +96,31 @@ class PausedJobs:
 
 
 @dataclass(frozen=True, slots=True)
+class NewKind:
+    """A kind of failure that is new or came back. `version`: a version of the workers that had it first within the
+    last hour; empty: none."""
+
+    mark: Literal["new", "regressed"]
+    cause: str
+    first_seen_ms: int
+    version: str = ""
+
+    def text(self, now_ms: int) -> str:
+        """Return the kind in a sentence."""
+        version = f" on version {self.version} of its workers" if self.version else ""
+        if self.mark == "new":
+            return f"A new kind of failure ({self.cause}) began {span(now_ms - self.first_seen_ms)} ago{version}."
+        return f"A kind of failure ({self.cause}) came back after a day without it{version}."
+
+
+@dataclass(frozen=True, slots=True)
 class FailingJobs:
-    """A name whose jobs fail. `kind`: a text about what is new in these failures; empty if nothing is new."""
+    """A name whose jobs fail. `kind`: what is new in these failures; None: nothing."""
 
     name: str
     failed: int
     share: float
-    kind: str = ""
+    kind: NewKind | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Literal
 
 from jqmaster.clock import Clock
@@ -10,7 +10,6 @@ from jqmaster.domain.calendars.ending import EndingCalendar
 from jqmaster.domain.constraints.constraint import PAUSE_PREFIX, Mode
 from jqmaster.domain.content.content import ContentAccess, no_access
 from jqmaster.domain.definitions.skips import SKIPS_OF_A_FAULT, skips_in_a_row
-from jqmaster.domain.instant import span
 from jqmaster.domain.jobs.failures import HOUR_MS, GroupedFailures
 from jqmaster.domain.jobs.reserved_names import RESERVED_PREFIX
 from jqmaster.domain.matching.key_value import key_value
@@ -19,6 +18,7 @@ from jqmaster.domain.operations.health_facts import (
     FailingJobs,
     HealthFacts,
     LongWait,
+    NewKind,
     PausedJobs,
     SilentProcess,
     TroubledDefinition,
@@ -194,7 +194,10 @@ class HealthService:
         if cause is None:
             return wait
         is_queued = isinstance(cause, WorkersUnavailable) and cause.full == cause.workers
-        return replace(wait, cause=cause.text, is_queued=is_queued)
+        figures = {key: value for key, value in asdict(cause).items() if isinstance(value, str | int | None)}
+        return replace(
+            wait, cause=cause.text, is_queued=is_queued, cause_code=cause.code, cause_figures=figures
+        )
 
     async def _failing(self, now_ms: int) -> list[FailingJobs]:
         page = await self._stats.names("1h", sort="failed", limit=MAX_NAMES)
@@ -349,18 +352,16 @@ def _process(worker: Worker) -> str:
     return f"{name}:{worker.spec.pid}" if worker.spec.pid else name
 
 
-def _newest_kind(groups: Sequence[GroupedFailures], now_ms: int) -> str:
-    """Return a sentence that says what is new about these failures, or an empty text if nothing is."""
+def _newest_kind(groups: Sequence[GroupedFailures], now_ms: int) -> NewKind | None:
+    """Return the first kind of failure that is new or came back; None: there is none."""
     for group in groups:
         marks = group.marks(now_ms)
         if not marks:
             continue
         versions = [one.version for one in group.versions if now_ms - one.first_seen_ms < HOUR_MS]
-        version = f" on version {versions[0]} of its workers" if versions else ""
-        if "new" in marks:
-            return f"A new kind of failure ({group.cause}) began {span(now_ms - group.first_seen_ms)} ago{version}."
-        return f"A kind of failure ({group.cause}) came back after a day without it{version}."
-    return ""
+        mark: Literal["new", "regressed"] = "new" if "new" in marks else "regressed"
+        return NewKind(mark, group.cause, group.first_seen_ms, versions[0] if versions else "")
+    return None
 
 
 def _failed(points: Sequence[NameCounts | None]) -> int:

@@ -4145,6 +4145,221 @@ function RunJob({ run }) {
   return html`<${Id} id=${run.job_id} href=${href("job", { id: run.job_id })} /> ${run.job_state ? html`<${State} state=${run.job_state} />` : html`<span class="muted">${t("definitions.job_gone")}</span>`}`;
 }
 
+// workers/labels.js
+var labelsIn = (text) => Object.fromEntries(
+  text.split(",").map((one) => one.trim()).filter(Boolean).map((one) => {
+    const at2 = one.indexOf("=");
+    return at2 < 0 ? [one, ""] : [one.slice(0, at2).trim(), one.slice(at2 + 1).trim()];
+  })
+);
+var labelsText = (labels) => Object.entries(labels ?? {}).map(([key, value]) => `${key}=${value}`).join(", ");
+
+// constraints/pauses.js
+var isPause = (name) => name.startsWith("pause-");
+var concerns = (matcher, other) => toJson(matcher) === toJson(other) || "all" in matcher && matcher.all.length === 2 && toJson(matcher.all[0]) === toJson(other);
+function pausedText(matcher) {
+  if ("field" in matcher && matcher.op === "eq") {
+    const subject = visible(String(matcher.value));
+    if (matcher.field === "name") return t("pause.what.name", { name: subject });
+    if (matcher.field === "tags") return t("pause.what.tag", { tag: subject });
+  }
+  const last = "all" in matcher ? matcher.all.at(-1) : void 0;
+  return last && "field" in last ? t("pause.what.value", { key: visible(last.field), value: visible(toJson(last.value)) }) : t("pause.what.matcher");
+}
+function usePausedNames() {
+  const { data } = useResource((signal) => get("api/constraints", {}, signal), [], {
+    events: ["constraints"],
+    leastMs: 2e3,
+    everyMs: 15e3
+  });
+  const pauses = (data?.constraints ?? []).filter((one) => one.enabled && isPause(one.name));
+  return new Set(pauses.flatMap((one) => namesOf(one.matcher)));
+}
+var namesOf = (matcher) => "field" in matcher && matcher.field === "name" && matcher.op === "eq" ? [String(matcher.value)] : [];
+function Pauses({ mayOperate, isOf = () => true }) {
+  const { data, reload } = useResource((signal) => get("api/constraints", {}, signal), [], {
+    events: ["constraints", "jobs"],
+    leastMs: 2e3,
+    everyMs: 5e3
+  });
+  const pauses = (data?.constraints ?? []).filter((one) => isPause(one.name) && isOf(one.matcher));
+  if (pauses.length === 0) return null;
+  return html`<section class="card paused-now" aria-labelledby="paused">
+      <h2 id="paused">${t("pause.now")}</h2>
+      <ul class="plain">
+        ${pauses.map(
+    (one) => html`<li key=${one.name} class="row">
+              <a href=${href("constraints", { name: one.name })}>
+                <strong>${pausedText(one.matcher)}</strong>
+              </a>
+              ${one.reason && html`<span><${Text} value=${one.reason} max=${200} /></span>`}
+              <span class="muted">
+                ${one.created_by && html`${t("audit.by")} <span title=${visible(one.created_by)}>${visible(whoText(one.created_by))}</span> · `}
+                <${Time} at=${one.created_at} /> · ${one.expires_at ? html`${t("pause.ends")} <${Time} at=${one.expires_at} />` : t("pause.forever")}
+              </span>
+              <span class="num">${t("pause.waiting", { count: one.usage.waiting ?? 0 })}</span>
+              ${mayOperate && html`<${Button} class="small" onClick=${() => endPause(one.name, reload)}>${t("constraints.unpause")}<//>`}
+            </li>`
+  )}
+      </ul>
+    </section>`;
+}
+
+// jobs/verdicts.js
+var MAX_VALUE2 = 60;
+var UNAVAILABLE = (
+  /** @type {const} */
+  ["full", "draining", "broken", "paused", "refusing", "pulling"]
+);
+var MAX_NAMED_JOBS = 3;
+function noWorkerText(verdict) {
+  const known2 = verdict.stale + verdict.detached;
+  const key = known2 > 0 ? "why.text.no_worker.silent" : verdict.similar ? "why.text.no_worker.similar" : "why.text.no_worker";
+  return t(key, { name: visible(verdict.name), count: known2, similar: visible(verdict.similar ?? "") });
+}
+function nearText({ node_id, worker_id, missing }) {
+  const lacks = Object.entries(missing).map(
+    ([label, { wanted, has }]) => t(has === null ? "why.text.near.none" : "why.text.near.other", {
+      label: visible(label),
+      has: visible(has ?? ""),
+      wanted: visible(wanted)
+    })
+  );
+  return t(node_id ? "why.text.near.host" : "why.text.near", {
+    worker: visible(node_id || worker_id),
+    lacks: lacks.join(", ")
+  });
+}
+function verdictText(verdict, why, { nameOf: nameOf7 = () => "", question = "" } = {}) {
+  switch (verdict.code) {
+    case "constraint":
+      return constraintText(verdict, why);
+    case "scheduled":
+    case "retrying":
+      return dueText(verdict);
+    case "ahead":
+      return aheadText(verdict);
+    case "no_worker":
+      return noWorkerText(verdict);
+    case "no_matching_worker":
+      return t("why.text.no_matching_worker", {
+        name: visible(verdict.name),
+        count: verdict.workers,
+        labels: visible(labelsText(verdict.requires)),
+        nearest: verdict.nearest.map(nearText).join("; ")
+      });
+    case "workers_unavailable":
+      return unavailableText(verdict);
+    case "running":
+      return runningText(verdict);
+    case "awaiting_jobs":
+      return t("why.text.awaiting_jobs", {
+        count: verdict.count,
+        jobs: verdict.jobs.slice(0, MAX_NAMED_JOBS).map(
+          (job) => `${nameOf7(job.id) || `…${job.id.slice(-10)}`} (${job.state ? t(`state.${job.state}`) : "–"})`
+        ).join(", ") + (verdict.count > MAX_NAMED_JOBS ? ", …" : "")
+      });
+    case "awaiting_callback":
+      return verdict.answered ? t("why.text.answered", { attempt: verdict.attempt }) : t(question ? "why.text.awaiting_answer" : "why.text.awaiting_callback", {
+        attempt: verdict.attempt,
+        question: visible(question),
+        due: verdict.due_at ? relativeText(Date.parse(verdict.due_at)) : "–"
+      });
+    default:
+      return tOr(`why.text.${verdict.code}`, visible(verdict.text));
+  }
+}
+function runningText({ confirmed, attempt: attempt2, since, earlier_end }) {
+  const text = t(confirmed ? "why.text.running" : "why.text.offered", {
+    attempt: attempt2,
+    since: relativeText(Date.parse(since))
+  });
+  return earlier_end ? `${text} ${t("why.text.earlier_end")}` : text;
+}
+function dueText(verdict) {
+  const text = t(`why.text.${verdict.code}`, {
+    due: relativeText(Date.parse(verdict.due_at)),
+    count: verdict.failures
+  });
+  return verdict.put_off ? `${text} ${t("why.text.put_off", { reason: visible(verdict.put_off) })}` : text;
+}
+function unitsReason(kind, weight, { concurrency, rate }) {
+  const isRate = kind === "rate";
+  const reason = t(isRate ? "why.text.rate.units" : "why.text.concurrency.units", {
+    used: number((isRate ? weight.in_window : weight.running) ?? 0),
+    limit: number((isRate ? rate?.limit : concurrency) ?? 0),
+    unit: weight.unit,
+    job: number(weight.job),
+    ...isRate && rate && { period: durationText(rate.period_s * 1e3) }
+  });
+  return weight.is_too_heavy ? `${reason} ${t("why.text.too_heavy")}` : reason;
+}
+var appliedTo = (verdict, why) => why.constraints.find((one) => one.name === verdict.name && one.key_value === verdict.key_value) ?? {};
+var clockAt = (at2) => clockText(Date.parse(at2), pref("times", "relative"));
+function pauseText({ paused_by, opens_at, reason, waiting }) {
+  const by = paused_by ? t("why.text.pause.by", { who: visible(whoText(paused_by)) }) : "";
+  const until = opens_at ? t("why.text.pause.until", { time: clockAt(opens_at) }) : t("why.text.pause.resumed");
+  const why = reason ? t("why.text.pause.reason", { reason: visible(reason) }) : "";
+  const others = waiting > 1 ? ` ${t("why.text.pause.waiting", { count: waiting })}` : "";
+  return t("why.text.pause", { by, until, reason: why }) + others;
+}
+function constraintText(verdict, why) {
+  if (verdict.kind === "paused" && isPause(verdict.name)) return pauseText(verdict);
+  const applied = appliedTo(verdict, why);
+  const what = verdict.key ? `${visible(verdict.name)} (${visible(verdict.key)} = ${visible(String(verdict.key_value ?? "")).slice(0, MAX_VALUE2)})` : visible(verdict.name);
+  const reasons = verdict.kinds.map((kind) => {
+    const isFirst = kind === verdict.kind;
+    if (applied.weight && (kind === "concurrency" || kind === "rate"))
+      return unitsReason(kind, applied.weight, applied);
+    if (kind === "concurrency")
+      return t("why.text.concurrency", {
+        used: (isFirst ? verdict.usage : applied.running) ?? 0,
+        limit: (isFirst ? verdict.limit : applied.concurrency) ?? 0
+      });
+    if (kind === "rate")
+      return t("why.text.rate", {
+        used: (isFirst ? verdict.usage : applied.starts) ?? 0,
+        limit: (isFirst ? verdict.limit : applied.rate?.limit) ?? 0,
+        period: durationText(((isFirst ? verdict.period_s : applied.rate?.period_s) ?? 0) * 1e3)
+      });
+    if (kind === "paused" && verdict.opens_at)
+      return t("why.text.paused.until", { time: clockAt(verdict.opens_at) });
+    return tOr(`why.text.${kind}`, kind);
+  });
+  const others = verdict.waiting > 1 ? [t("why.text.waiting", { count: verdict.waiting })] : [];
+  const wait = expectedWaitMs(verdict, why);
+  const eta = wait === null ? [] : [t("why.text.eta", { duration: durationText(wait) })];
+  return [t("why.text.constraint", { what, reasons: reasons.join("; ") }), ...others, ...eta].join(" ");
+}
+function expectedWaitMs(verdict, why) {
+  if (verdict.kinds.join() !== "rate" || !verdict.limit || !verdict.opens_at) return null;
+  if (appliedTo(verdict, why).weight) return null;
+  const ahead = why.verdicts.find((one) => one.code === "ahead");
+  if (!ahead) return null;
+  const opensMs = Math.max(0, Date.parse(verdict.opens_at) - Date.parse(why.as_of));
+  return opensMs + Math.floor(ahead.count / verdict.limit) * (verdict.period_s ?? 0) * 1e3;
+}
+function aheadText(verdict) {
+  if (!verdict.count) return t("why.text.ahead.unknown");
+  const others = Object.entries(verdict.others).slice(0, 3);
+  const text = t(`why.text.ahead.${verdict.bound}`, { count: verdict.count });
+  if (others.length === 0) return text;
+  return `${text} ${t("why.text.ahead.others", {
+    names: others.map(([name, count]) => `${visible(name)} (${number(Number(count))})`).join(", ")
+  })}`;
+}
+var workersText = (verdict) => verdict.code === "no_worker" ? noWorkerText(verdict) : unavailableText(verdict);
+function unavailableText(verdict) {
+  const parts = UNAVAILABLE.filter((key) => verdict[key]).map(
+    (key) => t(`why.text.workers.${key}`, { count: verdict[key] ?? 0 })
+  );
+  return t("why.text.workers_unavailable", {
+    name: visible(verdict.name),
+    count: verdict.workers,
+    reasons: parts.join(", ")
+  });
+}
+
 // operations/findings.js
 var EVENTS2 = ["jobs", "constraints", "workers", "masters", "definitions"];
 var POLL_MS3 = 2500;
@@ -4217,7 +4432,7 @@ function findingText({ code, text, figures }) {
     case "pause":
     case "paused":
     case "paused_values":
-      return pauseText(
+      return pauseText2(
         code,
         /** @type {PauseFigures} */
         figures
@@ -4225,12 +4440,33 @@ function findingText({ code, text, figures }) {
     case "dead_worker":
       return t(figures["count"] ? "health.dead_worker" : "health.dead_worker.idle", shown(figures));
     case "wait":
-      return t(figures["cause"] ? "health.wait" : "health.wait.no_cause", shown(figures));
+      return t(figures["cause"] ? "health.wait" : "health.wait.no_cause", {
+        ...shown(figures),
+        cause: causeText2(figures)
+      });
+    case "failing":
+      return t("health.failing", { ...shown(figures), kind: kindText(figures) }).trim();
     default: {
       const key = `health.${code}`;
       return tOr(key, "") ? t(key, shown(figures)).trim() : visible(text);
     }
   }
+}
+function causeText2({ cause, cause_code: code, ...figures }) {
+  return code === "no_worker" || code === "workers_unavailable" ? workersText(
+    /** @type {Parameters<typeof workersText>[0]} */
+    /** @type {unknown} */
+    { ...figures, code }
+  ) : visible(String(cause ?? ""));
+}
+function kindText({ kind, mark, cause, version, began_at: began }) {
+  const key = `health.failing.${mark}${version ? ".version" : ""}`;
+  if (!tOr(key, "")) return visible(String(kind ?? ""));
+  return t(key, {
+    cause: tOr(`cause.${cause}`, visible(String(cause))),
+    began: relativeText(Date.parse(String(began))),
+    version: visible(String(version))
+  });
 }
 function shown(figures) {
   const found = {};
@@ -4261,7 +4497,7 @@ function limitText({ value, held, count, rate, slots, running, eta_ms, held_unti
     since && t("health.full.since", { duration: durationText(steadyMs(nowMs() - Date.parse(since))) })
   ].filter(Boolean).join(" ");
 }
-function pauseText(code, { name, of: of2, subject, key, by, reason, count, values: values2, since_at, until_at }) {
+function pauseText2(code, { name, of: of2, subject, key, by, reason, count, values: values2, since_at, until_at }) {
   const shownSubject = visible(subject.slice(0, MAX_SUBJECT));
   const since = relativeText(Date.parse(since_at));
   const what = t(`pause.what.${of2}`, {
@@ -6896,57 +7132,6 @@ function isAbout(mark, name) {
   }
 }
 
-// constraints/pauses.js
-var isPause = (name) => name.startsWith("pause-");
-var concerns = (matcher, other) => toJson(matcher) === toJson(other) || "all" in matcher && matcher.all.length === 2 && toJson(matcher.all[0]) === toJson(other);
-function pausedText(matcher) {
-  if ("field" in matcher && matcher.op === "eq") {
-    const subject = visible(String(matcher.value));
-    if (matcher.field === "name") return t("pause.what.name", { name: subject });
-    if (matcher.field === "tags") return t("pause.what.tag", { tag: subject });
-  }
-  const last = "all" in matcher ? matcher.all.at(-1) : void 0;
-  return last && "field" in last ? t("pause.what.value", { key: visible(last.field), value: visible(toJson(last.value)) }) : t("pause.what.matcher");
-}
-function usePausedNames() {
-  const { data } = useResource((signal) => get("api/constraints", {}, signal), [], {
-    events: ["constraints"],
-    leastMs: 2e3,
-    everyMs: 15e3
-  });
-  const pauses = (data?.constraints ?? []).filter((one) => one.enabled && isPause(one.name));
-  return new Set(pauses.flatMap((one) => namesOf(one.matcher)));
-}
-var namesOf = (matcher) => "field" in matcher && matcher.field === "name" && matcher.op === "eq" ? [String(matcher.value)] : [];
-function Pauses({ mayOperate, isOf = () => true }) {
-  const { data, reload } = useResource((signal) => get("api/constraints", {}, signal), [], {
-    events: ["constraints", "jobs"],
-    leastMs: 2e3,
-    everyMs: 5e3
-  });
-  const pauses = (data?.constraints ?? []).filter((one) => isPause(one.name) && isOf(one.matcher));
-  if (pauses.length === 0) return null;
-  return html`<section class="card paused-now" aria-labelledby="paused">
-      <h2 id="paused">${t("pause.now")}</h2>
-      <ul class="plain">
-        ${pauses.map(
-    (one) => html`<li key=${one.name} class="row">
-              <a href=${href("constraints", { name: one.name })}>
-                <strong>${pausedText(one.matcher)}</strong>
-              </a>
-              ${one.reason && html`<span><${Text} value=${one.reason} max=${200} /></span>`}
-              <span class="muted">
-                ${one.created_by && html`${t("audit.by")} <span title=${visible(one.created_by)}>${visible(whoText(one.created_by))}</span> · `}
-                <${Time} at=${one.created_at} /> · ${one.expires_at ? html`${t("pause.ends")} <${Time} at=${one.expires_at} />` : t("pause.forever")}
-              </span>
-              <span class="num">${t("pause.waiting", { count: one.usage.waiting ?? 0 })}</span>
-              ${mayOperate && html`<${Button} class="small" onClick=${() => endPause(one.name, reload)}>${t("constraints.unpause")}<//>`}
-            </li>`
-  )}
-      </ul>
-    </section>`;
-}
-
 // operations/mark_words.js
 var authorText = (by) => by ? visible(whoText(by)) : t("mark.somebody");
 function entryText(entry2) {
@@ -8921,169 +9106,6 @@ function useKeptNodes() {
     kept.current.set(key, { facts, node });
     return node;
   };
-}
-
-// workers/labels.js
-var labelsIn = (text) => Object.fromEntries(
-  text.split(",").map((one) => one.trim()).filter(Boolean).map((one) => {
-    const at2 = one.indexOf("=");
-    return at2 < 0 ? [one, ""] : [one.slice(0, at2).trim(), one.slice(at2 + 1).trim()];
-  })
-);
-var labelsText = (labels) => Object.entries(labels ?? {}).map(([key, value]) => `${key}=${value}`).join(", ");
-
-// jobs/verdicts.js
-var MAX_VALUE2 = 60;
-var UNAVAILABLE = (
-  /** @type {const} */
-  ["full", "draining", "broken", "paused", "refusing", "pulling"]
-);
-var MAX_NAMED_JOBS = 3;
-function noWorkerText(verdict) {
-  const known2 = verdict.stale + verdict.detached;
-  const key = known2 > 0 ? "why.text.no_worker.silent" : verdict.similar ? "why.text.no_worker.similar" : "why.text.no_worker";
-  return t(key, { name: visible(verdict.name), count: known2, similar: visible(verdict.similar ?? "") });
-}
-function nearText({ node_id, worker_id, missing }) {
-  const lacks = Object.entries(missing).map(
-    ([label, { wanted, has }]) => t(has === null ? "why.text.near.none" : "why.text.near.other", {
-      label: visible(label),
-      has: visible(has ?? ""),
-      wanted: visible(wanted)
-    })
-  );
-  return t(node_id ? "why.text.near.host" : "why.text.near", {
-    worker: visible(node_id || worker_id),
-    lacks: lacks.join(", ")
-  });
-}
-function verdictText(verdict, why, { nameOf: nameOf7 = () => "", question = "" } = {}) {
-  switch (verdict.code) {
-    case "constraint":
-      return constraintText(verdict, why);
-    case "scheduled":
-    case "retrying":
-      return dueText(verdict);
-    case "ahead":
-      return aheadText(verdict);
-    case "no_worker":
-      return noWorkerText(verdict);
-    case "no_matching_worker":
-      return t("why.text.no_matching_worker", {
-        name: visible(verdict.name),
-        count: verdict.workers,
-        labels: visible(labelsText(verdict.requires)),
-        nearest: verdict.nearest.map(nearText).join("; ")
-      });
-    case "workers_unavailable":
-      return unavailableText(verdict);
-    case "running":
-      return runningText(verdict);
-    case "awaiting_jobs":
-      return t("why.text.awaiting_jobs", {
-        count: verdict.count,
-        jobs: verdict.jobs.slice(0, MAX_NAMED_JOBS).map(
-          (job) => `${nameOf7(job.id) || `…${job.id.slice(-10)}`} (${job.state ? t(`state.${job.state}`) : "–"})`
-        ).join(", ") + (verdict.count > MAX_NAMED_JOBS ? ", …" : "")
-      });
-    case "awaiting_callback":
-      return verdict.answered ? t("why.text.answered", { attempt: verdict.attempt }) : t(question ? "why.text.awaiting_answer" : "why.text.awaiting_callback", {
-        attempt: verdict.attempt,
-        question: visible(question),
-        due: verdict.due_at ? relativeText(Date.parse(verdict.due_at)) : "–"
-      });
-    default:
-      return tOr(`why.text.${verdict.code}`, visible(verdict.text));
-  }
-}
-function runningText({ confirmed, attempt: attempt2, since, earlier_end }) {
-  const text = t(confirmed ? "why.text.running" : "why.text.offered", {
-    attempt: attempt2,
-    since: relativeText(Date.parse(since))
-  });
-  return earlier_end ? `${text} ${t("why.text.earlier_end")}` : text;
-}
-function dueText(verdict) {
-  const text = t(`why.text.${verdict.code}`, {
-    due: relativeText(Date.parse(verdict.due_at)),
-    count: verdict.failures
-  });
-  return verdict.put_off ? `${text} ${t("why.text.put_off", { reason: visible(verdict.put_off) })}` : text;
-}
-function unitsReason(kind, weight, { concurrency, rate }) {
-  const isRate = kind === "rate";
-  const reason = t(isRate ? "why.text.rate.units" : "why.text.concurrency.units", {
-    used: number((isRate ? weight.in_window : weight.running) ?? 0),
-    limit: number((isRate ? rate?.limit : concurrency) ?? 0),
-    unit: weight.unit,
-    job: number(weight.job),
-    ...isRate && rate && { period: durationText(rate.period_s * 1e3) }
-  });
-  return weight.is_too_heavy ? `${reason} ${t("why.text.too_heavy")}` : reason;
-}
-var appliedTo = (verdict, why) => why.constraints.find((one) => one.name === verdict.name && one.key_value === verdict.key_value) ?? {};
-var clockAt = (at2) => clockText(Date.parse(at2), pref("times", "relative"));
-function pauseText2({ paused_by, opens_at, reason, waiting }) {
-  const by = paused_by ? t("why.text.pause.by", { who: visible(whoText(paused_by)) }) : "";
-  const until = opens_at ? t("why.text.pause.until", { time: clockAt(opens_at) }) : t("why.text.pause.resumed");
-  const why = reason ? t("why.text.pause.reason", { reason: visible(reason) }) : "";
-  const others = waiting > 1 ? ` ${t("why.text.pause.waiting", { count: waiting })}` : "";
-  return t("why.text.pause", { by, until, reason: why }) + others;
-}
-function constraintText(verdict, why) {
-  if (verdict.kind === "paused" && isPause(verdict.name)) return pauseText2(verdict);
-  const applied = appliedTo(verdict, why);
-  const what = verdict.key ? `${visible(verdict.name)} (${visible(verdict.key)} = ${visible(String(verdict.key_value ?? "")).slice(0, MAX_VALUE2)})` : visible(verdict.name);
-  const reasons = verdict.kinds.map((kind) => {
-    const isFirst = kind === verdict.kind;
-    if (applied.weight && (kind === "concurrency" || kind === "rate"))
-      return unitsReason(kind, applied.weight, applied);
-    if (kind === "concurrency")
-      return t("why.text.concurrency", {
-        used: (isFirst ? verdict.usage : applied.running) ?? 0,
-        limit: (isFirst ? verdict.limit : applied.concurrency) ?? 0
-      });
-    if (kind === "rate")
-      return t("why.text.rate", {
-        used: (isFirst ? verdict.usage : applied.starts) ?? 0,
-        limit: (isFirst ? verdict.limit : applied.rate?.limit) ?? 0,
-        period: durationText(((isFirst ? verdict.period_s : applied.rate?.period_s) ?? 0) * 1e3)
-      });
-    if (kind === "paused" && verdict.opens_at)
-      return t("why.text.paused.until", { time: clockAt(verdict.opens_at) });
-    return tOr(`why.text.${kind}`, kind);
-  });
-  const others = verdict.waiting > 1 ? [t("why.text.waiting", { count: verdict.waiting })] : [];
-  const wait = expectedWaitMs(verdict, why);
-  const eta = wait === null ? [] : [t("why.text.eta", { duration: durationText(wait) })];
-  return [t("why.text.constraint", { what, reasons: reasons.join("; ") }), ...others, ...eta].join(" ");
-}
-function expectedWaitMs(verdict, why) {
-  if (verdict.kinds.join() !== "rate" || !verdict.limit || !verdict.opens_at) return null;
-  if (appliedTo(verdict, why).weight) return null;
-  const ahead = why.verdicts.find((one) => one.code === "ahead");
-  if (!ahead) return null;
-  const opensMs = Math.max(0, Date.parse(verdict.opens_at) - Date.parse(why.as_of));
-  return opensMs + Math.floor(ahead.count / verdict.limit) * (verdict.period_s ?? 0) * 1e3;
-}
-function aheadText(verdict) {
-  if (!verdict.count) return t("why.text.ahead.unknown");
-  const others = Object.entries(verdict.others).slice(0, 3);
-  const text = t(`why.text.ahead.${verdict.bound}`, { count: verdict.count });
-  if (others.length === 0) return text;
-  return `${text} ${t("why.text.ahead.others", {
-    names: others.map(([name, count]) => `${visible(name)} (${number(Number(count))})`).join(", ")
-  })}`;
-}
-function unavailableText(verdict) {
-  const parts = UNAVAILABLE.filter((key) => verdict[key]).map(
-    (key) => t(`why.text.workers.${key}`, { count: verdict[key] ?? 0 })
-  );
-  return t("why.text.workers_unavailable", {
-    name: visible(verdict.name),
-    count: verdict.workers,
-    reasons: parts.join(", ")
-  });
 }
 
 // jobs/why_card.js

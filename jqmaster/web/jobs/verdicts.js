@@ -219,6 +219,10 @@ function aheadText(verdict) {
   })}`;
 }
 
+/** @param {Verdict<"no_worker"> | Verdict<"workers_unavailable">} verdict */
+export const workersText = (verdict) =>
+  verdict.code === "no_worker" ? noWorkerText(verdict) : unavailableText(verdict);
+
 /** @param {Verdict<"workers_unavailable">} verdict */
 function unavailableText(verdict) {
   const parts = UNAVAILABLE.filter((key) => verdict[key]).map((key) =>

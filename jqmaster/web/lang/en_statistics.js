@@ -280,6 +280,12 @@ export default {
   "health.wait": "A job named {name} has waited {duration}. {cause}",
   "health.failing":
     "1 job named {name} failed in the last hour ({share}). {kind}||{count} jobs named {name} failed in the last hour ({share}). {kind}",
+  "health.failing.new": "A new kind of failure ({cause}) began {began}.",
+  "health.failing.new.version":
+    "A new kind of failure ({cause}) began {began} on version {version} of its workers.",
+  "health.failing.regressed": "A kind of failure ({cause}) came back after a day without it.",
+  "health.failing.regressed.version":
+    "A kind of failure ({cause}) came back after a day without it, on version {version} of its workers.",
   "health.rising":
     "Failures are rising: {lately} jobs failed in the last 10 minutes, and {before} in the 10 minutes before.",
   "health.stale_workers": "1 worker is silent.||{count} workers are silent.",

@@ -283,6 +283,12 @@ export default {
   "health.wait": "名前 {name} のジョブが {duration} 待っています。{cause}",
   "health.failing":
     "名前 {name} のジョブが直近 1 時間に {count} 件失敗しました ({share})。{kind}||名前 {name} のジョブが直近 1 時間に {count} 件失敗しました ({share})。{kind}",
+  "health.failing.new": "新しい種類の失敗 ({cause}) が {began}に始まりました。",
+  "health.failing.new.version":
+    "新しい種類の失敗 ({cause}) がワーカーのバージョン {version} で {began}に始まりました。",
+  "health.failing.regressed": "1 日発生していなかった種類の失敗 ({cause}) が再発しました。",
+  "health.failing.regressed.version":
+    "1 日発生していなかった種類の失敗 ({cause}) がワーカーのバージョン {version} で再発しました。",
   "health.rising": "失敗が増えています: 直近 10 分に {lately} 件、その前の 10 分に {before} 件。",
   "health.stale_workers":
     "{count} 台のワーカーが応答していません。||{count} 台のワーカーが応答していません。",

@@ -10,6 +10,7 @@ import { href } from "../core/router.js";
 import { visible } from "../core/text.js";
 import { reasonText } from "../definitions/runs.js";
 import { whoText } from "../identity/value_words.js";
+import { workersText } from "../jobs/verdicts.js";
 import { bytesText, durationText, nowMs, relativeText, steadyMs } from "../ui/formats.js";
 
 /** @typedef {import("../core/live.js").LiveEvent} LiveEvent */
@@ -120,12 +121,37 @@ export function findingText({ code, text, figures }) {
     case "dead_worker":
       return t(figures["count"] ? "health.dead_worker" : "health.dead_worker.idle", shown(figures));
     case "wait":
-      return t(figures["cause"] ? "health.wait" : "health.wait.no_cause", shown(figures));
+      return t(figures["cause"] ? "health.wait" : "health.wait.no_cause", {
+        ...shown(figures),
+        cause: causeText(figures),
+      });
+    case "failing":
+      return t("health.failing", { ...shown(figures), kind: kindText(figures) }).trim();
     default: {
       const key = `health.${code}`;
       return tOr(key, "") ? t(key, shown(figures)).trim() : visible(text);
     }
   }
+}
+
+/** @param {Figures} figures Those of `wait`. @returns {string} Why no worker takes the job. */
+function causeText({ cause, cause_code: code, ...figures }) {
+  return code === "no_worker" || code === "workers_unavailable"
+    ? workersText(
+        /** @type {Parameters<typeof workersText>[0]} */ (/** @type {unknown} */ ({ ...figures, code })),
+      )
+    : visible(String(cause ?? ""));
+}
+
+/** @param {Figures} figures Those of `failing`. @returns {string} What is new about the failures. */
+function kindText({ kind, mark, cause, version, began_at: began }) {
+  const key = `health.failing.${mark}${version ? ".version" : ""}`;
+  if (!tOr(key, "")) return visible(String(kind ?? ""));
+  return t(key, {
+    cause: tOr(`cause.${cause}`, visible(String(cause))),
+    began: relativeText(Date.parse(String(began))),
+    version: visible(String(version)),
+  });
 }
 
 /** @param {Figures} figures @returns {Record<string, string | number>} The figures as people read them. */

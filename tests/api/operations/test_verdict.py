@@ -132,6 +132,8 @@ async def test_a_job_that_waits_long_has_its_cause(
         found = await finding(api, "wait")
         assert found["command"] == f"jqmaster why {waits}"
         assert "The only live worker for jobs named mail takes no job now: 1 full" in found["text"]
+        figures = found["figures"]
+        assert (figures["cause_code"], figures["workers"], figures["full"]) == ("workers_unavailable", 1, 1)
 
 
 async def test_a_store_that_is_away_is_a_verdict(

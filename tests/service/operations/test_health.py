@@ -62,9 +62,9 @@ def test_names_that_no_live_worker_runs() -> None:
     ],
 )
 def test_the_health_tells_which_failures_are_new(changes: dict[str, Any], words: str) -> None:
-    text = health._newest_kind([replace(GROUP, **changes)], NOW_MS)
-    assert text.endswith(words)
-    assert bool(text) is bool(words)
+    kind = health._newest_kind([replace(GROUP, **changes)], NOW_MS)
+    assert (kind.text(NOW_MS) if kind else "").endswith(words)
+    assert bool(kind) is bool(words)
 
 
 def test_an_ignored_group_is_not_minded() -> None:
