@@ -13,6 +13,7 @@ from tests.support.master import master_on
 from tests.support.server import StoreServer, started
 from tests.ui.conftest import Screens
 from tests.ui.test_core import accessible
+from tests.ui.test_faults import is_agreed
 
 pytestmark = [pytest.mark.req("D21"), pytest.mark.asyncio(loop_scope="session"), real_time.BROWSER]
 
@@ -38,6 +39,8 @@ async def test_a_store_that_does_not_answer_is_the_first_line_of_every_page(brow
         async with master_on(store.url) as (master, api):
             screens = Screens(browser, master.server.url)
             await api.enqueue("ui.echo", run_at="2099-01-01T00:00:00Z")
+            document = {"matcher": {"field": "name", "op": "eq", "value": "x"}, "paused": True}
+            assert (await api.call("PUT", "/api/constraints/stopped", document))[0] == 201
             async with (
                 screens.open("#/overview") as overview,
                 screens.open("#/jobs", locale="ja-JP") as jobs,
@@ -46,6 +49,11 @@ async def test_a_store_that_does_not_answer_is_the_first_line_of_every_page(brow
                 for page in (overview, jobs, workers):
                     await expect(page.locator(".connection.ok")).to_have_count(1)
                     await expect(page.locator("main.is-old")).to_have_count(0)
+                known = overview.locator("li.fault", has_text="Constraint stopped is paused")
+                away = overview.locator(
+                    "li.fault", has_text="The store does not answer, so no job is accepted"
+                )
+                await expect(known).to_be_visible(timeout=TOLD_WITHIN_MS)
                 store.signal(signal.SIGSTOP)
                 try:
                     await asyncio.gather(
@@ -55,6 +63,10 @@ async def test_a_store_that_does_not_answer_is_the_first_line_of_every_page(brow
                             "ストアが応答していません。", timeout=TOLD_WITHIN_MS
                         ),
                     )
+                    # What was found before stays below the worst finding, as old as the page says.
+                    await expect(away).to_be_visible(timeout=TOLD_WITHIN_MS)
+                    await expect(known).to_be_visible()
+                    await is_agreed(overview)
                     # The age stands at each figure, and says more from second to second.
                     tile = overview.locator(".tile").first
                     age = await tile.evaluate("(one) => getComputedStyle(one, '::after').content")
@@ -77,6 +89,8 @@ async def test_a_store_that_does_not_answer_is_the_first_line_of_every_page(brow
                     await expect(page.locator(".banner")).to_have_count(0)
                     await expect(page.locator("main.is-old")).to_have_count(0)
                     await expect(page.locator(".connection.ok")).to_have_count(1)
+                await expect(away).to_have_count(0, timeout=TOLD_WITHIN_MS)
+                await expect(known).to_be_visible()
 
 
 async def test_a_list_that_cannot_be_loaded_again_says_how_old_it_is(screens: Screens) -> None:
