@@ -19,6 +19,16 @@ export default tseslint.config(
     },
   },
   {
+    // It calls the package as JavaScript does, without types.
+    files: ["test/mistakes.test.ts"],
+    rules: {
+      "@typescript-eslint/no-unsafe-assignment": "off",
+      "@typescript-eslint/no-unsafe-call": "off",
+      "@typescript-eslint/no-unsafe-member-access": "off",
+      "@typescript-eslint/no-unsafe-return": "off",
+    },
+  },
+  {
     // Its variables are there for their types alone, and some of its lines are wrong on purpose.
     files: ["test/types.test.ts"],
     rules: {

@@ -1,7 +1,9 @@
 /** Work that another system does: check whether it can begin, hand it over, and receive the answer. */
 
+import { check, checkValue, without } from "../checks/options.js";
 import { CodedError, Challenged, Defer, NotReady, kindOf, orderOf } from "../errors/orders.js";
-import { Task, task, type TaskOptions } from "../tasks/task.js";
+import { jobOptions } from "../pusher/options.js";
+import { TASK_KINDS, Task, task, type TaskOptions } from "../tasks/task.js";
 import type { Callback, Context, JobLog } from "../worker/context.js";
 
 /** The codes with which jobs are retried by default. */
@@ -104,6 +106,16 @@ export interface ChallengeTaskOptions extends Omit<TaskOptions, "retryCodes"> {
   readonly notReadyFor?: number;
 }
 
+const OPTIONS = jobOptions<ChallengeTaskOptions>("challengeTask", {
+  ...without(TASK_KINDS, "retryCodes"),
+  answerWithin: "a number",
+  prepareTimeout: "a number",
+  challengeTimeout: "a number",
+  callbackTimeout: "a number",
+  maxWait: "a number",
+  notReadyFor: "a number",
+});
+
 /** The class of jobs whose work another system does. */
 export type PrepareChallengerClass<Args, Answer, Result> = new (args: Args) => PrepareChallenger<Args, Answer, Result>;
 
@@ -124,6 +136,8 @@ export function challengeTask<Args, Answer, Result = Answer>(
   options: ChallengeTaskOptions,
   Challenger: PrepareChallengerClass<Args, Answer, Result>,
 ): Task<Args, Result> {
+  check(OPTIONS, options);
+  checkValue("challengeTask", "the class", Challenger, "a function");
   const { answerWithin, prepareTimeout, challengeTimeout, callbackTimeout, maxWait = MAX_WAIT_S, notReadyFor, ...others } = options;
   const limits = { maxWaitS: maxWait, forS: notReadyFor };
 

@@ -1,10 +1,30 @@
 /** Exceptions by which a handler decides how its job continues. */
 
+import { check, checkValue, checkedOptions } from "../checks/options.js";
+
 /** The constraint that a deferral holds for all jobs: its name, or its name and one value of its key. */
 export type Hold = string | { readonly constraint: string; readonly key: unknown };
 
 // A worker recognizes these exceptions from every copy of this package in the process, which `instanceof` does not.
 const ORDER = Symbol.for("jqmaster-sdk.order");
+
+interface DeferOptions {
+  readonly reason?: string;
+  readonly hold?: Hold;
+}
+
+interface RetryOptions {
+  readonly after?: number;
+}
+
+interface CodedErrorOptions {
+  readonly retries?: boolean;
+}
+
+const DEFER = checkedOptions<DeferOptions>("Defer", { reason: "a text", hold: "a text or an object" }, '{ reason: "the disk is full" }');
+const HOLD = checkedOptions<Exclude<Hold, string>>("hold", { constraint: "a text", key: "anything" }, '{ constraint: "render-farm", key: "a" }');
+const RETRY = checkedOptions<RetryOptions>("Retry", { after: "a number" }, "{ after: 30 }");
+const CODED = checkedOptions<CodedErrorOptions>("CodedError", { retries: "true or false" }, "{ retries: true }");
 
 /** A decision of the handler about its job. It does not report an error. */
 abstract class Order extends Error {
@@ -30,8 +50,12 @@ export class Defer extends Order {
   constructor(
     /** Seconds until the job may start again, up to 7 days. */
     readonly retryAfter: number,
-    { reason = "", hold }: { reason?: string; hold?: Hold } = {},
+    options: DeferOptions = {},
   ) {
+    checkValue("Defer", "the seconds", retryAfter, "a number");
+    check(DEFER, options);
+    const { reason = "", hold } = options;
+    if (typeof hold === "object") check(HOLD, hold);
     super(reason === "" ? `deferred for ${retryAfter} s` : reason);
     this.reason = reason;
     this.hold = hold;
@@ -52,9 +76,11 @@ export class Retry extends Order {
   /** Minimum seconds until the retry. Default: the backoff of the job. */
   readonly after: number | undefined;
 
-  constructor(message = "the handler asked for a retry", { after }: { after?: number } = {}) {
+  constructor(message = "the handler asked for a retry", options: RetryOptions = {}) {
+    checkValue("Retry", "the message", message, "a text");
+    check(RETRY, options);
     super(message);
-    this.after = after;
+    this.after = options.after;
   }
 }
 
@@ -105,10 +131,13 @@ export class CodedError extends Order {
     /** The name of the failure, up to 64 characters. */
     readonly code: string,
     message = code,
-    { retries }: { retries?: boolean } = {},
+    options: CodedErrorOptions = {},
   ) {
+    checkValue("CodedError", "the code", code, "a text");
+    checkValue("CodedError", "the message", message, "a text");
+    check(CODED, options);
     super(message);
-    this.retries = retries;
+    this.retries = options.retries;
   }
 }
 

@@ -1,5 +1,6 @@
 /** The receiver of jobs: a pusher, or in tests a store of the test kit. */
 
+import { checkedOptions } from "../checks/options.js";
 import type { Job } from "../tasks/job.js";
 import type { BatchRequest, BatchView, JobRequest, JobView, ResultView } from "../wire/protocol.js";
 
@@ -29,6 +30,9 @@ export interface WaitOptions {
   /** Ends the wait. The promise is then rejected with the signal's reason. */
   readonly signal?: AbortSignal;
 }
+
+/** The options of `result`. */
+export const WAIT = checkedOptions<WaitOptions>("result", { wait: "a number", signal: "an object" }, "{ wait: 10 }");
 
 /** A batch with an ID, as it is sent. */
 export type ReadyBatch = BatchRequest & { readonly id: string };

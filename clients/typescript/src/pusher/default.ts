@@ -2,8 +2,10 @@
 
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { Backend } from "./backend.js";
-import { Pusher, type PusherOptions } from "./pusher.js";
+import { check, checkedOptions } from "../checks/options.js";
+import { PUSHER_KINDS, Pusher, type PusherOptions } from "./pusher.js";
 
+const OPTIONS = checkedOptions("configure", PUSHER_KINDS, '{ master: "http://127.0.0.1:8080" }');
 const substitutes = new AsyncLocalStorage<Backend>();
 let options: PusherOptions = {};
 let pusher: Pusher | undefined;
@@ -18,6 +20,7 @@ let pusher: Pusher | undefined;
  * ```
  */
 export function configure(changed: PusherOptions): void {
+  check(OPTIONS, changed);
   options = changed;
   pusher = undefined;
 }

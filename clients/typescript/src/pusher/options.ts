@@ -1,5 +1,6 @@
 /** Options of jobs, in the form for programs and in wire form. */
 
+import { check, checkValue, checkedOptions, type CheckedOptions, type OptionKinds } from "../checks/options.js";
 import type { AfterWhen, JobRequest, OnConflict, UniqueScope } from "../wire/protocol.js";
 import { snakeCase } from "../wire/names.js";
 
@@ -85,6 +86,45 @@ export interface JobOptions {
   readonly requires?: Readonly<Record<string, string>>;
 }
 
+/** What each option of a job must be. `after` and `batch` are checked where they are converted. */
+export const JOB_OPTIONS: OptionKinds<JobOptions> = {
+  priority: "a number",
+  maxRetry: "a number",
+  keepResult: "true or false",
+  timeout: "a number",
+  delay: "a number",
+  runAt: "a Date or a text",
+  expiresS: "a number",
+  expiresAt: "a Date or a text",
+  id: "a text",
+  key: "a text",
+  keyTtl: "a number",
+  tags: "a list",
+  headers: "an object",
+  retry: { baseS: "a number", factor: "a number", maxS: "a number", jitter: "true or false" },
+  rerunLost: "true or false",
+  unique: { key: "anything", scope: "a text", ttlS: "a number", onConflict: "a text" },
+  debounce: { key: "anything", waitS: "a number", maxS: "a number" },
+  batch: "anything",
+  notifyUrl: "a text",
+  notify: { url: "a text", on: "a list", withResult: "true or false" },
+  after: "anything",
+  requires: "an object",
+};
+
+/** Returns the options of a call that takes options of jobs. */
+export function jobOptions<Options>(of: string, kinds: OptionKinds<Options>): CheckedOptions {
+  return { ...checkedOptions(of, kinds, "{ delay: 60 }"), takesNull: true };
+}
+
+/** The options of one job. */
+export const ENQUEUE = jobOptions("enqueue", JOB_OPTIONS);
+
+/** The option of calls that enqueue many jobs. */
+export const MANY = { ...checkedOptions<{ readonly inOneCall?: boolean }>("many and enqueueMany", { inOneCall: "true or false" }, "{ inOneCall: true }"), ofJobs: Object.keys(JOB_OPTIONS) };
+
+const AFTER = checkedOptions<Extract<After, { readonly jobs: unknown }>>("after", { jobs: "a list", when: "a text" }, "{ jobs: [first] }");
+
 /** Options of a job in wire form. */
 export type WireOptions = Omit<JobRequest, "name" | "argument">;
 
@@ -99,10 +139,13 @@ export function wireOptions(options: JobOptions): WireOptions {
 
 /** Returns the ID of a job or a batch. */
 export function idOf(ref: Ref): string {
-  return typeof ref === "string" ? ref : ref.id;
+  const id: unknown = typeof ref === "object" ? ref.id : ref;
+  checkValue("a job or batch", "its ID", id, "a text");
+  return id as string;
 }
 
 function wireValue(name: string, value: unknown): unknown {
+  if (value === null) return null;
   if (value instanceof Date) return value.toISOString();
   if (name === "batch") return idOf(value as Ref);
   if (name === "after") return wireAfter(value as After);
@@ -114,6 +157,7 @@ function wireValue(name: string, value: unknown): unknown {
 
 function wireAfter(after: After): WireOptions["after"] {
   if (typeof after === "object" && "jobs" in after) {
+    check(AFTER, after);
     return { jobs: after.jobs.map(idOf), ...(after.when === undefined ? {} : { when: after.when }) };
   }
   return { jobs: (Array.isArray(after) ? (after as readonly Ref[]) : [after as Ref]).map(idOf) };

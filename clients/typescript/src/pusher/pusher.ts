@@ -1,5 +1,7 @@
 /** A pusher, which enqueues jobs and reads their outcomes. */
 
+import { check, checkedOptions, type OptionKinds } from "../checks/options.js";
+import { suggestMethods } from "../checks/other-queues.js";
 import { NotFinished } from "../errors/results.js";
 import type { MasterAnswer } from "../masters/answer.js";
 import { MasterClient, type Fetch } from "../masters/client.js";
@@ -7,14 +9,14 @@ import { Masters, pauseMs } from "../masters/masters.js";
 import { DEFAULT_NAMESPACE, inNamespace, movedTo } from "../masters/namespaces.js";
 import { setTimeout as sleep } from "node:timers/promises";
 import { JobHandle } from "../tasks/handle.js";
-import { jobOf, type Job, type TaskLike } from "../tasks/job.js";
+import { checkedJob, jobOf, type Job, type TaskLike } from "../tasks/job.js";
 import { encode } from "../wire/msgpack.js";
 import type { BatchView, BulkAnswer, EnqueueAnswer, JobState, JobView, ResultView } from "../wire/protocol.js";
 import type { Backend, Enqueued, ReadyBatch, WaitOptions } from "./backend.js";
 import { RepeatedCalls, afterAccepted, type Call } from "./calls.js";
 import { chunksOf, mayBeAnother } from "./chunks.js";
 import { environment } from "./environment.js";
-import type { JobOptions } from "./options.js";
+import { ENQUEUE, MANY, type JobOptions } from "./options.js";
 
 const MAX_LONG_POLL_MS = 60_000;
 
@@ -49,6 +51,19 @@ export interface PusherOptions {
   readonly fetch?: Fetch;
 }
 
+/** What each setting of a pusher must be. */
+export const PUSHER_KINDS: OptionKinds<PusherOptions> = {
+  master: "a text or a list of texts",
+  namespace: "a text",
+  token: "a text",
+  timeout: "a number",
+  maxWait: "a number",
+  durability: "a text",
+  fetch: "a function",
+};
+
+const OPTIONS = checkedOptions("Pusher", PUSHER_KINDS, '{ master: "http://127.0.0.1:8080" }');
+
 /**
  * Enqueues jobs, and reads their outcomes.
  *
@@ -73,6 +88,7 @@ export class Pusher implements Backend {
   readonly #others = new Map<string, Pusher>();
 
   constructor(options: PusherOptions = {}) {
+    check(OPTIONS, options);
     const { url, token, namespace } = environment();
     this.#options = options;
     this.#masters = new Masters(inNamespace(options.master ?? url, options.namespace ?? namespace));
@@ -102,6 +118,7 @@ export class Pusher implements Backend {
   async enqueue<Args, Result>(task: TaskLike<Args, Result>, args: Args, options?: JobOptions): Promise<JobHandle<Result>>;
   async enqueue(task: string, args?: unknown, options?: JobOptions): Promise<JobHandle>;
   async enqueue(task: string | TaskLike<unknown, unknown>, args: unknown = null, options: JobOptions = {}): Promise<JobHandle> {
+    check(ENQUEUE, options);
     const job = jobOf(task, args, options);
     const namespace = typeof task === "string" ? undefined : task.namespace;
     const to = namespace === undefined ? this : this.inNamespace(namespace);
@@ -138,8 +155,10 @@ export class Pusher implements Backend {
    * await pusher.enqueueMany([resize.job({ photoId: 42 }), publish.job({ album: 7 })]);
    * ```
    */
-  async enqueueMany(jobs: Iterable<Job>, { inOneCall = false } = {}): Promise<JobHandle[]> {
-    const all = [...jobs];
+  async enqueueMany(jobs: Iterable<Job>, options: { readonly inOneCall?: boolean } = {}): Promise<JobHandle[]> {
+    check(MANY, options);
+    const { inOneCall = false } = options;
+    const all = Array.from(jobs, checkedJob);
     const enqueued = await this.enqueueJobs(all, inOneCall);
     return all.map((job, index) => new JobHandle(job.name, enqueued[index] ?? job.id, this));
   }
@@ -241,6 +260,18 @@ export class Pusher implements Backend {
     return this.#calls.call({ method: "GET", path, of, signal });
   }
 }
+
+suggestMethods(Pusher, {
+  add: "enqueue",
+  addBulk: "enqueueMany",
+  cancel: "handle(id).cancel",
+  enqueue_many: "enqueueMany",
+  get: "handle(id).result",
+  push: "enqueue",
+  result: "handle(id).result",
+  send: "enqueue",
+  status: "handle(id).refresh",
+});
 
 function pathOf(jobId: string): string {
   return `/api/jobs/${encodeURIComponent(jobId)}`;

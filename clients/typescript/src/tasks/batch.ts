@@ -1,11 +1,12 @@
 /** Batches: jobs that belong together, and the jobs that start when they are over. */
 
+import { check, checkValue, checkedOptions } from "../checks/options.js";
 import type { Backend, ReadyBatch } from "../pusher/backend.js";
 import { backend } from "../pusher/default.js";
-import { idOf, type Ref } from "../pusher/options.js";
+import { JOB_OPTIONS, idOf, type Ref } from "../pusher/options.js";
 import { newId } from "../wire/ids.js";
 import type { BatchRequest, BatchView } from "../wire/protocol.js";
-import type { Job } from "./job.js";
+import { checkedJob, type Job } from "./job.js";
 
 /**
  * Options of a batch.
@@ -33,6 +34,20 @@ export interface BatchOptions {
   /** Seconds from now after which the batch is canceled if it is not complete. */
   readonly expiresS?: number;
 }
+
+const OPTIONS = checkedOptions<BatchOptions>(
+  "batch",
+  {
+    onSuccess: "anything",
+    onComplete: "anything",
+    onFailure: "anything",
+    description: "a text",
+    tags: "a list",
+    batch: "anything",
+    expiresS: "a number",
+  },
+  '{ description: "photos of May" }',
+);
 
 /** The fields of a callback that the master accepts. The master generates the callback's ID. */
 const CALLBACK_FIELDS: ReadonlySet<string> = new Set([
@@ -110,6 +125,8 @@ export class Batch {
  * ```
  */
 export async function batch(options: BatchOptions, fill: (batch: Batch) => Promise<unknown>): Promise<Batch> {
+  check({ ...OPTIONS, ofJobs: Object.keys(JOB_OPTIONS) }, options);
+  checkValue("batch", "the second argument, which enqueues the members,", fill, "a function");
   const to = backend();
   const request = wireBatch(options);
   await to.createBatch(request);
@@ -138,7 +155,8 @@ function wireBatch({ onSuccess, onComplete, onFailure, description, tags, batch:
   };
 }
 
-function callbackOf({ request }: Job): NonNullable<BatchRequest["on_success"]> {
+function callbackOf(job: Job): NonNullable<BatchRequest["on_success"]> {
+  const { request } = checkedJob(job);
   const fields = Object.entries(request).filter(([field]) => field !== "id");
   const other = fields.find(([field]) => !CALLBACK_FIELDS.has(field));
   if (other !== undefined) throw new TypeError(`the callback of a batch cannot have the option ${other[0]}`);

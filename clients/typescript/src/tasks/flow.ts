@@ -1,10 +1,11 @@
 /** Flows: jobs that wait for one another, enqueued in one call. */
 
+import { checkValue } from "../checks/options.js";
 import type { ReadyJob } from "../pusher/backend.js";
 import { backend } from "../pusher/default.js";
 import type { AfterWhen } from "../wire/protocol.js";
 import { JobHandle } from "./handle.js";
-import { Job } from "./job.js";
+import { Job, checkedJob } from "./job.js";
 
 /** A part of a flow: a job, or a flow. */
 export type Step<Result = unknown> = Job<Result> | Flow<Result>;
@@ -143,12 +144,13 @@ export function group(...steps: Step[]): Flow {
  * ```
  */
 export function chord<Result>(header: readonly Step[], callback: Job<Result>, when: AfterWhen = "succeeded"): Flow<Result> {
+  checkValue("chord", "the first argument", header, "a list");
   const before = group(...header);
   return new Flow<Result>([...before.jobs, ...behind(flowOf(callback), before.lasts, when)], [callback.id]);
 }
 
 function flowOf(step: Step): Flow {
-  return step instanceof Flow ? step : new Flow([step], [step.id]);
+  return step instanceof Flow ? step : new Flow([checkedJob(step)], [step.id]);
 }
 
 /** Returns the jobs of a flow. Those that wait for no other job of the flow now wait for the jobs `before`. */

@@ -1,8 +1,10 @@
 /** Handles of enqueued jobs: their states and results. */
 
+import { check, checkValue } from "../checks/options.js";
+import { suggestMethods } from "../checks/other-queues.js";
 import { RefusedError } from "../errors/calls.js";
 import { JobFailed, NotFinished, ResultGone, noResultOf } from "../errors/results.js";
-import type { Backend, Enqueued, WaitOptions } from "../pusher/backend.js";
+import { WAIT, type Backend, type Enqueued, type WaitOptions } from "../pusher/backend.js";
 import type { JobState, JobView, ProgressView, ResultView } from "../wire/protocol.js";
 
 /**
@@ -35,6 +37,7 @@ export class JobHandle<Result = unknown> {
   ) {
     const { id, isDuplicate, isReplaced } =
       typeof enqueued === "string" ? { id: enqueued, isDuplicate: false, isReplaced: false } : enqueued;
+    checkValue("handle", "the ID of the job", id, "a text");
     this.id = id;
     this.isDuplicate = isDuplicate;
     this.isReplaced = isReplaced;
@@ -61,6 +64,7 @@ export class JobHandle<Result = unknown> {
    * ```
    */
   async result(options: WaitOptions = {}): Promise<Result> {
+    check(WAIT, options);
     this.#outcome ??= await this.#fetchOutcome(options);
     return this.#outcome();
   }
@@ -137,6 +141,8 @@ export class JobHandle<Result = unknown> {
     };
   }
 }
+
+suggestMethods(JobHandle, { get: "result", return_value: "result", returnValue: "result", status: "refresh", wait: "result({ wait: 10 })" });
 
 function isUnknown(error: unknown): boolean {
   return error instanceof RefusedError && error.status === 404;

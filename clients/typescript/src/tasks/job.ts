@@ -1,6 +1,7 @@
 /** Jobs that are ready to be enqueued. */
 
 import type { ReadyJob } from "../pusher/backend.js";
+import { checkValue } from "../checks/options.js";
 import { wireOptions, type JobOptions } from "../pusher/options.js";
 import { newId } from "../wire/ids.js";
 
@@ -45,8 +46,16 @@ export class Job<Result = unknown> {
   }
 }
 
+/** Returns what was given as a job. Throws TypeError if it is none, such as a task or a handle. */
+export function checkedJob(given: Job): Job {
+  const isJob = typeof given === "object" && typeof (given as Partial<Job> | null)?.request === "object";
+  if (!isJob) throw new TypeError("not a job: give what task.job(…) returns");
+  return given;
+}
+
 /** Returns a job of a task, or of a name. */
 export function jobOf<Args, Result>(task: string | TaskLike<Args, Result>, args: Args, options: JobOptions): Job<Result> {
+  checkValue("enqueue", "the task, or its name,", typeof task === "string" ? task : (task as Partial<typeof task> | undefined)?.name, "a text");
   const [name, own] = typeof task === "string" ? [task, {}] : [task.name, task.options];
   const { id = newId(), ...fields } = wireOptions({ ...own, ...options });
   const request = { name, argument: args ?? null, ...fields, id: id ?? newId() };

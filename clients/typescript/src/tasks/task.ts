@@ -1,9 +1,11 @@
 /** Tasks: jobs as functions, typed on both sides. */
 
+import { check, checkValue, without, type OptionKinds } from "../checks/options.js";
+import { suggestMethods } from "../checks/other-queues.js";
 import { checkNamespace } from "../masters/namespaces.js";
 import type { Backend } from "../pusher/backend.js";
 import { backend } from "../pusher/default.js";
-import type { JobOptions } from "../pusher/options.js";
+import { JOB_OPTIONS, MANY, jobOptions, type JobOptions } from "../pusher/options.js";
 import type { Context } from "../worker/context.js";
 import { JobHandle } from "./handle.js";
 import { jobOf, type Job, type TaskLike } from "./job.js";
@@ -52,6 +54,15 @@ export interface WithOptions extends JobOptions {
   readonly namespace?: string;
 }
 
+/** What each option of a task must be. */
+export const TASK_KINDS: OptionKinds<TaskOptions> = {
+  ...without(JOB_OPTIONS, "id", "key", "keyTtl", "runAt", "expiresAt", "after", "batch"),
+  retryCodes: "a list",
+};
+
+const TASK = jobOptions("task", TASK_KINDS);
+const WITH = jobOptions<WithOptions>("with", { ...JOB_OPTIONS, namespace: "a text" });
+
 /** The arguments of `enqueue`. They are optional if the handler takes none. */
 type Given<Args> = undefined extends Args ? [args?: Args] : [args: Args];
 
@@ -91,7 +102,9 @@ export class Task<Args = unknown, Result = unknown> implements TaskLike<Args, Re
    * await resize.with({ delay: 60, priority: -5 }).enqueue({ photoId: 42 });
    * ```
    */
-  with({ namespace = this.namespace, ...options }: WithOptions): Task<Args, Result> {
+  with(given: WithOptions): Task<Args, Result> {
+    check(WITH, given);
+    const { namespace = this.namespace, ...options } = given;
     if (namespace !== undefined) checkNamespace(namespace);
     return new Task(this.name, { ...this.options, ...options }, this.retryCodes, this.handler, namespace);
   }
@@ -108,6 +121,7 @@ export class Task<Args = unknown, Result = unknown> implements TaskLike<Args, Re
    * ```
    */
   async enqueue(...args: Given<Args>): Promise<JobHandle<Result>> {
+    this.#checkOne("enqueue", args);
     const to = this.#backend();
     return new JobHandle<Result>(this.name, await to.enqueueJob(jobOf<Args, Result>(this, args[0] as Args, {})), to);
   }
@@ -122,7 +136,9 @@ export class Task<Args = unknown, Result = unknown> implements TaskLike<Args, Re
    * const handles = await resize.many(photoIds.map((photoId) => ({ photoId })));
    * ```
    */
-  async many(all: Iterable<Args>, { inOneCall = false } = {}): Promise<JobHandle<Result>[]> {
+  async many(all: Iterable<Args>, options: { readonly inOneCall?: boolean } = {}): Promise<JobHandle<Result>[]> {
+    check(MANY, options);
+    const { inOneCall = false } = options;
     const to = this.#backend();
     const jobs = Array.from(all, (args) => jobOf<Args, Result>(this, args, {}));
     return (await to.enqueueJobs(jobs, inOneCall)).map((enqueued) => new JobHandle<Result>(this.name, enqueued, to));
@@ -139,6 +155,7 @@ export class Task<Args = unknown, Result = unknown> implements TaskLike<Args, Re
    * ```
    */
   job(...args: Given<Args>): Job<Result> {
+    this.#checkOne("job", args);
     if (this.namespace !== undefined) {
       throw new TypeError(`a job that is not enqueued yet belongs to no namespace: omit namespace ${this.namespace}, or enqueue it`);
     }
@@ -157,10 +174,30 @@ export class Task<Args = unknown, Result = unknown> implements TaskLike<Args, Re
     return new JobHandle<Result>(this.name, jobId, this.#backend());
   }
 
+  #checkOne(method: string, args: readonly unknown[]): void {
+    if (args.length > 1) throw new TypeError(`${method} takes one argument, that of the job: give options before it, as in task.with({ delay: 60 }).${method}(argument)`);
+  }
+
   #backend(): Backend {
     return this.namespace === undefined ? backend() : backend().inNamespace(this.namespace);
   }
 }
+
+suggestMethods(Task, {
+  add: "enqueue",
+  apply_async: "with({ … }).enqueue",
+  applyAsync: "with({ … }).enqueue",
+  defer: "with({ delay: … }).enqueue",
+  delay: "enqueue, or with({ delay: … }).enqueue",
+  enqueueMany: "many",
+  enqueue_many: "many",
+  push: "enqueue",
+  run: "handler",
+  schedule: "with({ runAt: … }).enqueue",
+  send: "enqueue",
+  to_job: "job",
+  using: "with",
+});
 
 /** A task with any argument and result, for example for a worker. */
 export type AnyTask = Task<never>;
@@ -195,7 +232,12 @@ export function task<Args, Result>(
   second: TaskOptions | Handler<Args, Result> = {},
   third?: Handler<Args, Result>,
 ): Task<Args, Result> {
+  checkValue("task", "the name of the jobs", name, "a text");
   if (!NAME.test(name)) throw new TypeError(`not a name of jobs: ${JSON.stringify(name)}; use 1 to 200 of A-Z a-z 0-9 _ . : / -`);
-  const [{ retryCodes, ...options }, handler] = typeof second === "function" ? [{} as TaskOptions, second] : [second, third];
+  if (typeof second === "function" && third !== undefined) throw new TypeError("task takes its options before the handler: task(name, options, handler)");
+  const [given, handler] = typeof second === "function" ? [{} as TaskOptions, second] : [second, third];
+  check(TASK, given);
+  if (handler !== undefined) checkValue("task", "the handler", handler, "a function");
+  const { retryCodes, ...options } = given;
   return new Task(name, options, retryCodes === undefined ? undefined : new Set(retryCodes), handler);
 }

@@ -4,6 +4,7 @@
  * @packageDocumentation
  */
 
+import { check, checkValue, checkedOptions } from "../checks/options.js";
 import { withBackend } from "../pusher/default.js";
 import type { AnyTask } from "../tasks/task.js";
 import type { Recorded, Run } from "./run.js";
@@ -27,6 +28,8 @@ export interface RunOptions {
   readonly raises?: boolean;
 }
 
+const OPTIONS = checkedOptions<RunOptions>("inline and drain", { tasks: "a list", raises: "true or false" }, "{ tasks: [sendMail] }");
+
 const stores = new WeakMap<Recorded, TestStore>();
 
 /**
@@ -40,6 +43,7 @@ const stores = new WeakMap<Recorded, TestStore>();
  * ```
  */
 export async function recording(run: (jobs: Recorded) => unknown): Promise<Recorded> {
+  checkValue("recording", "the argument", run, "a function");
   const store = new TestStore();
   stores.set(store.runs, store);
   await withBackend(store, () => run(store.runs));
@@ -58,7 +62,10 @@ export async function recording(run: (jobs: Recorded) => unknown): Promise<Recor
  * });
  * ```
  */
-export async function inline(run: (jobs: Recorded) => unknown, { tasks = [], raises = true }: RunOptions = {}): Promise<Recorded> {
+export async function inline(run: (jobs: Recorded) => unknown, options: RunOptions = {}): Promise<Recorded> {
+  checkValue("inline", "the first argument", run, "a function");
+  check(OPTIONS, options);
+  const { tasks = [], raises = true } = options;
   const store = new TestStore();
   stores.set(store.runs, store);
   const runner = new TestRunner(store, tasks, raises);
@@ -82,7 +89,9 @@ export async function inline(run: (jobs: Recorded) => unknown, { tasks = [], rai
  * assert.equal(run?.at, 3600);
  * ```
  */
-export async function drain(jobs: Recorded, { tasks = [], raises = true }: RunOptions = {}): Promise<Run[]> {
+export async function drain(jobs: Recorded, options: RunOptions = {}): Promise<Run[]> {
+  check(OPTIONS, options);
+  const { tasks = [], raises = true } = options;
   const store = stores.get(jobs);
   if (store === undefined) throw new TypeError("drain takes the list that recording returned");
   return new TestRunner(store, tasks, raises).drain();

@@ -1,13 +1,14 @@
 /** The context of a run in a test. */
 
+import { check } from "../checks/options.js";
 import { DEFAULT_NAMESPACE } from "../masters/namespaces.js";
-import type { JobOptions } from "../pusher/options.js";
+import { ENQUEUE, type JobOptions } from "../pusher/options.js";
 import { withBackend } from "../pusher/default.js";
 import { JobHandle } from "../tasks/handle.js";
 import { jobOf, type TaskLike } from "../tasks/job.js";
 import { decode, encode } from "../wire/msgpack.js";
 import type { JobInput } from "../wire/protocol.js";
-import type { Callback, Challenge, Context, JobLog, ObservedRoom } from "../worker/context.js";
+import { CHALLENGE, type Callback, type Challenge, type ChallengeOptions, type Context, type JobLog, type ObservedRoom } from "../worker/context.js";
 import { jobLog } from "../worker/job-context.js";
 import { checkedRoom, checkedUnits } from "../worker/units.js";
 import type { Run } from "./run.js";
@@ -87,7 +88,8 @@ export class TestContext implements Context {
     this.#run.savedCheckpoint = encode(value);
   }
 
-  async openChallenge(): Promise<Challenge> {
+  async openChallenge(options: ChallengeOptions = {}): Promise<Challenge> {
+    check(CHALLENGE, options);
     const requestId = `${this.#run.id}-${this.#run.attempt}`;
     const challenge = { requestId, callbackUrl: `http://master.test/callbacks/${requestId}` };
     this.#run.challenges.push(challenge);
@@ -97,6 +99,7 @@ export class TestContext implements Context {
   async enqueue<Args, Result>(task: TaskLike<Args, Result>, args: Args, options?: JobOptions): Promise<JobHandle<Result>>;
   async enqueue(task: string, args?: unknown, options?: JobOptions): Promise<JobHandle>;
   async enqueue(task: string | TaskLike<unknown, unknown>, args: unknown = null, options: JobOptions = {}): Promise<JobHandle> {
+    check(ENQUEUE, options);
     const job = jobOf(task, args, options);
     const enqueued = await withBackend(this.#store, () => this.#store.enqueueJob(job));
     return new JobHandle(job.name, enqueued, this.#store);

@@ -1,5 +1,6 @@
 /** The data of the job for its handler, and the calls that the handler may make. */
 
+import { checkedOptions } from "../checks/options.js";
 import type { JobHandle } from "../tasks/handle.js";
 import type { TaskLike } from "../tasks/job.js";
 import type { JobOptions } from "../pusher/options.js";
@@ -33,6 +34,13 @@ export interface ChallengeOptions {
   readonly meta?: unknown;
 }
 
+/** The options of `ctx.openChallenge`. */
+export const CHALLENGE = checkedOptions<ChallengeOptions>(
+  "openChallenge",
+  { answerWithin: "a number", expect: "a number", meta: "anything" },
+  "{ answerWithin: 3600 }",
+);
+
 /**
  * The units that another service still accepts, as stated in its answer.
  *
@@ -49,6 +57,13 @@ export interface ObservedRoom {
   /** Seconds until the service accepts all units again. */
   readonly resetsS: number;
 }
+
+/** The fields of what `ctx.observed` takes. */
+export const ROOM = checkedOptions<ObservedRoom>(
+  "observed",
+  { value: "anything", remaining: "a number", resetsS: "a number" },
+  "{ remaining: 41_000, resetsS: 12.5 }",
+);
 
 /** A challenge that was opened. */
 export interface Challenge {

@@ -1,5 +1,6 @@
 /** The implementation of `Context` for a run. */
 
+import { check } from "../checks/options.js";
 import { Pusher } from "../pusher/pusher.js";
 import type { JobOptions } from "../pusher/options.js";
 import type { JobHandle } from "../tasks/handle.js";
@@ -8,7 +9,7 @@ import { decode, encode } from "../wire/msgpack.js";
 import type { Dispatch, JobInput, LogLevel, OutsideCallback } from "../wire/protocol.js";
 import type { Claim } from "./claims.js";
 import type { LatestClock } from "./clocks.js";
-import { Callback, type Challenge, type ChallengeOptions, type Context, type JobLog, type ObservedRoom } from "./context.js";
+import { CHALLENGE, Callback, type Challenge, type ChallengeOptions, type Context, type JobLog, type ObservedRoom } from "./context.js";
 import type { ClaimLog } from "./log-sender.js";
 import { checkedRoom, checkedUnits } from "./units.js";
 
@@ -112,7 +113,8 @@ export class JobContext implements Context {
     await saved;
   }
 
-  openChallenge(options: ChallengeOptions = {}): Promise<Challenge> {
+  async openChallenge(options: ChallengeOptions = {}): Promise<Challenge> {
+    check(CHALLENGE, options);
     return this.#services.openChallenge(this.#claim, options);
   }
 

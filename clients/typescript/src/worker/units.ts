@@ -1,6 +1,7 @@
 /** Checks the numbers of units that handlers report. */
 
-import type { ObservedRoom } from "./context.js";
+import { check as checkOptions } from "../checks/options.js";
+import { ROOM, type ObservedRoom } from "./context.js";
 
 const MAX_UNITS = 1_000_000_000;
 const MAX_RESET_S = 31 * 86_400;
@@ -13,6 +14,7 @@ export function checkedUnits(units: Readonly<Record<string, number>>): Readonly<
 
 /** Returns the observed limit. Throws RangeError for a number out of range. */
 export function checkedRoom(room: ObservedRoom): ObservedRoom {
+  checkOptions(ROOM, room);
   check("remaining", room.remaining, MAX_UNITS);
   check("resetsS", room.resetsS, MAX_RESET_S);
   return room;

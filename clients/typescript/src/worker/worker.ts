@@ -1,7 +1,10 @@
 /** A worker: it registers with the masters, takes jobs, runs them, and reports how they ended. */
 
+import { check, checkedOptions } from "../checks/options.js";
+import { suggestMethods } from "../checks/other-queues.js";
 import { DEFAULT_NAMESPACE, NAMESPACE_PREFIX, inNamespace, movedTo, namespaceOf } from "../masters/namespaces.js";
 import { environment } from "../pusher/environment.js";
+import { JOB_OPTIONS } from "../pusher/options.js";
 import type { PusherOptions } from "../pusher/pusher.js";
 import type { AnyTask } from "../tasks/task.js";
 import { NamespaceEndpoints, type CallServer } from "./endpoint.js";
@@ -59,6 +62,37 @@ export interface WorkerOptions extends Pick<PusherOptions, "master" | "fetch"> {
   readonly logger?: Logger;
 }
 
+const OPTIONS = {
+  ...checkedOptions<WorkerOptions>(
+    "Worker",
+    {
+      master: "a text or a list of texts",
+      fetch: "a function",
+      tasks: "a list",
+      namespace: "a text",
+      namespaces: "a list or an object",
+      token: "a text",
+      maxJobs: "a number",
+      pull: "true or false",
+      url: "a text",
+      labels: "an object",
+      nodeId: "a text",
+      version: "a text",
+      grace: "a number",
+      signals: "true or false",
+      logger: "an object",
+    },
+    "{ tasks: [resize] }",
+  ),
+  ofJobs: Object.keys(JOB_OPTIONS),
+};
+const LISTEN = checkedOptions<ListenOptions>("listen", { host: "a text", port: "a number" }, '{ host: "0.0.0.0", port: 9000 }');
+
+interface ListenOptions {
+  readonly host?: string;
+  readonly port?: number;
+}
+
 /**
  * Runs the jobs of tasks.
  *
@@ -82,6 +116,7 @@ export class Worker {
   #stopped: Promise<void> | undefined;
 
   constructor(options: WorkerOptions) {
+    check(OPTIONS, options);
     const { maxJobs = 10, grace = 25, logger = standardError, labels = {}, nodeId, version = "", pull = false } = options;
     if (!Number.isInteger(maxJobs) || maxJobs < 1 || maxJobs > MAX_JOBS) throw new RangeError(`maxJobs must be an integer from 1 to ${MAX_JOBS}`);
     const common: CommonSettings = { tasks: tasksByName(options.tasks), maxJobs, pull, identity: { labels, nodeId, version }, logger };
@@ -138,7 +173,9 @@ export class Worker {
    * await new Worker({ tasks: [resize], url: "http://10.0.0.7:9000" }).listen({ host: "0.0.0.0", port: 9000 });
    * ```
    */
-  async listen({ host = "127.0.0.1", port = 0 }: { readonly host?: string; readonly port?: number } = {}): Promise<void> {
+  async listen(address: ListenOptions = {}): Promise<void> {
+    check(LISTEN, address);
+    const { host = "127.0.0.1", port = 0 } = address;
     if (this.#pull) {
       await this.start();
       return;
@@ -211,6 +248,8 @@ export class Worker {
   }
 }
 
+suggestMethods(Worker, { close: "stop", run: "listen, or start for a worker that pulls" });
+
 const standardError: Logger = {
   info: (text) => {
     console.error(text);
@@ -253,13 +292,19 @@ function connectionOf(options: WorkerOptions): Connection {
   };
 }
 
-function tasksByName(tasks: readonly AnyTask[]): Map<string, AnyTask> {
-  if (tasks.length === 0) throw new TypeError("a worker needs a task");
+function tasksByName(tasks: readonly AnyTask[] | undefined): Map<string, AnyTask> {
+  if (tasks === undefined || tasks.length === 0) throw new TypeError("a worker needs a task: give them as tasks: [resize]");
   const byName = new Map<string, AnyTask>();
   for (const task of tasks) {
+    if (!isTask(task)) throw new TypeError("Worker: tasks must be a list of what task(…) returns");
     if (task.handler === undefined) throw new TypeError(`the task ${task.name} has no handler`);
     if (byName.has(task.name)) throw new TypeError(`two tasks are named ${task.name}`);
     byName.set(task.name, task);
   }
   return byName;
+}
+
+/** Also recognizes the tasks of another copy of this package. */
+function isTask(given: unknown): boolean {
+  return typeof given === "object" && given !== null && "handler" in given && "name" in given;
 }
