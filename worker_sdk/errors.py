@@ -419,6 +419,13 @@ class SealError(WorkerSdkError):
         self.key_id = key_id
 
 
+# What to look at while a job is not over, by its state.
+_NEXT_STEPS: Final = {
+    "ready": ": no worker has started it yet. `jqmaster why {}` explains why.",
+    "retrying": ": its last attempt failed. `jqmaster job {}` shows the error, and so does handle.refresh().job.",
+}
+
+
 class NotFinished(WorkerSdkError):  # noqa: N818 - one of the answers of `JobHandle.get`
     """The job did not end in time.
 
@@ -434,7 +441,7 @@ class NotFinished(WorkerSdkError):  # noqa: N818 - one of the answers of `JobHan
     """
 
     def __init__(self, job_id: str, state: str) -> None:
-        super().__init__(f"job {job_id} is {state}")
+        super().__init__(f"job {job_id} is {state}{_NEXT_STEPS.get(state, '').format(job_id)}")
         self.job_id = job_id
         self.state = state
 
@@ -458,20 +465,20 @@ class NoResultError(WorkerSdkError):
 
 
 class ResultGone(NoResultError):  # noqa: N818
-    """The result was kept, but somebody fetched it before, or nobody fetched it in time. Also raised if no job has this
-    ID any more.
+    """The result was kept, but is deleted by now: somebody fetched it a while ago, or nobody fetched it in time. Also
+    raised if no job has this ID any more.
 
     For example:
 
         try:
             make_thumbnail.handle(job_id).get(timeout=10)
         except ResultGone:
-            print("somebody has fetched it")
+            print("it was fetched a while ago")
     """
 
     def __init__(self, job_id: str, message: str = "") -> None:
         super().__init__(
-            job_id, message or f"the result of job {job_id} is gone: it was fetched before, or has expired"
+            job_id, message or f"the result of job {job_id} is gone: it was fetched earlier, or has expired"
         )
 
 

@@ -14,6 +14,7 @@ class _Kind(NamedTuple):
     has_form: bool = False
 
 
+_NUMBER: Final = _Kind(frozenset({int, float}), "", "a number")
 _TEXT: Final = _Kind(frozenset({str}), "", "a text")
 _WHOLE: Final = _Kind(frozenset({int}), "", "a whole number")
 _YES_OR_NO: Final = _Kind(frozenset({bool}), "", "True or False")
@@ -47,6 +48,8 @@ KINDS: Final[Mapping[str, _Kind]] = {
     "notify": _MAP._replace(expected='a map, such as {"url": "https://…"}'),
     "requires": _MAP._replace(expected='a map of texts, such as {"gpu": "1"}'),
 }
+# The kinds of options of workers, pushers and `configure`, by their annotation.
+BY_ANNOTATION: Final[Mapping[Any, _Kind]] = {int: _WHOLE, float: _NUMBER, bool: _YES_OR_NO}
 # The types of each option that are sent unchanged. Check these first: checking for the other types takes most of the
 # time that making a job takes.
 PLAIN: Final = {option: kind.plain for option, kind in KINDS.items()}
@@ -62,13 +65,18 @@ def check_option(option: str, value: Any) -> None:
     """
     if value is None or type(value) in PLAIN.get(option, ()) or (kind := KINDS.get(option)) is None:
         return
+    check_kind(option, value, kind)
+
+
+def check_kind(option: str, value: Any, kind: _Kind) -> None:
+    """Raise TypeError if the value of an option is not of this kind. None must be excluded before."""
     # Exclude a bool, which Python counts as an int, and a text, which it counts as a sequence.
     is_other = isinstance(value, bool) or (kind is _TEXTS and isinstance(value, _NO_LISTS))
     if not is_other and isinstance(value, (*kind.plain, *_types(kind.other))):
         return
     if kind.has_form and hasattr(value, "to_wire"):
         return
-    raise TypeError(f"{option} is {_shown(value)}: give {kind.expected}")
+    raise TypeError(f"{option} is {shown(value)}: give {kind.expected}")
 
 
 def check_options(options: Mapping[str, Any]) -> None:
@@ -90,8 +98,8 @@ def _types(name: str) -> tuple[type, ...]:
     return (types[name],) if name else ()
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
     # Show short texts and numbers only: long texts, and the items of lists and maps, may be secret.
-    if isinstance(value, str | int | float) and len(shown := repr(value)) <= _MAX_SHOWN:
+    if isinstance(value, str | int | float | None) and len(shown := repr(value)) <= _MAX_SHOWN:
         return shown
     return f"a {type(value).__name__}"

@@ -49,7 +49,7 @@ def explained(exc: Unsendable, fields: Mapping[str, Any]) -> Unsendable:
     """Return an error that names the path of the part that cannot be sent. `exc`: the error that `encode(fields)` or
     `check_keys(fields)` raised, which decides the class. For an argument of a task, it is InvalidArgument."""
     path, value, is_key = _culprit(fields)
-    reason = _reason_for_key(value) if is_key and not isinstance(value, str) else _reason_for(value, exc)
+    reason = _reason_for_key(value) if is_key and not isinstance(value, str) else reason_for(value)
     if getattr(fields, "task", None) is not None and path.startswith("argument["):
         parameter, _, rest = path.removeprefix("argument[").partition("]")
         place = parameter.strip("'") + rest
@@ -113,7 +113,8 @@ def _a(kind: type) -> str:
     return f"{'an' if kind.__name__[0] in 'aeioAEIO' else 'a'} {kind.__name__}"
 
 
-def _reason_for(value: Any, exc: Unsendable) -> str:
+def reason_for(value: Any) -> str:
+    """Return why a part has no form in MessagePack, and what to give instead."""
     if isinstance(value, dict | list | tuple):
         return f"is nested more than {_MAX_DEPTH} deep, or contains itself"
     if isinstance(value, bool | int):

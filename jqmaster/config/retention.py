@@ -88,7 +88,10 @@ class RetentionSettings(SettingsBase):
         DAY_S, ge=0, le=MAX_KEPT_S, description="How long to keep a result that nobody fetches."
     )
     result_grace_s: float = Field(
-        60, ge=0, le=MAX_KEPT_S, description="How long a result can be fetched again after it was fetched."
+        60,
+        ge=0,
+        le=MAX_KEPT_S,
+        description="How long a result can be fetched again after it was first fetched. It is then deleted.",
     )
     log_archive_url: str | None = Field(
         None,

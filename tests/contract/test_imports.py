@@ -258,6 +258,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
             "worker.context",
             "worker.gather",
             "worker.inputs",
+            "worker.lease",
             "worker.names",
             "worker.outcomes",
             "worker.policies",

@@ -18,7 +18,8 @@ from werkzeug.serving import make_server
 from tests.support import real_time
 from tests.support.pages import WRITTEN_URL, blocks
 from tests.support.ports import free_port
-from worker_sdk import Pusher, SyncPusher
+from tests.support.waiting import wait_until
+from worker_sdk import Pusher, SyncPusher, Worker
 
 pytestmark = real_time.MASTER
 
@@ -26,9 +27,9 @@ PAGE = "docs/web_servers.md"
 MOUNTED_PORT = "9000"
 
 
-def block_with(text: str) -> str:
-    """Return the first block of the page that contains this text."""
-    return next(block for block in blocks(PAGE) if text in block)
+def block_with(*texts: str) -> str:
+    """Return the first block of the page that contains these texts."""
+    return next(block for block in blocks(PAGE) if all(text in block for text in texts))
 
 
 @pytest.fixture
@@ -81,7 +82,7 @@ async def upload(address: str) -> str:
 async def test_the_application_enqueues_and_runs_the_job(
     framework: str, imported: Callable[[str], types.ModuleType], pusher: Pusher
 ) -> None:
-    page = imported(block_with(f"app = {framework}("))
+    page = imported(block_with(f"app = {framework}(", "worker.lifespan"))
     async with served(page.app, free_port()) as address:
         result = await pusher.result(await upload(address), wait=20)
     assert result is not None
@@ -106,13 +107,43 @@ async def test_the_flask_application_enqueues_and_its_worker_runs_the_job(
     assert result.result == {"width": 640, "app": "photos_page"}
 
 
+async def test_a_page_polls_a_result_and_keeps_it(
+    tmp_path: Path,
+    imported: Callable[[str], types.ModuleType],
+    url: str,
+) -> None:
+    """The result is there after each reload, also when the master has deleted it."""
+    (tmp_path / "avatars.py").write_text(block_with('"avatar.crop"').replace(WRITTEN_URL, url))
+    page = imported(block_with("from avatars import"))
+    tasks = sys.modules.pop("avatars").tasks
+    async with (
+        served(page.app, free_port()) as address,
+        httpx.AsyncClient(trust_env=False, base_url=address) as browser,
+    ):
+        job_id = (await browser.post("/avatars/7")).json()["job_id"]
+        first = (await browser.get(f"/avatar-jobs/{job_id}")).json()
+        assert first == {"state": "ready"}
+
+        async def result() -> dict[str, Any]:
+            answer: dict[str, Any] = (await browser.get(f"/avatar-jobs/{job_id}")).json()
+            return answer if "state" not in answer else {}
+
+        async with Worker(url, tasks=tasks).running():
+            assert await wait_until(result) == {"result": {"user": 7, "size": 128}}
+        with SyncPusher(url) as client:
+            await asyncio.to_thread(client.result, job_id)
+        assert await result() == {"result": {"user": 7, "size": 128}}
+        unknown = "01900000-0000-7000-8000-000000000000"
+        assert "is unknown" in (await browser.get(f"/avatar-jobs/{unknown}")).json()["error"]
+
+
 async def test_the_mounted_worker_is_served_by_the_application(
     imported: Callable[[str], types.ModuleType], pusher: Pusher
 ) -> None:
     port = free_port()
     page = imported(block_with('app.mount("/jq"').replace(MOUNTED_PORT, str(port)))
     async with served(page.app, port):
-        job_id = await pusher.enqueue("photo.resize", {"width": 320}, keep_result=True)
+        job_id = await pusher.enqueue("image.scale", {"width": 320}, keep_result=True)
         result = await pusher.result(job_id, wait=20)
         assert page.worker.address == f"http://127.0.0.1:{port}/jq"
     assert result is not None

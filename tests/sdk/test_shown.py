@@ -124,7 +124,11 @@ def shown() -> Iterator[Any]:
         Event("order.paid", SECRET, "k"),
         ("Event(event_type='order.paid', dedupe_key='k', source='', subject='', occurred_at=None)"),
     )
-    yield errors.NotFinished("0190", "ready"), "NotFinished('job 0190 is ready')"
+    yield errors.NotFinished("0190", "running"), "NotFinished('job 0190 is running')"
+    why = "no worker has started it yet. `jqmaster why 0190` explains why."
+    yield errors.NotFinished("0190", "ready"), f"NotFinished('job 0190 is ready: {why}')"
+    error = "its last attempt failed. `jqmaster job 0190` shows the error, and so does handle.refresh().job."
+    yield errors.NotFinished("0190", "retrying"), f"NotFinished('job 0190 is retrying: {error}')"
 
 
 @pytest.mark.parametrize(("held", "text"), list(shown()), ids=lambda one: type(one).__name__)

@@ -57,7 +57,11 @@ def test_a_handler_without_a_name_is_refused() -> None:
         ("retry_backoff", "did you mean retry? A map of base_s, factor, max_s and jitter."),
         ("depends_on", "did you mean after?"),
         ("ignore_result", "did you mean keep_result? It says the opposite."),
-        ("queue", "did you mean requires? Jobs have names in place of queues, and labels choose workers."),
+        (
+            "queue",
+            "did you mean requires? There are no queues: any worker with a handler for the name of the job may run it. "
+            'Labels in requires, such as {"gpu": "1"}, leave only the workers that have them.',
+        ),
         ("rate_limit", "limit it by a constraint of the master"),
         ("Priority", "did you mean priority?"),
         ("prioritee", "did you mean priority?"),
@@ -108,6 +112,61 @@ def test_a_call_with_options_of_its_own_tells_them_too(call: Callable[..., Any],
     option = re.sub(r"^not an option of [^:]+: ", "", told).partition(" ")[0]
     with pytest.raises(TypeError, match=re.escape(told)):
         call(**{option: 3})
+
+
+@pytest.mark.parametrize(
+    ("call", "options", "told"),
+    [
+        (Worker, {"max_jobs": "3"}, "a worker: max_jobs is '3': give a whole number"),
+        (Worker, {"max_jobs": True}, "max_jobs is True: give a whole number"),
+        (Worker, {"max_jobs": None}, "max_jobs is None: give a whole number"),
+        (Worker, {"port": "9000"}, "port is '9000': give a whole number"),
+        (Worker, {"grace_s": timedelta(seconds=3)}, "grace_s is a timedelta: give a number"),
+        (Worker, {"pull": "false"}, "pull is 'false': give True or False"),
+        (Pusher, {"timeout_s": "3"}, "a pusher: timeout_s is '3': give a number"),
+        (SyncPusher, {"max_wait_s": [3]}, "max_wait_s is a list: give a number"),
+        (configure, {"max_wait_s": "3"}, "configure: max_wait_s is '3': give a number"),
+        (
+            lambda **given: retry_on(KeyError, **given),
+            {"attempts": "3"},
+            "attempts is '3': give a whole number",
+        ),
+        (
+            lambda **given: tasks.task("a", **given),
+            {"timeout": "3"},
+            "timeout is '3': give seconds or a timedelta",
+        ),
+        (
+            lambda **given: tasks.task("a", **given),
+            {"isolated": "no"},
+            "a task: isolated is 'no': give True or False",
+        ),
+        (
+            lambda **given: Worker().handler("a", **given),
+            {"isolated": 1},
+            "isolated is 1: give True or False",
+        ),
+    ],
+)
+def test_a_number_of_another_type_is_refused_where_it_is_given(
+    call: Callable[..., Any], options: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(TypeError, match=re.escape(told)):
+        call(**options)
+
+
+def test_each_numeric_option_of_workers_and_pushers_is_checked() -> None:
+    for call in (Worker, Pusher, SyncPusher, configure):
+        for name, one in inspect.signature(call).parameters.items():
+            if one.annotation in (int, float, bool, "int", "float", "bool"):
+                with pytest.raises(TypeError, match=f"{name} is a dict: give"):
+                    call(**{name: {}})
+    assert Worker(max_jobs=MyNumber.THREE, grace_s=3, port=0).max_jobs == 3
+    assert retry_on(KeyError, attempts=None)
+
+
+class MyNumber(IntEnum):
+    THREE = 3
 
 
 def test_each_option_that_is_suggested_exists() -> None:

@@ -150,6 +150,27 @@ async def test_every_block_of_python_runs_as_a_file_of_its_own(stand: Stand) -> 
     assert sorted(printed for printed in said.values() if printed) == ["ready\n", "{'pages': 12}\n"]
 
 
+@pytest.mark.req("S9")
+def test_the_files_of_tests_run_in_pytest(stand: Stand) -> None:
+    """Also the one that needs a live master and a worker."""
+    (plugin,) = re.findall(r"`(pytest_plugins = .*?)`", (ROOT / "docs" / "tutorial.md").read_text())
+    stand.write("conftest.py", f"{plugin}\n")
+    files = {
+        name: source
+        for page in PAGES
+        for number, source in enumerate(blocks(page), 1)
+        if (name := file_name(page, number, source)).startswith("test_")
+    }
+    assert files.keys() == {"test_thumbnails.py", "test_live.py"}
+    for name, source in files.items():
+        stand.write(name, source)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files],
+        cwd=stand.folder, env=clean_environment(), capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert "2 passed" in done.stdout, done.stdout + done.stderr
+
+
 async def test_the_tutorial_says_how_its_other_files_are_run(stand: Stand) -> None:
     """`jqmaster worker crawl:worker` for a file that only declares, `uvicorn app:app` for the web application."""
     files = {

@@ -57,7 +57,7 @@ OPTIONS: Final = (
         "namespaces", "--namespaces", metavar="NAME=SHARE", variable="JQMASTER_WORKER_NAMESPACES", is_list=True,
         panel=_NETWORK,
         help="Work in this namespace and others at the same time, each with its share of the jobs at a time. Can be "
-        "repeated.",
+        "repeated; the variable holds all of them: shop=3 mail=1.",
     ),
     WorkerOption(
         "token", "--token-file", kind=Path, variable="JQMASTER_TOKEN_FILE", panel=_NETWORK,
@@ -105,7 +105,8 @@ OPTIONS: Final = (
     ),
     WorkerOption(
         "log_level", "--log-level", choices=LOG_LEVELS, variable="JQMASTER_WORKER_LOG_LEVEL", panel=_PROCESS,
-        help="Lowest level to log. debug follows each job through this worker. Default: info.",
+        help="Lowest level that the worker logs, unless the program has set up logging itself. debug follows each job "
+        "through this worker. Default: info.",
     ),
 )  # fmt: skip
 

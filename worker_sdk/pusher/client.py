@@ -273,8 +273,8 @@ class Pusher(AsyncWithOnly):
 
         The job needs `keep_result`. The result of a failed job contains the reason. None means that there is no
         result: the job was enqueued without `keep_result`, it was discarded, canceled or skipped, its result is no
-        longer kept, or no job has this ID. `status` distinguishes these cases. A master returns each result only
-        once.
+        longer kept, or no job has this ID. `status` distinguishes these cases. A result can be fetched again for 60
+        s after it was first fetched (`result_grace_s`), and is then deleted.
 
         Raise NotFinished if the job has not ended within `wait`, and UnavailableError if no master answers:
 

@@ -29,7 +29,7 @@ class JobOptions(TypedDict, total=False):
 
     * `priority`: the lowest number runs first. Default 0.
     * `max_retry`: maximum number of retries after failed attempts. Default 5.
-    * `keep_result`: keep the result until it is fetched. Default: drop the result.
+    * `keep_result`: keep the result, so that it can be fetched. Default: drop the result.
     * `timeout`: maximum time of an attempt, up to 7 days. Default 30 s.
     * `delay`: time to wait before the first attempt. Cannot be combined with `run_at`.
     * `run_at`: earliest time of the first attempt, with a time zone.

@@ -22,6 +22,7 @@ from worker_sdk.tasks.value_codec import (
     lost_keys,
     place_of_fault,
     to_builtins,
+    unsendable_part,
     with_text_keys,
     with_type,
 )
@@ -156,8 +157,8 @@ class Codec:
                 with_text_keys(value)
             except RecursionError:
                 problems.append((name, "is nested too deep, or contains itself"))
-            except (TypeError, ValueError) as exc:
-                problems.append((name, str(exc)))
+            except (TypeError, ValueError):
+                problems.append(unsendable_part(value, name))
         return problems
 
     def _problems(self, argument: Any) -> list[tuple[str, str]]:

@@ -98,7 +98,7 @@ class JobHandle(Generic[ResultT_co]):
                 self.status = None
         self.job: Mapping[str, Any] | None = None
         self._pushers = pushers
-        # Store the result here, because a master returns it only once.
+        # Keep the result here, because a master deletes it soon after it was first fetched.
         self._is_known = False
         self._value: Any = None
         self._exception: Exception | None = None
@@ -118,8 +118,8 @@ class JobHandle(Generic[ResultT_co]):
 
         * `timeout`: seconds to wait; 0 to check once. Default: wait without a limit.
 
-        The job needs `keep_result`. A master returns each result only once; this handle keeps it. Raise one of these
-        instead:
+        The job needs `keep_result`. A result can be fetched again for 60 s after it was first fetched
+        (`result_grace_s`), and is then deleted; this handle keeps it. Raise one of these instead:
 
         * `NotFinished`: the job did not end within `timeout`.
         * `JobFailed`: the job failed for good. It has the error and the traceback.
@@ -127,7 +127,7 @@ class JobHandle(Generic[ResultT_co]):
           for a job that did not succeed.
         * `JobDiscarded`: the handler found nothing left to do.
         * `ResultNotKept`: the job succeeded, but was enqueued without `keep_result`.
-        * `ResultGone`: the result was fetched before or is no longer kept, or the job is unknown.
+        * `ResultGone`: the result is no longer kept, or the job is unknown.
         * `UnreadableResult`: the result does not fit the annotation.
         * `UnavailableError`: no master answers.
 
@@ -161,8 +161,8 @@ class JobHandle(Generic[ResultT_co]):
 
         * `timeout`: seconds to wait; 0 to check once. Default: wait without a limit.
 
-        The job needs `keep_result`. A master returns each result only once; this handle keeps it. Raise one of these
-        instead:
+        The job needs `keep_result`. A result can be fetched again for 60 s after it was first fetched
+        (`result_grace_s`), and is then deleted; this handle keeps it. Raise one of these instead:
 
         * `NotFinished`: the job did not end within `timeout`.
         * `JobFailed`: the job failed for good. It has the error and the traceback.
@@ -170,7 +170,7 @@ class JobHandle(Generic[ResultT_co]):
           for a job that did not succeed.
         * `JobDiscarded`: the handler found nothing left to do.
         * `ResultNotKept`: the job succeeded, but was enqueued without `keep_result`.
-        * `ResultGone`: the result was fetched before or is no longer kept, or the job is unknown.
+        * `ResultGone`: the result is no longer kept, or the job is unknown.
         * `UnreadableResult`: the result does not fit the annotation.
         * `UnavailableError`: no master answers.
 

@@ -1,7 +1,7 @@
 """The parameters of a task's function: those that calls send, and those that the worker fills."""
 
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
 from typing import Any, Final
 
@@ -16,8 +16,8 @@ from worker_sdk.parameters import (
 
 Function = Callable[..., Any]
 
-# The default of parameters that the worker fills. Because of it, type checkers let callers omit such a parameter at any
-# position.
+# The default of parameters that the worker fills, or the task itself in a direct call. Because of it, type checkers
+# let callers omit such a parameter at any position.
 INJECTED: Any = None
 
 
@@ -86,6 +86,12 @@ class Signature:
     def has_default(self, name: str) -> bool:
         """Return whether a call may omit the parameter."""
         return self._parameters[name].default is not EMPTY
+
+    def omitted(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[str]:
+        """Return the parameters for which a call of the function gives no value."""
+        by_position = [name for name, one in self._parameters.items() if not one.is_keyword_only]
+        given = {*by_position[: len(args)], *kwargs}
+        return [name for name in self._parameters if name not in given]
 
     def default_of(self, name: str) -> Any:
         """Return the default of a parameter, which must have one."""

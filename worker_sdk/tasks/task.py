@@ -343,6 +343,10 @@ class Task(Calls[P, ResultT_co]):
         handle = make_thumbnail.enqueue(42)
         here = make_thumbnail(42)
 
+    A direct call is no job: nothing retries it, and no timeout ends it. If it omits a `Context` with the default
+    `INJECTED`, the function gets the context of the job that calls it. Outside of a job, it gets a context of its own,
+    which drops progress and checkpoints. Raise TypeError if the call omits a parameter with `Depends` or `INPUT`.
+
     * `name`: name of its jobs.
     * `function`: the function.
     * `options`: options of its jobs, which `using` can replace.
@@ -384,7 +388,11 @@ class Task(Calls[P, ResultT_co]):
         self.__wrapped__ = function
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        return self.function(*args, **kwargs)
+        if self.gather is not None or not self.signature.omitted(args, kwargs):
+            return self.function(*args, **kwargs)
+        from worker_sdk.tasks.direct_call import filled
+
+        return self.function(*args, **filled(self, args, kwargs))
 
     def __repr__(self) -> str:
         return f"<task {self.name}>"

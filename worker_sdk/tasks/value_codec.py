@@ -7,7 +7,7 @@ modules with such types have already imported.
 import datetime
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 import msgspec
@@ -42,7 +42,10 @@ class ResultCodec:
             value = self._type.encode(value)
         elif type(value) in PLAIN:
             return value
-        encoded, keyed = with_text_keys(value)
+        try:
+            encoded, keyed = with_text_keys(value)
+        except TypeError:
+            raise TypeError(" ".join(unsendable_part(value, "result"))) from None
         if keyed:
             restored = decoded_value(encoded, self._type)
             if isinstance(self._type, PydanticType):
@@ -79,6 +82,49 @@ def with_text_keys(value: Any) -> tuple[Any, Any]:
     sent = to_builtins(value, str_keys=True)
     # Compare the two forms, which is faster than a search for keys that are not texts.
     return sent, None if own == sent else own
+
+
+def unsendable_part(value: Any, path: str) -> tuple[str, str]:
+    """Return the path of the part of a value that cannot be encoded, and why. `path`: the path of the value, which
+    `with_text_keys` has refused."""
+    reason = str(_fault(value))
+    while True:
+        for step, part in _parts(value):
+            if (fault := _fault(part)) is not None:
+                path, value, reason = path + step, part, str(fault)
+                break
+        else:
+            return path, reason
+
+
+def _fault(value: Any) -> Exception | None:
+    try:
+        with_text_keys(value)
+    except (TypeError, ValueError) as exc:
+        return exc
+    return None
+
+
+def _parts(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the parts of a value, with the step of the path that leads to each."""
+    if isinstance(value, dict):
+        yield from ((f"[{key!r}]", part) for key, part in value.items())
+    elif isinstance(value, list | tuple):
+        yield from ((f"[{index}]", part) for index, part in enumerate(value))
+    elif names := _fields_of(type(value)):
+        yield from ((f".{name}", getattr(value, name, None)) for name in names)
+
+
+def _fields_of(kind: type) -> Iterable[str]:
+    if is_model(kind):
+        found: Any = kind
+        return tuple(found.model_fields)
+    attributes = getattr(kind, "__attrs_attrs__", ())
+    return (
+        *getattr(kind, "__struct_fields__", ()),
+        *getattr(kind, "__dataclass_fields__", ()),
+        *(one.name for one in attributes),
+    )
 
 
 def lost_keys(own: Any, restored: Any, path: str = "") -> Iterator[tuple[str, str]]:
@@ -159,9 +205,9 @@ def encode_other(value: Any) -> Any:
         return value.model_dump(by_alias=True, round_trip=True, warnings=False)
     if type(value).__module__.partition(".")[0] == "pydantic" and "Secret" not in type(value).__name__:
         return str(value)  # a pydantic URL
-    raise TypeError(
-        f"a value of type {type(value).__name__} cannot be encoded; convert it to a type that can be"
-    )
+    from worker_sdk.unsendable import reason_for  # imported here because only mistakes need it
+
+    raise TypeError(reason_for(value))
 
 
 def decode_other(kind: Any, value: Any) -> Any:

@@ -406,7 +406,7 @@ class _Store:
     def parts(self, job_id: str) -> dict[str, Any]:
         run = self.known(job_id)
         if not run.is_over:
-            raise NotFinished(job_id, run.state)
+            raise _not_finished(job_id, run.state)
         parts = [
             {"attempt": run.attempts, "number": number, "value": value}
             for number, value in enumerate(map(decode, run.reports.parts), 1)
@@ -422,7 +422,7 @@ class _Store:
     def logs(self, job_id: str, *, wait: float, **selection: Any) -> dict[str, Any]:
         run = self.known(job_id)
         if wait and not run.is_over:
-            raise NotFinished(job_id, run.state)
+            raise _not_finished(job_id, run.state)
         return {"state": run.state, "is_last": run.is_over, **run.log.page(run.attempts, **selection)}
 
     def result(self, job_id: str) -> JobResult | None:
@@ -430,7 +430,7 @@ class _Store:
             return None
         run = self._runs[job_id]
         if not run.is_over:
-            raise NotFinished(job_id, run.state)
+            raise _not_finished(job_id, run.state)
         if not run.keeps_result or run.fields is None or run.state not in ("succeeded", "failed"):
             return None
         known = {field: run.fields[field] for field in JobResult.__slots__ if field in run.fields}
@@ -649,3 +649,9 @@ class _AsyncKitClient:
 def _raise_failure(store: _Store, run: Run) -> None:
     if store.raises and run.state == "failed":
         raise original(run, run.job["name"])
+
+
+def _not_finished(job_id: str, state: str) -> NotFinished:
+    error = NotFinished(job_id, state)
+    error.args = (f"job {job_id} is {state}: the jobs of a test run in inline() or drain() only",)
+    return error

@@ -61,10 +61,15 @@ def live_master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Start a real master with its own store for the whole session, and return its address. Tasks use this master by
     default. It needs the distribution `jqmaster`; the test is skipped without it.
 
+    No worker runs. A job stays `ready` until the test runs a worker: by `run_burst`, or by
+    `async with Worker(tasks=tasks).running():` in an `async def`.
+
     For example:
 
-        def test_it_is_enqueued(live_master: str) -> None:
-            assert make_thumbnail.enqueue(42).refresh().status == "ready"
+        def test_it_runs(live_master: str) -> None:
+            handle = make_thumbnail.using(keep_result=True).enqueue(42)
+            Worker(tasks=tasks).run_burst(idle_s=1)
+            assert handle.get(timeout=10) == 320
     """
     if find_spec("jqmaster") is None:
         pytest.skip("live_master needs the distribution jqmaster, which contains the master")

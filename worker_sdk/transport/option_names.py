@@ -101,6 +101,10 @@ OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "seconds": ("minutes",),
     "days": ("hours",),
 }
+_NO_QUEUES: Final = (
+    "there are no queues: any worker with a handler for the name of the job may run it. Labels in requires, such as "
+    '{"gpu": "1"}, leave only the workers that have them'
+)
 # Our options whose value differs in meaning from that of another queue's option, and the difference.
 DIFFERENCES: Final[Mapping[tuple[str, str], str]] = {
     ("max_attempts", "max_retry"): "it does not count the first attempt",
@@ -110,9 +114,9 @@ DIFFERENCES: Final[Mapping[tuple[str, str], str]] = {
     ("retries", "attempts"): "it counts the first attempt, too",
     ("at_front", "priority"): "the lowest number runs first",
     ("ignore_result", "keep_result"): "it says the opposite",
-    ("queue", "requires"): "jobs have names in place of queues, and labels choose workers",
-    ("queue_name", "requires"): "jobs have names in place of queues, and labels choose workers",
-    ("routing_key", "requires"): "jobs have names in place of queues, and labels choose workers",
+    ("queue", "requires"): _NO_QUEUES,
+    ("queue_name", "requires"): _NO_QUEUES,
+    ("routing_key", "requires"): _NO_QUEUES,
     **{
         (name, "retry"): "a map of base_s, factor, max_s and jitter"
         for name, meant in OPTIONS.items()

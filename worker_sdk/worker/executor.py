@@ -318,7 +318,9 @@ class Executor:
     def _report_without_end(self, run: JobRun) -> None:
         self._endings.settle_stopped(run)
         logger.error(
-            "%s (job %s) does not stop; its end is reported, and its slot stays occupied",
+            "%s (job %s) was told to stop, but its thread is still running: the job has ended for the masters, and its "
+            "slot stays taken until the thread returns. Check ctx.cancelled in the handler, or run it with "
+            "isolated=True, so that it can be killed.",
             run.name,
             run.job_id,
         )

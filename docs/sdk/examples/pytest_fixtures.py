@@ -1,6 +1,6 @@
 # Shows: recorded_jobs, inline_jobs, live_master
 # conftest.py: pytest_plugins = ["worker_sdk.testing.pytest_plugin"]
-from worker_sdk import SyncPusher, Tasks
+from worker_sdk import Tasks, Worker
 from worker_sdk.testing import Recorded
 
 tasks = Tasks()
@@ -20,6 +20,7 @@ def test_a_number_is_doubled(inline_jobs: Recorded) -> None:
     assert double.enqueue(21).get() == 42
 
 
-def test_a_master_takes_the_job(live_master: str) -> None:
-    with SyncPusher(live_master) as pusher:
-        assert pusher.enqueue("number.double", {"number": 21})
+def test_a_worker_runs_the_job(live_master: str) -> None:
+    handle = double.enqueue(21)
+    Worker(tasks=tasks).run_burst(idle_s=1)  # no other worker runs
+    assert handle.get(timeout=10) == 42

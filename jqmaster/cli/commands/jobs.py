@@ -378,7 +378,7 @@ def result(
     job_id: JobArgument,
     wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for the job to end.")] = 0,
 ) -> None:
-    """Fetch the result of a job. Afterwards the master may discard it."""
+    """Fetch the result of a job. It can be fetched again for 60 s (result_grace_s), and is then deleted."""
     _print_result(http, job_id, wait)
 
 
@@ -491,7 +491,7 @@ def _no_result_text(http: MasterSession, job_id: str) -> str:
         return f"job {job_id} was {state}, so it has no result; `jqmaster job {job_id}` shows more"
     if not job["keep_result"]:
         return f"job {job_id} {state}, but its result was not kept: enqueue such jobs with keep_result"
-    return f"job {job_id} {state}, but its result is gone: it was fetched before, or has expired"
+    return f"job {job_id} {state}, but its result is gone: it was fetched earlier, or has expired"
 
 
 def _await_result(http: MasterSession, job_id: str, wait_s: float) -> tuple[int, Any]:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from jqmaster.cli.console.exits import TABLE
+from worker_sdk.command_line.options import OPTIONS
 
 
 class ClientVariable(NamedTuple):
@@ -15,7 +16,7 @@ class ClientVariable(NamedTuple):
     meaning: str
 
 
-VARIABLES: Final = (
+_DECLARED: Final = (
     ClientVariable(
         ("JQMASTER_URL",), "--master",
         "Address of the master. Workers and pushers accept several, separated by blanks, and try them in turn.",
@@ -51,19 +52,20 @@ VARIABLES: Final = (
         "CA certificates (PEM). If set, the worker accepts only masters whose certificate is signed by one of them.",
     ),
     ClientVariable(
-        ("JQMASTER_WORKER_LOG_LEVEL",), "--log-level",
-        "Lowest level that a worker logs, as for `log_level`, unless the program has set up logging itself.",
-    ),
-    ClientVariable(
-        ("JQMASTER_WORKER_NAMESPACES",), "--namespaces",
-        "Namespaces in which one worker works at the same time, each with its share of the slots: `shop=3 mail=1`.",
-    ),
-    ClientVariable(
-        ("JQMASTER_WORKER_URL",), "--url",
-        "URL at which masters reach a worker that `jqmaster worker` or `python -m worker_sdk worker` runs, if it "
-        "differs from the listening address.",
+        ("JQMASTER_HEALTH_FILE",), "",
+        "File whose time a worker updates while a master answers its heartbeats. `jqmaster healthcheck` reads it.",
     ),
 )  # fmt: skip
+_NAMED: Final = {name for one in _DECLARED for name in one.names}
+# The options of `jqmaster worker` and `python -m worker_sdk worker` add their variables.
+VARIABLES: Final = (
+    *_DECLARED,
+    *(
+        ClientVariable((one.variable,), one.flag, one.help)
+        for one in OPTIONS
+        if one.variable is not None and one.variable not in _NAMED
+    ),
+)
 
 _TIMES: Final = """\
 Options such as --run-at, --since and --until take an instant of ISO 8601 with an offset from UTC, or a date alone,

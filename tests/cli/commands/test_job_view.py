@@ -66,7 +66,7 @@ def test_a_result_is_shown_like_the_argument(capsys: pytest.CaptureFixture[str])
         (
             200,
             {"state": "succeeded", "keep_result": True},
-            "succeeded, but its result is gone: it was fetched before",
+            "succeeded, but its result is gone: it was fetched earlier",
         ),
         (200, {"state": "failed", "keep_result": True}, "failed, but its result is gone"),
     ],

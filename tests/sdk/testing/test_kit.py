@@ -98,7 +98,9 @@ def test_recording_keeps_what_would_be_sent() -> None:
         match=r"expected one job, found 3; enqueued: double\(number=21\), triple\(number=1\), ",
     ):
         jobs.only("triple")
-    with pytest.raises(NotFinished, match="is scheduled"):
+    with pytest.raises(
+        NotFinished, match=r"is scheduled: the jobs of a test run in inline\(\) or drain\(\) only"
+    ):
         handle.get()
 
 

@@ -26,6 +26,11 @@ def test_recorded(recorded_jobs):
 def test_inline(inline_jobs):
     assert double.enqueue(1).get() == 2
 
+def test_live_in_one_thread(live_master):
+    handle = double.enqueue(4)
+    Worker(tasks=tasks).run_burst(idle_s=0.5)
+    assert handle.get(timeout=10) == 8
+
 async def test_live(live_master):
     async with Worker(tasks=tasks).running():
         handle = await double.aenqueue(21)
@@ -42,4 +47,4 @@ def test_the_fixtures_record_run_inline_and_start_a_real_master(tmp_path: Path) 
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--durations=3", "--durations-min=0.01"],
         cwd=tmp_path, capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert "3 passed" in done.stdout, done.stdout + done.stderr
+    assert "4 passed" in done.stdout, done.stdout + done.stderr

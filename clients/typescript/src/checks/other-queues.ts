@@ -40,7 +40,7 @@ const OPTIONS: Readonly<Record<string, readonly string[]>> = {
 const DIFFERENCES: Readonly<Record<string, string>> = {
   attempts: " It does not count the first attempt.",
   maxAttempts: " It does not count the first attempt.",
-  queue: " There are no queues here: a job goes to a worker that has a task of its name, and all labels in requires.",
+  queue: ' There are no queues: any worker with a task of the name of the job may run it. requires: { gpu: "1" } leaves only workers with that label.',
 };
 
 const MIN_ALIKE = 0.75;

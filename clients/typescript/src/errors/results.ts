@@ -3,6 +3,12 @@
 import type { JobState, JobView } from "../wire/protocol.js";
 import { JqmasterError } from "./calls.js";
 
+/** What to look at while a job is not over, by its state. */
+const NEXT_STEPS: Readonly<Partial<Record<JobState, (jobId: string) => string>>> = {
+  ready: (jobId) => `: no worker has started it yet. "jqmaster why ${jobId}" explains why.`,
+  retrying: (jobId) => `: its last attempt failed. "jqmaster job ${jobId}" shows the error, and so does (await handle.refresh()).attempts.`,
+};
+
 /**
  * The job did not end in time.
  *
@@ -23,7 +29,7 @@ export class NotFinished extends JqmasterError {
     /** The state of the job, such as `running`. */
     readonly state: JobState,
   ) {
-    super(`job ${jobId} is ${state}`);
+    super(`job ${jobId} is ${state}${NEXT_STEPS[state]?.(jobId) ?? ""}`);
   }
 }
 
@@ -50,18 +56,18 @@ export class NoResultError extends JqmasterError {
 }
 
 /**
- * The result was kept, but somebody fetched it before, or nobody fetched it in time. Also thrown if no job has this ID
+ * The result was kept, but is deleted by now: somebody fetched it a while ago, or nobody fetched it in time. Also thrown if no job has this ID
  * any more.
  *
  * @example
  * ```ts
- * if (error instanceof ResultGone) console.log("somebody has fetched it");
+ * if (error instanceof ResultGone) console.log("it was fetched a while ago");
  * ```
  */
 export class ResultGone extends NoResultError {
   override name = "ResultGone";
 
-  constructor(jobId: string, message = `the result of job ${jobId} is gone: it was fetched before, or has expired`) {
+  constructor(jobId: string, message = `the result of job ${jobId} is gone: it was fetched earlier, or has expired`) {
     super(jobId, message);
   }
 }

@@ -32,7 +32,7 @@ export interface JobOptions {
   readonly priority?: number;
   /** Maximum number of retries after failed attempts. Default 5. */
   readonly maxRetry?: number;
-  /** Keep the result until it is fetched. Default: drop the result. */
+  /** Keep the result, so that it can be fetched. Default: drop the result. */
   readonly keepResult?: boolean;
   /** Maximum seconds of an attempt, up to 7 days. Default 30. */
   readonly timeout?: number;

@@ -26,7 +26,7 @@ export class JobHandle<Result = unknown> {
   /** The last known state of the job. Undefined: no master was asked yet. */
   state: JobState | undefined;
   readonly #backend: Backend;
-  // A master gives a result only once, so it is kept here.
+  // Kept here, because a master deletes a result soon after it was first fetched.
   #outcome: (() => Result) | undefined;
 
   constructor(
@@ -45,8 +45,8 @@ export class JobHandle<Result = unknown> {
   }
 
   /**
-   * Waits for the job to end, and returns its result. The job needs `keepResult`. A master returns each result only
-   * once; this handle keeps it.
+   * Waits for the job to end, and returns its result. The job needs `keepResult`. A result can be fetched again for 60 s
+   * after it was first fetched (`result_grace_s`), and is then deleted; this handle keeps it.
    *
    * @throws NotFinished if the job did not end within `wait`.
    * @throws JobFailed, JobCanceled, JobSkipped, JobDiscarded if it ended otherwise.
