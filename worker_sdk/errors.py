@@ -419,7 +419,7 @@ class SealError(WorkerSdkError):
         self.key_id = key_id
 
 
-# What to look at while a job is not over, by its state.
+# Advice for a job that is not over, by its state.
 _NEXT_STEPS: Final = {
     "ready": ": no worker has started it yet. `jqmaster why {}` explains why.",
     "retrying": ": its last attempt failed. `jqmaster job {}` shows the error, and so does handle.refresh().job.",

@@ -134,7 +134,7 @@ async def test_a_page_polls_a_result_and_keeps_it(
             await asyncio.to_thread(client.result, job_id)
         assert await result() == {"result": {"user": 7, "size": 128}}
         unknown = "01900000-0000-7000-8000-000000000000"
-        assert "is unknown" in (await browser.get(f"/avatar-jobs/{unknown}")).json()["error"]
+        assert "does not exist" in (await browser.get(f"/avatar-jobs/{unknown}")).json()["error"]
 
 
 async def test_the_mounted_worker_is_served_by_the_application(

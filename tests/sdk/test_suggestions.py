@@ -156,7 +156,8 @@ def test_a_number_of_another_type_is_refused_where_it_is_given(
 
 
 def test_each_numeric_option_of_workers_and_pushers_is_checked() -> None:
-    for call in (Worker, Pusher, SyncPusher, configure):
+    calls: tuple[Callable[..., Any], ...] = (Worker, Pusher, SyncPusher, configure)
+    for call in calls:
         for name, one in inspect.signature(call).parameters.items():
             if one.annotation in (int, float, bool, "int", "float", "bool"):
                 with pytest.raises(TypeError, match=f"{name} is a dict: give"):

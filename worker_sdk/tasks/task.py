@@ -343,9 +343,9 @@ class Task(Calls[P, ResultT_co]):
         handle = make_thumbnail.enqueue(42)
         here = make_thumbnail(42)
 
-    A direct call is no job: nothing retries it, and no timeout ends it. If it omits a `Context` with the default
-    `INJECTED`, the function gets the context of the job that calls it. Outside of a job, it gets a context of its own,
-    which drops progress and checkpoints. Raise TypeError if the call omits a parameter with `Depends` or `INPUT`.
+    Nothing retries a direct call, and no timeout ends it. If it omits a `Context` with the default `INJECTED`, the
+    function gets the context of the job that calls it. Outside of a job, it gets a context of its own, which drops
+    progress and checkpoints. Raise TypeError if the call omits a parameter with `Depends` or `INPUT`.
 
     * `name`: name of its jobs.
     * `function`: the function.

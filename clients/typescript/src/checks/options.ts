@@ -3,10 +3,10 @@
 import { camelCase } from "../wire/names.js";
 import { meantBy } from "./other-queues.js";
 
-/** What a value must be, in the words of errors. */
+/** The kind of a value, in the words of errors. */
 export type Kind = keyof typeof ACCEPTS;
 
-/** The options of an interface, with what each must be. The compiler demands each name, and refuses any other. */
+/** The options of an interface, with the kind of each. The compiler demands each name, and refuses any other. */
 export type OptionKinds<Options> = {
   readonly [Name in keyof Options]-?: Kind | OptionKinds<Exclude<Options[Name], undefined>>;
 };

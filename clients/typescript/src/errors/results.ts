@@ -3,7 +3,7 @@
 import type { JobState, JobView } from "../wire/protocol.js";
 import { JqmasterError } from "./calls.js";
 
-/** What to look at while a job is not over, by its state. */
+/** Advice for a job that is not over, by its state. */
 const NEXT_STEPS: Readonly<Partial<Record<JobState, (jobId: string) => string>>> = {
   ready: (jobId) => `: no worker has started it yet. "jqmaster why ${jobId}" explains why.`,
   retrying: (jobId) => `: its last attempt failed. "jqmaster job ${jobId}" shows the error, and so does (await handle.refresh()).attempts.`,

@@ -86,7 +86,7 @@ export interface JobOptions {
   readonly requires?: Readonly<Record<string, string>>;
 }
 
-/** What each option of a job must be. `after` and `batch` are checked where they are converted. */
+/** The kinds of the options of a job. `after` and `batch` are checked where they are converted. */
 export const JOB_OPTIONS: OptionKinds<JobOptions> = {
   priority: "a number",
   maxRetry: "a number",

@@ -51,7 +51,7 @@ export interface PusherOptions {
   readonly fetch?: Fetch;
 }
 
-/** What each setting of a pusher must be. */
+/** The kinds of the settings of a pusher. */
 export const PUSHER_KINDS: OptionKinds<PusherOptions> = {
   master: "a text or a list of texts",
   namespace: "a text",

@@ -46,7 +46,7 @@ export class Job<Result = unknown> {
   }
 }
 
-/** Returns what was given as a job. Throws TypeError if it is none, such as a task or a handle. */
+/** Returns the given job. Throws TypeError for any other value, such as a task or a handle. */
 export function checkedJob(given: Job): Job {
   const isJob = typeof given === "object" && typeof (given as Partial<Job> | null)?.request === "object";
   if (!isJob) throw new TypeError("not a job: give what task.job(…) returns");

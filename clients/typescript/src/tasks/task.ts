@@ -54,7 +54,7 @@ export interface WithOptions extends JobOptions {
   readonly namespace?: string;
 }
 
-/** What each option of a task must be. */
+/** The kinds of the options of a task. */
 export const TASK_KINDS: OptionKinds<TaskOptions> = {
   ...without(JOB_OPTIONS, "id", "key", "keyTtl", "runAt", "expiresAt", "after", "batch"),
   retryCodes: "a list",
