@@ -64,11 +64,12 @@ export function meantBy(name: string, known: readonly string[], ofJobs: readonly
 /**
  * Makes methods of other queues say which method is meant here.
  *
- * @param of The class, which gets the methods that it lacks.
+ * @param of The class. Its own methods stay as they are.
  * @param methods By the name elsewhere, what to call here.
  */
 export function suggestMethods(of: { readonly prototype: object; readonly name: string }, methods: Readonly<Record<string, string>>): void {
   for (const [name, meant] of Object.entries(methods)) {
+    if (name in of.prototype) continue;
     const value = () => {
       throw new TypeError(`${of.name} has no ${name}: did you mean ${meant}?`);
     };

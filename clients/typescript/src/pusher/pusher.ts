@@ -264,13 +264,11 @@ export class Pusher implements Backend {
 suggestMethods(Pusher, {
   add: "enqueue",
   addBulk: "enqueueMany",
-  cancel: "handle(id).cancel",
   enqueue_many: "enqueueMany",
   get: "handle(id).result",
   push: "enqueue",
   result: "handle(id).result",
   send: "enqueue",
-  status: "handle(id).refresh",
 });
 
 function pathOf(jobId: string): string {
