@@ -4,7 +4,7 @@ from worker_sdk import Task, Tasks
 tasks = Tasks()
 
 
-@tasks.task("photo.resize", timeout=60, keep_result=True)
+@tasks.task("poster.resize", timeout=60, keep_result=True)
 def resize(photo_id: int, width: int = 320) -> str:
     return f"{photo_id}-{width}.webp"
 

@@ -73,7 +73,7 @@ def test_a_call_inside_a_job_gets_the_context_of_that_job() -> None:
     assert index_album() is False
 
 
-def test_what_it_enqueues_goes_where_tasks_go() -> None:
+def test_jobs_from_its_context_go_where_those_of_tasks_go() -> None:
     with recording() as jobs:
         assert mail(7) == "mailed 7"
     assert jobs.only("mail.send")["argument"] == {"photo": 7}
@@ -84,7 +84,7 @@ def test_a_challenge_of_a_direct_call_is_refused() -> None:
         approve(1)
 
 
-def test_what_only_a_worker_has_must_be_given() -> None:
+def test_a_value_that_only_a_worker_has_must_be_given() -> None:
     with pytest.raises(TypeError, match="a direct call must give size, connection, which only a worker"):
         import_photo("a")
     assert import_photo("a", 1, connection=2) == ("a", 1, 2)
