@@ -18,7 +18,7 @@ class Scenario:
     `group`: `speed` (minutes), `size` (many jobs, much memory), `constraints`, `change` (masters die), `overload`
     (long), `example` (the microblog of examples/), `definitions` (up to three minutes each), `challenges` (work that
     waits for callbacks), `targets` (HTTP endpoints, and the Fireworq gateway), `gathered` (many jobs in one call),
-    `logs` (of jobs), `shards` (namespaces: idle, and on several stores)."""
+    `logs` (of jobs), `shards` (namespaces: idle, and on several stores), `instructions` (counted by Valgrind)."""
 
     name: str
     run: Callable[..., Figures]

@@ -29,7 +29,7 @@ async def idle(*, namespaces: int = 1, seconds: float = 30) -> Figures:
         await asyncio.sleep(min(SETTLE_S, seconds))
         without = await _figures(system, seconds)
         began_s, before = time.perf_counter(), system.cpu_s()
-        await _open(system, namespaces)
+        await open_namespaces(system, namespaces)
         opened_s, after = time.perf_counter() - began_s, system.cpu_s()
         await asyncio.sleep(min(SETTLE_S, seconds))
         with_them = await _figures(system, seconds)
@@ -44,7 +44,7 @@ async def beside(*, namespaces: int = 1, jobs: int = 20_000, seconds: float = 10
     """Measure the CPU of a job in one of this many namespaces, less what all namespaces cost when they are idle."""
     with running_system() as system:
         if namespaces > 1:
-            await _open(system, namespaces - 1)
+            await open_namespaces(system, namespaces - 1)
             await asyncio.sleep(min(SETTLE_S, seconds))
         idle_s, began_s = await _cpu_of_idle(system, seconds), time.perf_counter()
         before = system.cpu_s()
@@ -64,7 +64,7 @@ async def _cpu_of_idle(system: System, seconds: float) -> dict[str, float]:
     return {kind: (now - before[kind]) / seconds for kind, now in system.cpu_s().items()}
 
 
-async def _open(system: System, namespaces: int) -> None:
+async def open_namespaces(system: System, namespaces: int) -> None:
     """Create this many namespaces, and return when each has a leader."""
     client = StoreClient(system.store_url, connections=2)
     try:
