@@ -63,7 +63,7 @@ async def test_a_store_that_does_not_answer_is_the_first_line_of_every_page(brow
                             "ストアが応答していません。", timeout=TOLD_WITHIN_MS
                         ),
                     )
-                    # What was found before stays below the worst finding, as old as the page says.
+                    # Earlier findings stay below the worst one, and are as old as the page says.
                     await expect(away).to_be_visible(timeout=TOLD_WITHIN_MS)
                     await expect(known).to_be_visible()
                     await is_agreed(overview)
