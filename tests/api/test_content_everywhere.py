@@ -73,6 +73,8 @@ BODIES: Final[dict[tuple[str, str], list[Any]]] = {
     ("PUT", "/api/namespaces/{name}"): [{}],
     ("POST", "/api/namespaces/{name}/move"): [{}],
     ("DELETE", "/api/namespaces/{name}/move"): [None],
+    ("POST", "/api/namespaces/{name}/slot/move"): [{}],
+    ("DELETE", "/api/namespaces/{name}/slot/move"): [None],
     ("POST", "/api/notices/{name}/mute"): [{"until": None}],
     ("POST", "/api/notices/{name}/acknowledge"): [{"key": None}],
     ("PUT", "/api/declarations/{source}"): [{}],

@@ -163,7 +163,7 @@ async def test_a_restore_that_was_interrupted_while_it_led_says_until_when(
     assert leadership
     refused = await asyncio.to_thread(jqmaster, "restore", backup, "--report", risks, **url)
     assert refused.code == 4
-    (seconds,) = re.findall(r"run the command again in (\d+) s, when its lead is over", refused.err)
+    (seconds,) = re.findall(r"run the command again in (\d+) s, when this lead has ended", refused.err)
     assert 1 <= int(seconds) <= 50
     await LeadershipStore(shard).resign(leadership)
     done = await asyncio.to_thread(jqmaster, "restore", backup, "--report", risks, **url)

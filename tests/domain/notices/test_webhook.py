@@ -127,7 +127,7 @@ def test_results_are_told_as_json() -> None:
 @pytest.mark.parametrize(
     "result",
     [
-        b"\x82\xa4type\xa7success\xa6result" + b"\x91" * 800 + b"\xc0",
+        b"\x82\xa4type\xa7success\xa6result" + b"\x91" * 2_000 + b"\xc0",
         b"\x82\xa4type",
         b"\x81\xa6result\xc7\x0c\xff\x00\x00\x00\x00\x7f" + b"\xff" * 7,
     ],
