@@ -7,6 +7,8 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+import pytest
+
 from tests.support.processes import ROOT, MasterProcess, WorkerProcess
 
 DATA = Path(__file__).parent / "data"
@@ -40,6 +42,9 @@ class FormerWorker(WorkerProcess):
     def __init__(
         self, release: Path, directory: Path, master_url: str | list[str], **options: object
     ) -> None:
+        # Its log handler has no lock, which Python 3.13 needs.
+        if sys.version_info >= (3, 13) and (release / "jqmaster-0.3.0.dist-info").exists():
+            pytest.skip("the worker of 0.3.0 does not start on Python 3.13")
         super().__init__(directory, master_url, **options)  # type: ignore[arg-type]
         self._environment |= environment_of(release)
 

@@ -6,7 +6,7 @@ from worker_sdk import Tasks, Worker
 from worker_sdk.middleware import SqlAlchemyConnections
 from worker_sdk.testing import inline
 
-engine = sa.create_engine("sqlite://")
+engine = sa.create_engine("sqlite://", connect_args={"check_same_thread": False})
 session = scoped_session(sessionmaker(engine))
 tasks = Tasks()
 
