@@ -27,6 +27,7 @@ from jqmaster.store.link.wake import (
     JobDelayed,
     JobsReady,
     LeaderResigned,
+    LeftToOthers,
     MailArrived,
     MasterDemoted,
     PollOpened,
@@ -128,7 +129,7 @@ class WakeRouter:
 
     def _route_to_duties(self, duties: WokenDuties, message: WakeMessage) -> None:
         match message:
-            case JobsReady() | QueueOpened() | SlotsFreed() | PollOpened():
+            case JobsReady() | QueueOpened() | SlotsFreed() | LeftToOthers() | PollOpened():
                 duties.dispatcher.wake(message)
             case WorkersChanged():
                 duties.dispatcher.wake(message)

@@ -102,3 +102,40 @@ async def test_the_retry_of_a_thread_that_outlives_its_timeout_starts_when_the_t
         assert 0 <= starts[1] - ends[0] < LATE_S
         # Being handed back uses no retry: there is only one.
         assert shown["failures"] == 1
+
+
+@pytest.mark.req("J7")
+@pytest.mark.parametrize("pull", [True, False], ids=["pull", "push"])
+async def test_a_retry_never_stays_with_a_worker_that_is_stuck_while_another_is_free(
+    store_server: StoreServer, pull: bool
+) -> None:
+    jobs = 3
+    async with master_on(
+        store_server.url, lease_ms=15_000, offer_ms=5_000, heartbeat_interval_s=1.0, worker_stale_s=5.0
+    ) as (master, api):
+        may_end = threading.Event()
+        ran_on: dict[str, list[str]] = defaultdict(list)
+
+        def worker_named(name: str) -> Worker:
+            worker = Worker(master.server.url, max_jobs=10, pull=pull, grace_s=0)
+
+            @worker.handler("deaf")
+            def deaf(argument: object, ctx: Context) -> None:
+                ran_on[ctx.job_id].append(name)
+                if len(ran_on[ctx.job_id]) == 1:
+                    may_end.wait(60)
+
+            return worker
+
+        # Half of these timeouts is the time for which a worker keeps a retry that it cannot start.
+        terms = {"timeout": 4.0, "max_retry": 1, "retry": {"base_s": 0.01, "jitter": False}}
+        async with worker_named("stuck").running():
+            job_ids = [await api.enqueue("deaf", **terms) for _ in range(jobs)]
+            await wait_until(lambda: len(ran_on) == jobs, what="each job runs on the only worker")
+            async with worker_named("free").running():
+                try:
+                    for job_id in job_ids:
+                        await api.until_state(job_id, "succeeded", timeout_s=12)
+                finally:
+                    may_end.set()
+        assert list(ran_on.values()) == [["stuck", "free"]] * jobs

@@ -16,6 +16,7 @@ from jqmaster.store.jobs.claims import ClaimStore
 from jqmaster.store.leadership.leadership import Leadership
 from jqmaster.store.link.wake import (
     JobsReady,
+    LeftToOthers,
     PollOpened,
     QueueOpened,
     SlotsFreed,
@@ -35,7 +36,9 @@ def waking(dispatcher: Dispatcher) -> Callable[[WakeMessage], None]:
     """Return a function that passes a dispatcher the messages that concern it."""
 
     def wake(message: WakeMessage) -> None:
-        if isinstance(message, JobsReady | QueueOpened | SlotsFreed | PollOpened | WorkersChanged):
+        if isinstance(
+            message, JobsReady | QueueOpened | SlotsFreed | LeftToOthers | PollOpened | WorkersChanged
+        ):
             dispatcher.wake(message)
 
     return wake

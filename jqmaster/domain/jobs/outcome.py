@@ -30,6 +30,11 @@ _ENDINGS: Final[Mapping[Cause, str]] = {
 _HOPELESS: Final[frozenset[Reason]] = frozenset({"undecodable", "invalid_argument"})
 
 
+# A worker leaves the jobs of a name to other workers for this long after the job that it could not end may run again.
+_LEAVE_MS: Final = 15_000
+_MAX_LEAVE_MS: Final = 75_000
+
+
 @dataclass(frozen=True, slots=True)
 class NotReadyReport:
     """A report that the handler cannot begin its work yet. The first wait is `Outcome.retry_after_s`. Each further wait
@@ -103,6 +108,17 @@ class Decision:
     cause: Cause = Cause.NONE
     is_counted: bool = False
     is_loss: bool = False
+
+
+def leave_ms(decision: Decision) -> int:
+    """Return for how long the worker of the ended attempt leaves jobs of the same name to other workers that have free
+    slots; 0: not at all.
+
+    After a timeout or a return, the worker may still run the handler, so the next attempt would wait there for it.
+    """
+    may_still_run = decision.ending in ("handed_back", "timeout")
+    runs_again = decision.state in (JobState.READY, JobState.SCHEDULED, JobState.RETRYING)
+    return min(_LEAVE_MS + decision.delay_ms, _MAX_LEAVE_MS) if may_still_run and runs_again else 0
 
 
 def decide(job: Job, outcome: Outcome, *, jitter: float) -> Decision:

@@ -25,6 +25,7 @@ from jqmaster.store.link.wake import (
     ConstraintsChanged,
     GateClosed,
     JobsReady,
+    LeftToOthers,
     PollOpened,
     QueueOpened,
     SlotsFreed,
@@ -145,11 +146,15 @@ class Dispatcher:
                     await self._arrived.wait()
         await self._offers.stop(max(0.0, ends_at_s - self._clock.monotonic_s()))
 
-    def wake(self, message: JobsReady | QueueOpened | SlotsFreed | PollOpened | WorkersChanged) -> None:
+    def wake(
+        self, message: JobsReady | QueueOpened | SlotsFreed | LeftToOthers | PollOpened | WorkersChanged
+    ) -> None:
         """Claim again, because there may be more jobs, or more room for them."""
         match message:
             case SlotsFreed(worker_id, count):
                 self._fleet.freed(worker_id, count)
+            case LeftToOthers(worker_id, for_ms, name):
+                self._fleet.leave(worker_id, name, for_ms / 1000)
             case PollOpened(worker_id, wait_ms):
                 if not self._fleet.polls(worker_id, wait_ms / 1000):
                     self._wants_refresh = True

@@ -24,6 +24,9 @@ MAX_PUSHES: Final = 2
 # Marks the names of a worker that delivers to a target. Such a worker gets no callbacks of other workers' jobs, so a
 # set of names may be exhausted for it and not for ordinary workers.
 _OF_TARGET: Final = (SEPARATOR,)
+# Maximum number of names that workers leave to others at once, each name of a worker counted once. If jobs time out on
+# more workers, the workers are hardly the cause.
+MAX_LEFT: Final = 32
 # A pulling worker with a free slot is expected to poll again within this time.
 BETWEEN_POLLS_S: Final = 1.0
 
@@ -119,6 +122,8 @@ class Fleet:
         # Workers in the process of this master. They get only jobs for which no other worker has room. There is at most
         # one, except for a moment after it has registered again.
         self._companions: list[Member] = []
+        # By worker ID and name of jobs, the oldest first: until when the worker leaves them to others (see `leave_ms`).
+        self._left: dict[tuple[str, str], float] = {}
         self._queues: frozenset[str] = frozenset()
         # The distinct sets of names and queues of all members; None: to be computed again, because members changed.
         self._registered: set[tuple[str, ...]] | None = None
@@ -283,6 +288,8 @@ class Fleet:
         now_s = self._clock.monotonic_s()
         if self._companions:
             self._defer_to_others(now_s)
+        if self._left:
+            self._leave_to_others(now_s)
         return [
             Candidate(
                 worker_id,
@@ -314,17 +321,52 @@ class Fleet:
         is under way. Handlers that others can run must not slow the leader down."""
         left: set[str] = set()
         for member in self._members.values():
-            if (
-                member not in self._companions
-                and member.busy < member.worker.spec.max_jobs
-                and (not member.worker.is_pulling or member.polls_until_s > now_s - BETWEEN_POLLS_S)
-                and self._is_available(member, now_s)
-            ):
+            if member not in self._companions and self._has_room(member, now_s):
                 left.update(member.names)
         for companion in self._companions:
             companion.left_to_others = frozenset(
                 left.intersection(companion.worker.spec.names + companion.queues)
             )
+
+    def leave(self, worker_id: str, name: str, for_s: float) -> None:
+        """For this long, let the worker leave jobs of this name to other workers that have room for them."""
+        self._left.pop((worker_id, name), None)
+        self._left[worker_id, name] = self._clock.monotonic_s() + for_s
+        if len(self._left) > MAX_LEFT:
+            self._end_leave(next(iter(self._left)))
+
+    def _end_leave(self, pair: tuple[str, str]) -> None:
+        del self._left[pair]
+        if member := self._members.get(pair[0]):
+            member.left_to_others = frozenset()
+
+    def _leave_to_others(self, now_s: float) -> None:
+        """Let workers leave the names of `leave`, but not to workers that leave the same names."""
+        for pair in [pair for pair, until_s in self._left.items() if until_s <= now_s]:
+            self._end_leave(pair)
+        left: dict[str, set[str]] = {worker_id: set() for worker_id, _ in self._left}
+        others = [
+            m for m in self._members.values() if m.busy < m.worker.spec.max_jobs and m not in self._companions
+        ]
+        for worker_id, name in self._left:
+            member = self._members.get(worker_id)
+            for queue in member.worker.spec.names + member.queues if member else ():
+                if name_of(queue) == name and any(
+                    (m.worker.id, name) not in self._left and queue in m.names and self._has_room(m, now_s)
+                    for m in others
+                ):
+                    left[worker_id].add(queue)
+        for worker_id, names in left.items():
+            if (member := self._members.get(worker_id)) and member not in self._companions:
+                member.left_to_others = frozenset(names)
+
+    def _has_room(self, member: Member, now_s: float) -> bool:
+        """Return whether a job could go to the worker now, or once a push to it is over."""
+        return (
+            member.busy < member.worker.spec.max_jobs
+            and (not member.worker.is_pulling or member.polls_until_s > now_s - BETWEEN_POLLS_S)
+            and self._is_available(member, now_s)
+        )
 
     def takers(self, workers: Iterable[Worker], store_time_ms: int) -> set[str]:
         """Return the names whose jobs could be claimed for any of these workers, as just read from the store. This copy

@@ -12,7 +12,7 @@ from jqmaster.live_value import LiveValue
 from jqmaster.store import codec
 from jqmaster.store.job_times import JobTimes
 from jqmaster.store.jobs.records import RecordStore
-from jqmaster.store.jobs.settlements import Settlement, target_args
+from jqmaster.store.jobs.settlements import Settlement, target_args, tell_left_to_others
 from jqmaster.store.jobs.slot_gates import slot_gate_pages
 from jqmaster.store.link.pages import GATES_PER_CALL, MAX_PER_CALL, pages
 from jqmaster.store.link.scripts import Arg
@@ -129,6 +129,7 @@ class LeaseStore:
         """End attempts whose lease is over, unless the lease was renewed or the attempt was settled meanwhile."""
         k = self._keys
         ended: list[bool] = []
+        await tell_left_to_others(self._shard, settlements)
         for chunk in pages(settlements, MAX_PER_CALL):
             args: list[Arg] = [
                 self._shard.now_arg,

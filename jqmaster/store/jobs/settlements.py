@@ -7,7 +7,7 @@ from typing import Any, Final
 from redis.exceptions import ResponseError
 
 from jqmaster.domain.jobs.job import JobState
-from jqmaster.domain.jobs.outcome import Decision, UsedUnits
+from jqmaster.domain.jobs.outcome import Decision, UsedUnits, leave_ms
 from jqmaster.domain.operations.tally import Tally
 from jqmaster.errors import DamagedError, unknown_worker
 from jqmaster.live_value import LiveValue
@@ -18,7 +18,7 @@ from jqmaster.store.link.leader_port import NextJobs, ReportedSlots, TravellingC
 from jqmaster.store.link.pages import MAX_PER_CALL, pages
 from jqmaster.store.link.scripts import Arg, ScriptCall, load
 from jqmaster.store.link.shard import Shard
-from jqmaster.store.link.wake import GateClosed, JobDelayed, JobsReady, SlotsFreed
+from jqmaster.store.link.wake import GateClosed, JobDelayed, JobsReady, LeftToOthers, SlotsFreed, encode
 
 NO_REPORT: Final[Mapping[str, UsedUnits]] = {}
 # `settle` returns this if the call did not end the attempt.
@@ -245,6 +245,8 @@ class SettlementStore:
                     s.hold.for_ms if s.hold else 0,
                 )
             calls.append(ScriptCall(load("settle"), (k.running, k.results, k.worker(worker_id)), args))
+        # Tell the leader before the jobs are ready, so that it does not offer them to the same worker.
+        await tell_left_to_others(self._shard, settlements, worker_id)
         freed = ReportedSlots(worker_id, len(settlements), newest_fence, has_answer=False)
         claim = self._shard.leader.claim_with([freed], ())
         replies = await self._client.run_all(calls, claim=claim)
@@ -281,6 +283,22 @@ class SettlementStore:
             self._shard.leader.wake(SlotsFreed(worker_id, count))
         if any(data[1] for _, data in replies):
             self._shard.leader.wake(JobsReady())
+
+
+async def tell_left_to_others(shard: Shard, settlements: Sequence[Settlement], worker_id: str = "") -> None:
+    """Tell the leader which names the workers of these attempts leave to others (see `leave_ms`). `worker_id`: if one
+    worker reports them all."""
+    left: dict[tuple[str, str], int] = {}
+    for s in settlements:
+        if s.name and (for_ms := leave_ms(s.decision)):
+            key = worker_id or s.worker_id, s.name
+            left[key] = max(for_ms, left.get(key, 0))
+    for (of_worker, name), for_ms in left.items():
+        message = LeftToOthers(of_worker, for_ms, name)
+        if shard.leader.is_here:
+            shard.leader.wake(message)
+        else:
+            await shard.client.publish(shard.keys.wake_channel, encode(message))
 
 
 def _are_too_many(reports: Sequence[Successes]) -> bool:

@@ -34,6 +34,16 @@ class SlotsFreed:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftToOthers:
+    """A worker may still run a handler whose job is to run again, so it leaves jobs of this name to other workers that
+    have free slots."""
+
+    worker_id: str
+    for_ms: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class WorkersChanged:
     """A worker registered, came back, or was drained or detached by an operator."""
 
@@ -110,6 +120,7 @@ WakeMessage = (
     | QueueOpened
     | JobDelayed
     | SlotsFreed
+    | LeftToOthers
     | WorkersChanged
     | PollOpened
     | MailArrived
@@ -132,6 +143,7 @@ WORDS: Final[dict[str, type[WakeMessage]]] = {
     "queue": QueueOpened,
     "due": JobDelayed,
     "freed": SlotsFreed,
+    "left": LeftToOthers,
     "workers": WorkersChanged,
     "polls": PollOpened,
     "mail": MailArrived,
@@ -159,11 +171,12 @@ def encode(message: WakeMessage) -> str:
 def decode(text: str) -> WakeMessage | None:
     """Return the message, or None if this version does not know it, because masters of several versions may share a
     store."""
-    word, _, rest = text.partition(":")
-    kind = WORDS.get(word)
-    # Do not split the name of a queue, because its labels may contain colons.
-    texts = [rest] if kind is QueueOpened else text.split(":")[1:]
-    if kind is None or len(texts) != len(_FIELDS[kind]):
+    kind = WORDS.get(text.partition(":")[0])
+    if kind is None:
+        return None
+    # The last field may contain colons: the labels of a queue and the names of jobs do.
+    texts = text.split(":", max(1, len(_FIELDS[kind])))[1:]
+    if len(texts) != len(_FIELDS[kind]):
         return None
     try:
         values: list[Any] = [

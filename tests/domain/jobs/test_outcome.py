@@ -21,6 +21,7 @@ from jqmaster.domain.jobs.outcome import (
     decide_not_ready,
     decide_restored,
     decide_unanswered,
+    leave_ms,
 )
 from jqmaster.domain.jobs.retry import AT_ONCE, MAX_FLOOR_MS, backoff_ms
 
@@ -53,6 +54,22 @@ def test_endings_that_cost_no_retry() -> None:
     assert decide(JOB, outcome("discarded"), jitter=0.5) == Decision(JobState.DISCARDED, "discarded")
     canceled = decide(JOB, outcome("canceled"), jitter=0.5)
     assert canceled == Decision(JobState.CANCELED, "canceled", cause=Cause.CANCELED)
+
+
+@pytest.mark.req("J7")
+def test_a_worker_leaves_jobs_to_others_when_it_may_still_run_one_that_runs_again() -> None:
+    back = Decision(JobState.READY, "handed_back")
+    assert leave_ms(back) == 15_000
+    assert leave_ms(replace(back, state=JobState.SCHEDULED, delay_ms=2_000)) == 17_000
+    late = Decision(JobState.RETRYING, "timeout", cause=Cause.TIMEOUT, is_counted=True, delay_ms=5_000)
+    assert (leave_ms(late), leave_ms(replace(late, delay_ms=3_600_000))) == (20_000, 75_000)
+    for other in (
+        replace(late, state=JobState.FAILED),
+        Decision(JobState.RETRYING, "retried", cause=Cause.ERROR),
+        Decision(JobState.SCHEDULED, "deferred"),
+        Decision(JobState.READY, "lost"),
+    ):
+        assert leave_ms(other) == 0, other
 
 
 def attempts_within(span_ms: int, again: Callable[[int, int], Decision]) -> int:

@@ -3,11 +3,12 @@ from dataclasses import replace
 import pytest
 
 from jqmaster.domain.ids import new_id
+from jqmaster.domain.matching.requirement import name_of, queue_of
 from jqmaster.domain.why.facts import Reachability
 from jqmaster.domain.workers.breaker import DEFAULT_POLICY, BreakerPolicy
 from jqmaster.domain.workers.worker import Worker, WorkerSpec
 from jqmaster.live_value import LiveValue
-from jqmaster.runtime.duties.fleet import LONGEST_OWN_PAUSE_S, SHORTEST_PAUSE_S, Fleet
+from jqmaster.runtime.duties.fleet import LONGEST_OWN_PAUSE_S, MAX_LEFT, SHORTEST_PAUSE_S, Fleet
 from tests.support.clock import ManualClock
 
 NOW_MS = 1_800_000_000_000
@@ -273,3 +274,60 @@ def test_members_keep_the_thresholds_that_are_set() -> None:
     policy.current = BreakerPolicy(2, 9.0, 9.0)
     member.breaker.failed(0.0)
     assert member.breaker.open_s == 9.0
+
+
+def names_of(fleet: Fleet) -> dict[str, tuple[str, ...]]:
+    return {one.worker_id: one.names for one in fleet.candidates(set())}
+
+
+@pytest.mark.req("J7")
+def test_a_worker_leaves_a_name_to_others_only_while_they_have_room() -> None:
+    stuck, other = worker(), worker()
+    fleet, clock = fleet_of(stuck, other)
+    fleet.leave(stuck.id, "a", 15.0)
+    assert names_of(fleet) == {stuck.id: ("b",), other.id: ("a", "b")}
+    for gone in ({"busy": 4}, {"is_draining": True}, {"is_detached": True}, {"last_seen_ms": NOW_MS - 5_001}):
+        fleet.refresh([stuck, replace(other, **gone)], NOW_MS)
+        assert names_of(fleet) == {stuck.id: ("a", "b")}, gone
+    only_b = replace(other, spec=replace(other.spec, names=("b",)))
+    fleet.refresh([stuck, only_b], NOW_MS)
+    assert names_of(fleet)[stuck.id] == ("a", "b")
+    fleet.refresh([stuck, other], NOW_MS)
+    assert names_of(fleet)[stuck.id] == ("b",)
+    clock.jump(15.0)
+    fleet.refresh([stuck, other], NOW_MS)
+    assert names_of(fleet)[stuck.id] == ("a", "b")
+
+
+@pytest.mark.req("J7")
+def test_workers_that_leave_the_same_name_do_not_leave_it_to_each_other() -> None:
+    one, two, third = worker(), worker(), worker()
+    fleet, _ = fleet_of(one, two)
+    fleet.leave(one.id, "a", 15.0)
+    fleet.leave(two.id, "a", 15.0)
+    fleet.leave("unknown", "a", 15.0)
+    assert names_of(fleet) == {one.id: ("a", "b"), two.id: ("a", "b")}
+    fleet.refresh([one, two, third], NOW_MS)
+    assert names_of(fleet) == {one.id: ("b",), two.id: ("b",), third.id: ("a", "b")}
+
+
+def test_a_worker_leaves_the_queues_of_a_name_as_well() -> None:
+    stuck, other = worker(), worker()
+    clock = ManualClock()
+    fleet = Fleet(clock, stale_ms=LiveValue(5000))
+    labelled = [replace(one, spec=replace(one.spec, labels={"zone": "eu"})) for one in (stuck, other)]
+    fleet.refresh(labelled, NOW_MS, [queue_of("a", {"zone": "eu"}), queue_of("b", {"zone": "eu"})])
+    before = names_of(fleet)[stuck.id]
+    fleet.leave(stuck.id, "a", 15.0)
+    assert [name_of(name) for name in before] == ["a", "b", "a", "b"]
+    assert [name_of(name) for name in names_of(fleet)[stuck.id]] == ["b", "b"]
+
+
+def test_the_oldest_leave_ends_when_many_workers_leave_names() -> None:
+    stuck = [worker() for _ in range(MAX_LEFT + 1)]
+    other = worker()
+    fleet, _ = fleet_of(*stuck, other)
+    for one in stuck:
+        fleet.leave(one.id, "a", 15.0)
+    found = names_of(fleet)
+    assert [one.id for one in stuck if found[one.id] == ("a", "b")] == [stuck[0].id]

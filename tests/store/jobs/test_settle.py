@@ -5,6 +5,7 @@ import pytest
 from jqmaster.domain.jobs.job import FINISHED, Attempt, Cause, JobState
 from jqmaster.domain.jobs.outcome import Decision
 from jqmaster.errors import NotFoundError
+from jqmaster.store.jobs.settlements import Settlement
 from tests.store.jobs.test_claim import damage
 from tests.support.store import RESULT_TTL_MS, StoreWorld
 
@@ -162,6 +163,31 @@ async def test_the_leader_is_told_what_became_possible(world: StoreWorld) -> Non
             world.published(k.finished_channel, *told),
         ):
             await world.fail(worker, job, decision)
+
+
+@pytest.mark.req("J7")
+async def test_the_leader_is_told_which_names_a_worker_leaves_to_others_before_the_jobs_are_ready(
+    world: StoreWorld,
+) -> None:
+    late = Decision(JobState.RETRYING, "timeout", delay_ms=5_000, cause=Cause.TIMEOUT, is_counted=True)
+    worker, job = await world.running("send:mail")
+    found = await world.get(job.job_id)
+
+    def ended(decision: Decision) -> Settlement:
+        return replace(world.settlement(found, job.token, decision), name="send:mail")
+
+    told = f"left:{worker}:20000:send:mail", f"freed:{worker}:1", "due"
+    async with world.published(world.shard.keys.wake_channel, *told):
+        assert await world.settlements.settle(worker, [ended(late), ended(HANDED_BACK)]) == [True, True]
+    worker, job = await world.running("send:mail")
+    found = await world.get(job.job_id)
+    with world.leading_here() as words:
+        await world.settlements.settle(worker, [ended(HANDED_BACK)])
+    assert words.index(f"left:{worker}:15000:send:mail") < words.index("ready")
+    worker, job = await world.running("send:other")
+    found = await world.get(job.job_id)
+    async with world.published(world.shard.keys.wake_channel, f"left:{worker}:20000:send:mail"):
+        await world.leases.reclaim(world.epoch, [replace(ended(late), worker_id=worker)])
 
 
 async def test_the_attempts_of_a_retried_job_count_on(world: StoreWorld) -> None:
