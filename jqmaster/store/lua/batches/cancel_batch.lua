@@ -3,8 +3,7 @@
 -- KEYS batch:hash batches_due:zset
 -- ARGV now_ms tag batch_id
 -- REPLY ok | unknown | complete
--- CHECKS FIRST that the batch exists, and that it is not complete. A batch that was canceled before passes even if it
---   is complete
+-- CHECKS FIRST that the batch exists; that it is not complete, unless it was canceled before
 -- include lib/clock.lua
 -- include lib/batches/batches.lua
 local batch_key, due_key = KEYS[1], KEYS[2]

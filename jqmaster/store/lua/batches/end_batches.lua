@@ -4,8 +4,11 @@
 -- filled.
 -- KEYS epoch:string batches:zset batches_due:zset
 -- ARGV now_ms tag epoch limit retention_ms
--- REPLY ok:removed,canceled,ms until the next is due (0: more are due now, -1: none) | stale_epoch
--- CHECKS FIRST the epoch, then the state of each batch
+-- REPLY ok:
+--     removed, canceled,
+--     ms until the next is due (0: more are due now; -1: nothing is scheduled)
+--   | stale_epoch
+-- CHECKS FIRST that the epoch is current, then the state of each batch
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/batches/batches.lua

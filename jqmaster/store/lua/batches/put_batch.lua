@@ -1,12 +1,20 @@
 #!lua
 -- Creates an open batch. A repeat of the same request changes nothing.
 -- KEYS batch:hash batches:zset batches_due:zset rules:hash
--- ARGV now_ms tag batch_id spec parent(empty: none) expires_at_ms(0: after `life_ms`) life_ms callbacks(MessagePack:
---   list of names) max_depth mark(of the store's data; empty: not checked) filled_by(ID of the call that fills and
---   seals it; empty: none) asked_ms(the expires_at that the client asked for; 0: none)
--- REPLY ok | known | taken | expired:now_ms | parent:unknown, over or too_deep | other_data
--- CHECKS FIRST the mark of the data; whether a batch with this ID exists, and with which spec; that the batch has not
---   expired; that the parent takes new members
+-- ARGV now_ms tag batch_id spec
+--   parent(ID of the parent batch; empty: none)
+--   expires_at_ms(0: `life_ms` from now)
+--   life_ms
+--   callbacks(MessagePack: list of their names)
+--   max_depth
+--   mark(expected mark of the data; empty: do not check)
+--   filled_by(ID of the call that fills and seals it; empty: none)
+--   asked_ms(`expires_at` of the client's request; 0: none)
+-- REPLY ok | known | taken | expired:now_ms | parent:reason(unknown, over or too_deep) | other_data
+-- CHECKS FIRST that the mark of the data matches;
+--   that no batch with this ID has another spec;
+--   that the batch has not expired;
+--   that the parent takes new members
 -- include lib/clock.lua
 -- include lib/lists.lua
 -- include lib/batches/batches.lua
@@ -23,7 +31,7 @@ if present then
   -- enqueue.lua.
   if present ~= spec then return {'taken'} end
   redis.call('HSET', batch_key, 'spec', spec)
-  -- Let only the newest call drop this batch while it is not sealed, and not an earlier one.
+  -- From now on, only this call may drop the batch while it is unsealed.
   if redis.call('HEXISTS', batch_key, 'filled_by') == 1 then
     if filled_by ~= '' then redis.call('HSET', batch_key, 'filled_by', filled_by)
     else redis.call('HDEL', batch_key, 'filled_by') end

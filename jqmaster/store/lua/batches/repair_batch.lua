@@ -2,10 +2,13 @@
 -- Replaces the counts of a batch with those that the caller took from the records of its members, unless the batch has
 -- changed since. Then repeats the effects of the batch's state, such as its callbacks.
 -- KEYS epoch:string audit:stream
--- ARGV now_ms tag epoch batch_id changes(number of changes of the batch at the time of counting) counts(MessagePack:
---   {count: number}) audit_entry audit_max [+ id(of a member that has no record)]
--- REPLY ok:1 repaired, 0 changed meanwhile | stale_epoch
--- CHECKS FIRST the epoch, then whether the batch changed
+-- ARGV now_ms tag epoch batch_id
+--   changes(the batch's number of changes when its members were counted)
+--   counts(MessagePack: number by name of the count)
+--   audit_entry audit_max
+--   [+ id(of a member that has no record)]
+-- REPLY ok:is_repaired(0: the batch has changed meanwhile) | stale_epoch
+-- CHECKS FIRST that the epoch is current, then whether the batch has changed
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/lists.lua

@@ -2,11 +2,19 @@
 -- Enqueues due callbacks of batches. Writes the job and records it in the batch in one step, so that each callback
 -- starts once. A callback is enqueued even if a constraint's backlog is full.
 -- KEYS epoch:string rules:hash scheduled:zset expiring:zset
--- ARGV now_ms tag epoch wake_channel(empty: nobody to wake) edition(of the constraints) lanes(as lib/lanes/homes.lua
---   reads them) mark(of the store's data; empty: not checked) [+ batch_id callback job_id terms(as in
---   jobs/enqueue/enqueue.lua) digest rest_of_record]
--- REPLY ok:[1 enqueued, 0 not due](of each) | stale_epoch | stale_constraints | other_data
--- CHECKS FIRST the epoch; the mark of the data; the edition of the constraints; that each callback is due
+-- ARGV now_ms tag epoch
+--   wake_channel(empty: wake nobody)
+--   edition
+--   lanes(format: lib/lanes/homes.lua)
+--   mark(expected mark of the data; empty: do not check)
+--   [+ batch_id callback job_id
+--      terms(as in jobs/enqueue/enqueue.lua)
+--      digest rest_of_record]
+-- REPLY ok:[1: enqueued, 0: not due](for each callback) | stale_epoch | stale_constraints | other_data
+-- CHECKS FIRST that the epoch is current;
+--   that the mark of the data matches;
+--   that the edition of the constraints is current;
+--   that each callback is due
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/lanes/lane_writes.lua

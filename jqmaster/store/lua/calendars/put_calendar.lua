@@ -2,13 +2,19 @@
 -- Creates, changes or removes a calendar and writes the audit entry. Works in a full store, too. The definitions that
 -- use it become due, so that the leader plans their instants again.
 -- KEYS calendars:hash definition_calendars:hash definition_clocks:hash due_on_days:zset audit:stream
--- ARGV now_ms name expected_etag(empty: it must not exist) document(empty: remove it) audit_entry audit_max
---   max_calendars max_named(maximum number of definitions that the reply names) wake_channel(empty: nobody to wake) [+
---   passed_over(name of a definition whose clock is not checked, because it cannot be read)]
--- REPLY ok | changed | full | behind | in_use:number of definitions,[names of some]
--- CHECKS FIRST that the calendar has not changed since the caller read it; that a new one does not exceed the limit;
---   that no definition uses a calendar that is to be removed; that the clocks of all definitions that use it have its
---   present ETag
+-- ARGV now_ms name
+--   expected_etag(empty: must not exist yet)
+--   document(empty: remove)
+--   audit_entry audit_max max_calendars
+--   max_named(maximum number of definitions that the reply names)
+--   wake_channel(empty: wake nobody)
+--   [+ passed_over(name of a definition whose clock is not checked, because it cannot be read)]
+-- REPLY ok | changed | full | behind
+--   | in_use:number of definitions that use it,[names of some]
+-- CHECKS FIRST that the calendar has not changed since the caller read it;
+--   that a new calendar does not exceed the limit (full);
+--   that no definition uses a calendar that is to be removed (in_use);
+--   that the clock of each definition that uses it has its present ETag (behind)
 -- include lib/clock.lua
 -- include lib/identity/audit_log.lua
 local calendars_key, users_key, clocks_key, due_key, audit_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]

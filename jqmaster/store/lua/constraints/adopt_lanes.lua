@@ -5,8 +5,9 @@
 -- KEYS epoch:string rules:hash
 -- ARGV tag epoch edition [+ lane_id group shared(concatenated gate IDs)]
 -- REPLY ok:[lane_id](of each adopted lane),number of their jobs | stale_epoch | stale_constraints
--- CHECKS FIRST epoch, the edition of the constraints, then that each lane exists, has an older edition and no keyed
---   gates
+-- CHECKS FIRST that the epoch is current;
+--   that the edition of the constraints is current;
+--   that each lane exists, has an older edition, and has no keyed gates
 -- include lib/leadership.lua
 -- include lib/constraints/gate_ids.lua
 -- include lib/constraints/waiting.lua
@@ -22,7 +23,7 @@ if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 if (redis.call('HGET', rules_key, 'edition') or '0') ~= edition then return {'stale_constraints'} end
 edition = tonumber(edition)
 
--- Removes the lane from its old group. The lane is in the order of no group until it joins the new one.
+-- Removes the lane from its old group. Until it joins the new group, it is in no group's order.
 local function leave_group(lane)
   if lane.member ~= '' then redis.call('ZREM', tag .. 'open:' .. lane.group, lane.member) end
   if redis.call('EXISTS', tag .. 'open:' .. lane.group) == 0 then
@@ -41,7 +42,7 @@ local function join_group(lane, group, shared)
   lanes.save(lane)
 end
 
--- Drops the notes by which gates keep room for jobs of the lane that no longer have to pass them.
+-- Ends the notes by which gates keep room for jobs of the lane, where the jobs no longer pass these gates.
 local left = {}
 local function end_waits(lane, shared)
   local passed, others = {}, {}

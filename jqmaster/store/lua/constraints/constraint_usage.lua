@@ -3,12 +3,20 @@
 -- are open.
 -- KEYS
 -- ARGV now_ms tag [+ gate]
--- REPLY ok:now_ms,[waiting,running(-1: not counted),starts within the period(-1: not counted),time at which it opens by
---   itself, ms(0: it is open, or only an event can open it),held until ms(0: not held),is_open,text of its key value,
---   ID of the conditional override that applies to it(empty: none),thousandths charged to running jobs(-1: not
---   counted),thousandths charged within the period(-1: not counted),observed room(thousandths; -1: not
---   observed),observed until ms(0: not observed)]
--- CHECKS FIRST nothing; it writes nothing
+-- REPLY ok:now_ms, and for each gate a list:
+--     waiting jobs
+--     running jobs(-1: not counted)
+--     starts within the period(-1: not counted)
+--     opens_at_ms(0: it is open, or only an event can open it)
+--     held_until_ms(0: not held)
+--     is_open
+--     text of its key value
+--     ID of the conditional override that applies to it(empty: none)
+--     thousandths charged to running jobs(-1: not counted)
+--     thousandths charged within the period(-1: not counted)
+--     observed room in thousandths(-1: not observed)
+--     observed_until_ms(0: not observed)
+-- CHECKS FIRST nothing, because it only reads
 -- include lib/clock.lua
 -- include lib/constraints/slots.lua
 -- include lib/constraints/gates.lua

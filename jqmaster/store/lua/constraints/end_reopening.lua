@@ -3,7 +3,7 @@
 -- KEYS epoch:string reopened:zset
 -- ARGV epoch cid version
 -- REPLY ok | stale_epoch
--- CHECKS FIRST epoch, the version
+-- CHECKS FIRST that the epoch is current; that the constraint still has this version
 -- include lib/leadership.lua
 local epoch_key, reopened_key = KEYS[1], KEYS[2]
 local epoch, cid, version = ARGV[1], ARGV[2], ARGV[3]

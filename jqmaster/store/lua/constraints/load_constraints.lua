@@ -3,7 +3,7 @@
 -- KEYS rules:hash constraints:hash
 -- ARGV
 -- REPLY ok:version,edition,edition in force,[name document]
--- CHECKS FIRST nothing; it writes nothing
+-- CHECKS FIRST nothing, because it only reads
 local rules_key, constraints_key = KEYS[1], KEYS[2]
 
 local numbers = redis.call('HMGET', rules_key, 'version', 'edition', 'settled')

@@ -2,9 +2,12 @@
 -- Opens the lanes that are parked at due gates, and those parked at the given gates, which may have room again.
 -- KEYS epoch:string gates_due:zset holds:hash observed:hash
 -- ARGV now_ms tag epoch limit [+ gate]
--- REPLY ok:number of due gates,ms until the next gate is due(-1: none),1 if jobs can start now that could not start
---   before | stale_epoch
--- CHECKS FIRST epoch
+-- REPLY ok:
+--     number of due gates,
+--     ms until the next gate is due(-1: none),
+--     1 if jobs can start now that could not start before
+--   | stale_epoch
+-- CHECKS FIRST that the epoch is current
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/lists.lua
@@ -35,8 +38,7 @@ for _, key in ipairs(#due > 0 and {holds_key, observed_key} or {}) do
   end
 end
 parking.open_all(due)
--- Count due gates as opened even if no lane is parked there now, because a claim for another name may have opened these
--- lanes.
+-- Count a due gate as opened even if no lane is parked there now. A claim for another name may have opened its lanes.
 local has_opened = #due > 0
 for i = FIRST, #ARGV do
   local _, has_come_back = parking.open(ARGV[i])

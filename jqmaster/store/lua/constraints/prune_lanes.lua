@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- Removes empty lanes without keyed gates, and a name together with its last lane. (A lane with keyed gates is removed
--- with its last job.)
+-- Removes empty lanes without keyed gates, and a name together with its last lane. A lane with keyed gates needs no
+-- such call: it is removed with its last job.
 -- KEYS epoch:string
 -- ARGV tag epoch [+ lane]
 -- REPLY ok:removed | stale_epoch
--- CHECKS FIRST epoch, then that each lane is empty
+-- CHECKS FIRST that the epoch is current; that each lane is empty
 -- include lib/leadership.lua
 -- include lib/lanes/lanes.lua
 -- include lib/lanes/lane_writes.lua

@@ -1,14 +1,20 @@
 #!lua flags=allow-oom
--- Creates, changes or removes a constraint and writes the audit entry. Works in a full store, too, because pausing jobs
--- may be the way to relieve the store. The leader then matches unfinished jobs again.
+-- Creates, changes or removes a constraint and writes the audit entry. The leader then matches unfinished jobs again.
+-- Works in a full store, too, because pausing jobs may relieve the store.
 -- KEYS rules:hash constraints:hash limits:hash old_limits:hash overrides:hash old_overrides:hash reopened:zset
---   counted:set audit:stream
--- ARGV now_ms name expected_etag(empty: it must not exist) document(empty: remove it) cid(8 characters; ID of the new
---   document) old_cid(ID of the document that it replaces; empty: none) is_rematched(1: it now selects or counts other
---   jobs) audit_entry audit_max max_constraints wake_channel limits(MessagePack: [field, value, …])
---   overrides(MessagePack: [gate, text, …]) tag parts(MessagePack: [[cid, limits, overrides], …]; the internal
---   constraints that keep reserved slots free) gone_parts(MessagePack: [cid, …]; parts of the old document that the new
---   one lacks)
+--     counted:set audit:stream
+-- ARGV now_ms name
+--   expected_etag(empty: must not exist yet)
+--   document(empty: remove)
+--   cid(ID of the new document, 8 characters)
+--   old_cid(ID of the document that it replaces; empty: none)
+--   is_rematched(1: the change affects which jobs the constraint selects or counts)
+--   audit_entry audit_max max_constraints wake_channel
+--   limits(MessagePack: [field, value, …])
+--   overrides(MessagePack: [gate, text, …])
+--   tag
+--   parts(MessagePack: [[cid, limits, overrides], …] of the internal constraints that keep reserved slots free)
+--   gone_parts(MessagePack: [cid, …] of the parts that only the old document has)
 -- REPLY ok:edition | changed:present document(empty: it does not exist) | full
 -- CHECKS FIRST that the constraint has not changed since the caller read it; that a new one does not exceed the limit
 -- include lib/clock.lua
@@ -25,9 +31,9 @@ local tag, parts, gone_parts = ARGV[14], cmsgpack.unpack(ARGV[15]), cmsgpack.unp
 local present = redis.call('HGET', constraints_key, name) or ''
 if string.sub(present, 1, layout.ETAG_LENGTH) ~= expected_etag then return {'changed', present} end
 if present == '' and document ~= '' and redis.call('HLEN', constraints_key) >= max_constraints then return {'full'} end
--- Raises the version or the edition, and returns the new number. Each change raises the version, so that caches notice
--- it; a new edition makes the leader match every unfinished job again. The number is at least the clock's time, so that
--- a store restored to an older state does not use a number twice.
+-- Raises the field `version` or `edition`, and returns the new number. A new version makes caches read the constraints
+-- again. A new edition makes the leader match every unfinished job again. The number is at least the time of the clock,
+-- so that a store restored to an older state does not use a number twice.
 local function raised(field)
   local number = string.format('%.0f', math.max(tonumber(redis.call('HGET', rules_key, field) or 0) + 1, now_ms))
   redis.call('HSET', rules_key, field, number)

@@ -4,7 +4,7 @@
 -- KEYS epoch:string rules:hash
 -- ARGV epoch edition
 -- REPLY ok | stale_epoch | stale_constraints
--- CHECKS FIRST epoch, the edition of the constraints
+-- CHECKS FIRST that the epoch is current; that the edition of the constraints is current
 -- include lib/leadership.lua
 local epoch_key, rules_key = KEYS[1], KEYS[2]
 local epoch, edition = ARGV[1], ARGV[2]

@@ -2,12 +2,17 @@
 -- Moves unfinished jobs to the lanes that they have under this edition of the constraints. A running job takes slots at
 -- the gates of its new lane, even if these have no room.
 -- KEYS epoch:string rules:hash damaged:set
--- ARGV now_ms tag epoch edition lanes(as lib/lanes/homes.lua reads them) read(whole: read whole records, because all
---   were short when the caller read them; beginnings: read only their beginnings) homes(of each job: ID of its old
---   lane, 8 bytes; number of its new lane, u16, from 1; 0: its record cannot be read) extras(MessagePack: by number of
---   the job, from 1, the new extras of its record; empty: no extras change) [+ id(each only once)]
+-- ARGV now_ms tag epoch edition
+--   lanes(format: lib/lanes/homes.lua)
+--   read(whole: read whole records; beginnings: read only their beginnings)
+--   homes(for each job: 8 bytes, the ID of its old lane; u16, the number of its new lane, from 1, or 0 if its record
+--       cannot be read)
+--   extras(MessagePack: by number of the job, from 1, the new extras of its record; empty: no extras change)
+--   [+ id(each only once)]
 -- REPLY ok:moved | stale_epoch | stale_constraints
--- CHECKS FIRST epoch, the edition of the constraints, then state and lane of each job
+-- CHECKS FIRST that the epoch is current;
+--   that the edition of the constraints is current;
+--   the state and the lane of each job
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/jobs/record.lua
@@ -41,8 +46,8 @@ local function is_handed_over(id, head)
   return challenge and challenge.since ~= nil
 end
 
--- Returns the charges that a running job has at its new gates; nil if it has none. The job keeps these charges even if
--- its weight has changed.
+-- Returns the charges of a running job at its new gates; nil if it has none. They stay the same even if the weight of
+-- the job has changed.
 local function kept_charges(id, ...)
   local kept
   for _, ids in ipairs({...}) do
@@ -60,8 +65,8 @@ if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 if (redis.call('HGET', rules_key, 'edition') or '0') ~= edition then return {'stale_constraints'} end
 edition = tonumber(edition)
 local moved, running, keys, written, filled = 0, {}, {}, {}, 0
--- Jobs that are moved from the same old lane to the same new lane are counted together, and their old lane is looked up
--- once, because consecutive jobs usually have the same lanes.
+-- Counts jobs with the same old lane and the same new lane together, and looks up the old lane once. Consecutive jobs
+-- usually have the same lanes.
 local old, old_lane_bytes
 local from, to, together = nil, nil, 0
 local function count_neighbours()
@@ -73,7 +78,8 @@ local function count_neighbours()
 end
 
 for i = FIRST, #ARGV do keys[i - FIRST + 1] = tag .. 'job:' .. ARGV[i] end
--- Reads short records in one command, because single reads cost several times as much. Long arguments are not read.
+-- One command for short records takes a fraction of the time of single reads. The arguments of long records are not
+-- read.
 local records = read == 'whole' and redis.call('MGET', unpack(keys))
 for i = 1, #keys do
   local id, key = ARGV[FIRST + i - 1], keys[i]
@@ -128,7 +134,7 @@ for i = 1, #keys do
         if old_own then waiting.add(old_own, -1) end
         if own then waiting.add(own, 1) end
         if state == READY then
-          -- Change these lists without `lanes.remove`, because `count_neighbours` marks the lanes as changed.
+          -- Skip `lanes.remove`: `count_neighbours` marks the lanes as changed.
           local removed = old.removed
           removed[#removed + 1] = id
           add(lane, read_place('>i4', head, layout.priority.at), id)

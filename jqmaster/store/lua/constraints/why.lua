@@ -2,13 +2,25 @@
 -- Reads, at one instant, the facts about why a job waits: the state of its gates as a claim would see it, and the
 -- number of jobs that start before it.
 -- KEYS rules:hash leader:string running:zset
--- ARGV now_ms tag job_id head_bytes max_holders(maximum number of holders shown for each closed gate) max_lanes(to
---   check) is_keyed(1: jobs of one lane may have different keyed gates) [+ name(its jobs may start before this job)]
--- REPLY ok:now_ms,beginning of the record,1 if a master leads,edition,edition in force,edition of its lane(-1:
---   unknown), end of lease or deadline ms(-1: none), [[gate, key value, waiting, 1 if closed, 1 if its value has an
---   override, [figure, number or flag], [job, since_ms, worker_id_bytes]]], 1 if ready,[name, jobs before it],bound(0:
---   exact, 1: at least, 2: about), fault(reason why claims cannot find this ready job; empty: they can) | unknown
--- CHECKS FIRST that the job exists; it writes nothing
+-- ARGV now_ms tag job_id head_bytes
+--   max_holders(maximum number of holders shown for each closed gate)
+--   max_lanes(maximum number of lanes to check)
+--   is_keyed(1: jobs of one lane may have different keyed gates)
+--   [+ name(its jobs may start before this job)]
+-- REPLY ok:
+--     now_ms, beginning of the record, 1 if a master leads,
+--     edition, edition in force, edition of its lane(-1: unknown),
+--     end of its lease or its deadline ms(-1: neither),
+--     for each gate a list:
+--       gate, key value, waiting jobs, 1 if closed, 1 if its value has an override,
+--       [name and value of each figure],
+--       [job, since_ms, worker_id_bytes](of some slot holders),
+--     1 if the job is ready,
+--     [name, number of its jobs that start before this job],
+--     accuracy of these numbers(0: exact, 1: lower bounds, 2: approximate),
+--     fault(why claims cannot find this ready job; empty: they can)
+--   | unknown
+-- CHECKS FIRST that the job exists. It only reads
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 -- include lib/constraints/slots.lua
@@ -26,7 +38,7 @@ local now_ms, job_id, head_bytes, max_holders = clock.now_ms(ARGV[1]), ARGV[3], 
 local max_lanes, is_keyed = tonumber(ARGV[6]), ARGV[7] == '1'
 local tag = ARGV[2]
 local FIRST = 8
--- Maximum number of slot holders whose records are read: in one call, and at one gate.
+-- Limits for reading the records of slot holders: in one call, and at one gate.
 local MAX_HEADS, MAX_HELD = 500, 100
 
 local head = record.beginning(tag .. 'job:' .. job_id, head_bytes)
@@ -39,7 +51,6 @@ local editions = redis.call('HMGET', rules_key, 'edition', 'settled')
 local edition = tonumber(editions[1] or 0)
 local lane = whole ~= '' and lanes.by_id(record.hex(record.lane_id_of(whole)))
 
--- --- gates
 
 local heads_read = 0
 local function add_holders(ids, key)
@@ -86,7 +97,7 @@ local function figures_of(gate)
   return flat
 end
 
--- Returns whether a gate that counts units has too little room for the weight of the job.
+-- Returns whether a gate that counts units has too little room for this job.
 local own_weights, own_place
 local function is_closed_to_job(gate)
   own_weights = own_weights or weights.of_extras(record.extras_of(tag .. 'job:' .. job_id, whole))
@@ -123,7 +134,6 @@ if lane and lane.edition == edition and (is_waiting or state == layout.STATE.run
   end
 end
 
--- --- jobs that start before it
 
 -- Returns the job's own queue, then the other queues whose jobs may start before it.
 local function names_before()

@@ -2,20 +2,44 @@
 -- Fires definitions. Writes the run record of each instant, its job, and the clock of its definition in one step. Skips
 -- a definition that was changed or fired since the caller read it.
 -- KEYS epoch:string definitions:hash definitions_due:zset definition_clocks:hash rules:hash scheduled:zset
---   expiring:zset forgotten_runs:hash due_on_days:zset
--- ARGV now_ms tag epoch(empty: any master may call; the clocks of the definitions prevent a double firing)
---   wake_channel(empty: nobody to wake) finished_channel edition lanes(as lib/lanes/homes.lua reads them) mark(of the
---   store's data; empty: not checked) max_runs runs_life_ms(limits of the run records to keep) batch(MessagePack:
---   [[name, ETag, clock as the caller read it, handled_ms, next due ms or -1, overlap, did, 1 if it uses a calendar,
---   end of the new clock with its facts about a calendar, optional], …]) [+ number(of its definition, from 1)
---   verdict(fires; queued: the instant was queued before and fires now; manual: fires at now_ms, apart from the
---   schedule; backfill: fires if the instant certainly started no job; backfill_forgotten: fires also if that is
---   unknown; missed; skipped) reason instant(as in lib/definitions/run_records.lua) job_id terms(as in enqueue.lua;
---   empty: none) digest rest_of_record]
--- REPLY ok:now_ms,[of each entry: fired, known (its job exists already), backlog_full, overlap, superseded, queued,
---   missed, skipped, before (it fired before), forgotten (unknown whether it fired), or changed],[workers that ran a
---   replaced job] | stale_epoch | stale_constraints | other_data
--- CHECKS FIRST the epoch; the mark of the data; the edition of the constraints; the ETag and clock of each definition
+--     expiring:zset forgotten_runs:hash due_on_days:zset
+-- ARGV now_ms tag
+--   epoch(empty: any master may call)
+--   wake_channel(empty: wake nobody)
+--   finished_channel edition
+--   lanes(format: lib/lanes/homes.lua)
+--   mark(expected mark of the data; empty: do not check)
+--   max_runs(maximum number of run records to keep)
+--   runs_life_ms(how long to keep them)
+--   batch(MessagePack: for each definition a list:
+--       name, ETag, clock as the caller read it, handled_ms, due_at_ms or -1, overlap, did, 1 if it uses a calendar,
+--       and optionally the end of the new clock with its facts about a calendar)
+--   [+ number(of its definition, from 1)
+--      verdict(fires;
+--        queued: the instant was queued before, and fires now;
+--        manual: fires at now_ms, apart from the schedule;
+--        backfill: fires if the instant certainly started no job;
+--        backfill_forgotten: like backfill, but fires also if nobody knows;
+--        missed; skipped)
+--      reason
+--      instant(as in lib/definitions/run_records.lua)
+--      job_id
+--      terms(as in jobs/enqueue/enqueue.lua; empty: none)
+--      digest rest_of_record]
+-- REPLY ok:
+--     now_ms,
+--     the outcome of each entry:
+--       fired, backlog_full, overlap, superseded, queued, missed, skipped,
+--       known(its job exists already),
+--       before(the instant fired before),
+--       forgotten(it is unknown whether the instant fired),
+--       changed(the definition is not as the caller read it),
+--     [workers that ran a replaced job]
+--   | stale_epoch | stale_constraints | other_data
+-- CHECKS FIRST that the epoch is current;
+--   that the mark of the data matches;
+--   that the edition of the constraints is current;
+--   that each definition has the ETag and the clock that the caller read
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/jobs/record.lua
@@ -31,7 +55,7 @@ local tag, on_days_key = ARGV[2], KEYS[9]
 local edition, mark, batch = ARGV[6], ARGV[8], cmsgpack.unpack(ARGV[11])
 local is_unfinished, is_waiting = layout.is_unfinished, layout.is_waiting
 local FIRST, WIDTH = 12, 8
--- A definition with a queued instant is checked this often, until the job that the instant waits for has ended.
+-- How often a definition with a queued instant is checked, until the job for which that instant waits has ended.
 local LOOK_AGAIN_MS = 1000
 
 if epoch ~= '' and not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end

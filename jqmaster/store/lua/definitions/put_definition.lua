@@ -3,18 +3,27 @@
 -- definition also removes its run records, but not its jobs. The last instant that it may have fired stays recorded, so
 -- that a later definition of the same name does not fire such instants again.
 -- KEYS definitions:hash definitions_due:zset definition_clocks:hash runs:zset audit:stream event_definitions:set
---   event_edition:string forgotten_runs:hash gone_definitions:zset calendars:hash definition_calendars:hash
---   due_on_days:zset
--- ARGV now_ms name expected_etag(empty: it must not exist) document(empty: remove it) expected_clock(as the caller read
---   it) clock(the new value) due_at_ms(when to check it next; -1: never) audit_entry audit_max max_definitions
---   wake_channel(empty: nobody to wake) event_edition(new edition of the definitions that events start; empty: the
---   definition is not started by events, and was not before) did(ID of this incarnation) max_gone(how many removed
---   definitions are remembered by name; older ones share one entry) calendar(name of its calendar; empty: none)
---   calendar_etag(ETag of that calendar, as the caller read it) former_calendar(calendar that the definition uses
---   before this call; empty: none)
+--     event_edition:string forgotten_runs:hash gone_definitions:zset calendars:hash definition_calendars:hash
+--     due_on_days:zset
+-- ARGV now_ms name
+--   expected_etag(empty: must not exist yet)
+--   document(empty: remove)
+--   expected_clock(as the caller read it)
+--   clock(the new value)
+--   due_at_ms(when to check it next; -1: never)
+--   audit_entry audit_max max_definitions
+--   wake_channel(empty: wake nobody)
+--   event_edition(new edition of the definitions that events start; empty: events do not start this definition, and did
+--       not before)
+--   did(ID of this incarnation)
+--   max_gone(how many removed definitions are remembered by name; older ones share one entry)
+--   calendar(name of its calendar; empty: none)
+--   calendar_etag(ETag of that calendar, as the caller read it)
+--   former_calendar(name of the calendar that it used before this call; empty: none)
 -- REPLY ok | changed | full
--- CHECKS FIRST that the definition has neither changed nor fired since the caller read it; that a new one does not
---   exceed the limit; that its calendar has not changed since the caller read it
+-- CHECKS FIRST that the definition has neither changed nor fired since the caller read it;
+--   that a new one does not exceed the limit;
+--   that its calendar has not changed since the caller read it
 -- include lib/clock.lua
 -- include lib/identity/audit_log.lua
 local definitions_key, due_key, clocks_key, runs_key, audit_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]

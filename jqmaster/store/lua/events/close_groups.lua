@@ -1,10 +1,12 @@
 #!lua
 -- Closes due groups of events and returns them. Later events open new groups.
 -- KEYS epoch:string event_groups:zset event_slots:hash
--- ARGV now_ms tag epoch limit max_bytes(of the returned groups; at least one is returned)
--- REPLY ok:ms until the next is due (0: more are due now, -1: none),[ID of the group, its fields and values](of each) |
---   stale_epoch
--- CHECKS FIRST the epoch
+-- ARGV now_ms tag epoch limit max_bytes(of the returned groups; returns at least one)
+-- REPLY ok:
+--     ms until the next group is due(0: more are due now; -1: no group is open),
+--     [ID, fields and values](of each closed group)
+--   | stale_epoch
+-- CHECKS FIRST that the epoch is current
 -- include lib/clock.lua
 -- include lib/leadership.lua
 local epoch_key, groups_key, slots_key = KEYS[1], KEYS[2], KEYS[3]

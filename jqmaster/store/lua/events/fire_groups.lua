@@ -2,15 +2,26 @@
 -- Ends closed groups of events. Writes the job of a group and the records of its events, and removes the group, in one
 -- step. Skips a group that is gone, or whose definition was changed since the caller read the group.
 -- KEYS epoch:string rules:hash scheduled:zset expiring:zset definitions:hash definition_clocks:hash event_groups:zset
--- ARGV now_ms tag epoch wake_channel(empty: nobody to wake) finished_channel edition(of the constraints) lanes(as
---   lib/lanes/homes.lua reads them) mark(of the store's data; empty: not checked) max_runs runs_life_ms(limits of the
---   run records to keep) retry_ms(delay before a group that found no room is tried again) [+ group(MessagePack: [ID,
---   definition, its ETag or empty if it is gone, overlap, verdict: fires, skipped or gone, reason, IDs of its events,
---   terms as in jobs/enqueue/enqueue.lua, digest, rest_of_record])]
--- REPLY ok:[fired, overlap, superseded, skipped, gone, changed, or backlog_full (the group stays)](of each),[workers
---   that ran a replaced job] | stale_epoch | stale_constraints | other_data
--- CHECKS FIRST the epoch; the mark of the data; the edition of the constraints; that each group exists, and that its
---   definition has not changed since the caller read it
+-- ARGV now_ms tag epoch
+--   wake_channel(empty: wake nobody)
+--   finished_channel edition
+--   lanes(format: lib/lanes/homes.lua)
+--   mark(expected mark of the data; empty: do not check)
+--   max_runs(maximum number of run records to keep)
+--   runs_life_ms(how long to keep them)
+--   retry_ms(delay before a group that found no room is tried again)
+--   [+ group(MessagePack: a list of ID, definition, ETag of the definition or empty if the definition is gone, overlap,
+--         verdict, reason, IDs of its events, terms as in jobs/enqueue/enqueue.lua, digest, rest_of_record.
+--         Verdicts: fires, skipped, gone)]
+-- REPLY ok:
+--     the outcome of each group:
+--       fired, overlap, superseded, skipped, gone, changed, backlog_full(the group stays),
+--     [workers that ran a replaced job]
+--   | stale_epoch | stale_constraints | other_data
+-- CHECKS FIRST that the epoch is current;
+--   that the mark of the data matches;
+--   that the edition of the constraints is current;
+--   that each group exists, and that its definition has not changed since the caller read it
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/lanes/lane_writes.lua

@@ -2,19 +2,34 @@
 -- Accepts events. Writes each event together with the jobs, groups and records of the definitions that it matches. A
 -- duplicate, whose key was seen within the window, starts nothing and gets the answer of the first event with that key.
 -- KEYS rules:hash scheduled:zset expiring:zset definition_clocks:hash event_edition:string events:zset
---   event_bodies:hash event_groups:zset event_slots:hash
--- ARGV now_ms tag wake_channel(empty: nobody to wake) finished_channel edition(of the constraints) lanes(as
---   lib/lanes/homes.lua reads them) mark(of the store's data; empty: not checked) max_runs runs_life_ms(limits of the
---   run records to keep) event_edition(of the definitions that the caller matched) dedupe_ms(how long a key is
---   remembered) max_events events_life_ms(limits of the events to keep) max_argument_bytes(of a group's list of
---   arguments) definitions(MessagePack: [[name, did, overlap], …]) [+ event(MessagePack: [id, digest of its key or
---   empty, body, [[number of the definition from 1, verdict, reason, job_id, terms as in jobs/enqueue/enqueue.lua,
---   digest, rest_of_record], …]]; verdicts: fires, skipped, collect, debounce; collect and debounce end with: [slot,
---   most or -1, wait_ms, max_ms or -1], empty, argument)]
--- REPLY ok:now_ms,[is_duplicate, event_id, lines of `definition effect reason job_id`](of each),[workers that ran a
---   replaced job] | stale_constraints | stale_definitions | other_data
--- CHECKS FIRST the mark of the data; the edition of the constraints; the edition of the definitions; whether each key
---   was seen
+--     event_bodies:hash event_groups:zset event_slots:hash
+-- ARGV now_ms tag
+--   wake_channel(empty: wake nobody)
+--   finished_channel edition
+--   lanes(format: lib/lanes/homes.lua)
+--   mark(expected mark of the data; empty: do not check)
+--   max_runs(maximum number of run records to keep)
+--   runs_life_ms(how long to keep them)
+--   event_edition(of the definitions that the caller matched)
+--   dedupe_ms(how long a key is remembered)
+--   max_events(maximum number of events to keep)
+--   events_life_ms(how long to keep them)
+--   max_argument_bytes(of a group's list of arguments)
+--   definitions(MessagePack: [[name, did, overlap], …])
+--   [+ event(MessagePack: [id, digest of its key or empty, body, list of its effects].
+--         An effect with the verdict `fires` or `skipped`: [number of the definition from 1, verdict, reason, job_id,
+--         terms as in jobs/enqueue/enqueue.lua, digest, rest_of_record].
+--         With the verdict `collect` or `debounce`, it ends with: [slot, most or -1, wait_ms, max_ms or -1], empty,
+--         argument)]
+-- REPLY ok:
+--     now_ms,
+--     [is_duplicate, event_id, lines of `definition effect reason job_id`](of each),
+--     [workers that ran a replaced job]
+--   | stale_constraints | stale_definitions | other_data
+-- CHECKS FIRST that the mark of the data matches;
+--   that the edition of the constraints is current;
+--   that the edition of the definitions is current;
+--   which keys were seen before
 -- include lib/clock.lua
 -- include lib/lanes/lane_writes.lua
 -- include lib/events/event_jobs.lua
@@ -103,8 +118,8 @@ local function put_aside(definition, entry, event_id, is_debounced)
     if max_ms >= 0 then due_ms = math.min(due_ms, since_ms + max_ms) end
     redis.call('ZADD', groups_key, due_ms, group)
   else
-    -- Count the events: a collecting group has one field for each of them, `bytes`, and the four fields definition,
-    -- did, slot and since.
+    -- The number of this event. A collecting group has one field for each event so far, and five others: definition,
+    -- did, slot, since and bytes.
     local number = is_new and 1 or redis.call('HLEN', key) - 4
     redis.call('HSET', key, tostring(number), cmsgpack.pack({event_id, argument}), 'bytes', size + #argument)
     if is_new then redis.call('ZADD', groups_key, now_ms + wait_ms, group) end

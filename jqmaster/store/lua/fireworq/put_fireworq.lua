@@ -2,9 +2,9 @@
 -- Stores or removes a queue or a routing of the Fireworq gateway, and writes the audit entry. Works in a full store,
 -- too.
 -- KEYS documents:hash audit:stream
--- ARGV now_ms name document(empty: remove it) audit_entry audit_max most
+-- ARGV now_ms name document(empty: remove) audit_entry audit_max most
 -- REPLY ok | full
--- CHECKS FIRST that a new one does not exceed the limit
+-- CHECKS FIRST that a new document does not exceed the limit `most`
 -- include lib/clock.lua
 -- include lib/identity/audit_log.lua
 local documents_key, audit_key = KEYS[1], KEYS[2]

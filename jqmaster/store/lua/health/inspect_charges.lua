@@ -1,12 +1,19 @@
 #!lua flags=no-writes
 -- Finds the faults of charges at gates, each at one instant: charges of jobs that do not run there, running jobs
--- without a charge, and wrong sums. Checks as many of the given gates, in order, as one call may.
+-- without a charge, and wrong sums. Checks the given gates in order, and stops when it has read as much as one call
+-- may.
 -- KEYS
--- ARGV tag [+ gate cursor(where to continue in its charges; 0: from the start)]
--- REPLY ok:number of gates checked,[cursor](of each checked gate: where to continue; 0: done),[number of the gate(from
---   0),number of charges that belong to no running job,number of running jobs without a charge,sum as counted,sum of
---   the charges,sum of the window as counted,sum of its starts] of each gate with a fault
--- CHECKS FIRST nothing; it writes nothing
+-- ARGV tag [+ gate cursor(where to start in its charges; 0: at the beginning)]
+-- REPLY ok:
+--     number of gates checked,
+--     [where to continue at each checked gate(0: done)],
+--     for each gate with a fault a list:
+--       number of the gate, from 0
+--       number of charges that belong to no running job
+--       number of running jobs without a charge
+--       stored sum of the charges, correct sum
+--       stored sum of the starts in the window, correct sum
+-- CHECKS FIRST nothing, because it only reads
 -- include lib/constraints/charge_faults.lua
 local FIRST, WIDTH = 2, 2
 

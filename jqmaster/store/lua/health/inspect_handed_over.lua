@@ -3,7 +3,7 @@
 -- KEYS handed_over_gates:set
 -- ARGV tag gate [+ id]
 -- REPLY ok:1 if the gate is listed,[id of each job without a slot]
--- CHECKS FIRST nothing; it writes nothing
+-- CHECKS FIRST nothing, because it only reads
 -- include lib/constraints/handed_over_faults.lua
 local gates_key, gate_id = KEYS[1], ARGV[2]
 local FIRST = 3

@@ -2,12 +2,23 @@
 -- Reads everything that names these jobs, all at one instant: records, indexes, claims of workers, slots, and other
 -- keys.
 -- KEYS results:zset rules:hash
--- ARGV now_ms tag head_bytes found_in(the index, claims or slots where the caller found these jobs; empty: none) [+ id]
--- REPLY ok:[record_beginning, [index, score], [worker that holds it], 1 if its result exists, 1 if its result is in
---   `results`, 1 if history, progress, challenges, a log or entries of predecessors exist, [gates, token of a slot that
---   it has], [gates of a slot that it must have], 1 if its lane exists, fault of its callbacks, fault of its
---   predecessors, fault of its entry in the index of `expires_at`]
--- CHECKS FIRST nothing; it writes nothing
+-- ARGV now_ms tag head_bytes
+--   found_in(the index, claims or slots where the caller found these jobs; empty: none)
+--   [+ id]
+-- REPLY ok: for each job a list:
+--     beginning of the record
+--     [index, score]
+--     [worker that holds it]
+--     1 if its result exists
+--     1 if `results` lists its result
+--     1 if it has history, progress, challenges, a log or entries of predecessors
+--     [gates, token of a slot that it has]
+--     [gates of a slot that it must have]
+--     1 if its lane exists
+--     fault of its callbacks
+--     fault of its predecessors
+--     fault of its entry in the index of `expires_at`
+-- CHECKS FIRST nothing, because it only reads
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 -- include lib/constraints/slots.lua

@@ -3,7 +3,7 @@
 -- KEYS rules:hash
 -- ARGV tag [+ lane]
 -- REPLY ok:[text]
--- CHECKS FIRST nothing; it writes nothing
+-- CHECKS FIRST nothing, because it only reads
 -- include lib/lanes/lane_faults.lua
 local rules_key = KEYS[1]
 local FIRST = 2

@@ -1,10 +1,10 @@
 #!lua flags=no-writes
--- Returns the fault of each job's log, read at one instant, or, if the call names no job, the fault of the sum of all
--- sizes. Empty: no fault.
+-- Returns the fault of each job's log, all read at one instant. If the call names no job, returns the fault of the sum
+-- of all sizes. Empty: no fault.
 -- KEYS
 -- ARGV tag [+ id]
 -- REPLY ok:text of the sum:[text]
--- CHECKS FIRST nothing; it writes nothing
+-- CHECKS FIRST nothing, because it only reads
 -- include lib/logs/log_faults.lua
 local FIRST = 2
 

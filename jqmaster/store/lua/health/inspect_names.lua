@@ -3,7 +3,7 @@
 -- KEYS names:set ready_counts:hash
 -- ARGV tag [+ name]
 -- REPLY ok:[text]
--- CHECKS FIRST nothing; it writes nothing
+-- CHECKS FIRST nothing, because it only reads
 -- include lib/lanes/ready_counts.lua
 local names_key, counts_key = KEYS[1], KEYS[2]
 local FIRST = 2

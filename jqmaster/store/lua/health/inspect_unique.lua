@@ -3,7 +3,7 @@
 -- KEYS
 -- ARGV tag [+ digest]
 -- REPLY ok:[text]
--- CHECKS FIRST nothing; it writes nothing
+-- CHECKS FIRST nothing, because it only reads
 -- include lib/jobs/unique_faults.lua
 local FIRST = 2
 

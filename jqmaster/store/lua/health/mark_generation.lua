@@ -4,7 +4,7 @@
 -- KEYS generation:string rules:hash frozen:string leader:string
 -- ARGV fresh(the mark to set)
 -- REPLY ok:the present mark | frozen
--- CHECKS FIRST that no move of the namespace has frozen the data; whether there is a mark
+-- CHECKS FIRST that no move of the namespace has frozen the data; whether the data have a mark
 -- include lib/namespaces/freezes.lua
 local generation_key, rules_key, frozen_key, leader_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local fresh = ARGV[1]

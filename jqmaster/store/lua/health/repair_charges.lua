@@ -1,10 +1,12 @@
 #!lua flags=allow-oom
 -- Makes the charges at gates agree with the running jobs, and their sums with the charges.
 -- KEYS epoch:string audit:stream
--- ARGV now_ms tag epoch wake_channel(empty: nobody to wake) audit_entry audit_max [+ gate
---   cursor(where in its charges; 0: from the start)]
+-- ARGV now_ms tag epoch
+--   wake_channel(empty: wake nobody)
+--   audit_entry audit_max
+--   [+ gate cursor(where to start in its charges; 0: at the beginning)]
 -- REPLY ok:number of repaired gates | stale_epoch
--- CHECKS FIRST epoch, then each gate
+-- CHECKS FIRST that the epoch is current, then the fault of each gate
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/constraints/charge_faults.lua

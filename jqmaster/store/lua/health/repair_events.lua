@@ -3,12 +3,15 @@
 -- Schedules groups that would never become due. Adds missing definitions to the list of those that events start. For
 -- each definition that an older master removed, records the last instant at which it may have started a job.
 -- KEYS epoch:string events:zset event_bodies:hash event_groups:zset event_slots:hash event_definitions:set
---   definitions:hash event_edition:string audit:stream forgotten_runs:hash gone_definitions:zset
--- ARGV now_ms tag epoch wake_channel(empty: nobody to wake) event_edition(new edition of the definitions that events
---   start, if one is listed) audit_entry audit_max [+ kind(event, slot, group, definition, memory or unlisted)
---   member(its ID, slot or name; unlisted: the ETag and the name)]
+--     definitions:hash event_edition:string audit:stream forgotten_runs:hash gone_definitions:zset
+-- ARGV now_ms tag epoch
+--   wake_channel(empty: wake nobody)
+--   event_edition(the new edition if this call adds to the definitions that events start)
+--   audit_entry audit_max
+--   [+ kind(event, slot, group, definition, memory or unlisted)
+--      member(ID of the event or group, slot, or name; unlisted: the ETag and the name)]
 -- REPLY ok:[number of each repaired item, from 1] | stale_epoch
--- CHECKS FIRST epoch, then the fault of each item
+-- CHECKS FIRST that the epoch is current, then the fault of each item
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/identity/audit_log.lua
@@ -48,7 +51,7 @@ function mend.slot(slot)
   if not group or redis.call('ZSCORE', groups_key, group) then return false end
   redis.call('HDEL', slots_key, slot)
   if has_events(group) then
-    -- Schedule the group, because its events were accepted, so their job must start.
+    -- Schedule the group: its events were accepted, so its job must start.
     redis.call('ZADD', groups_key, now_ms, group)
     is_due = true
   else
@@ -60,7 +63,7 @@ end
 function mend.group(group)
   if not redis.call('ZSCORE', groups_key, group) then return false end
   local fields = redis.call('HMGET', key_of(group), '1', 'slot')
-  -- Leave events without a definition alone, because an operator has to decide about them.
+  -- Leave events without a definition alone. An operator has to decide about them.
   if fields[1] then return false end
   if fields[2] and redis.call('HGET', slots_key, fields[2]) == group then redis.call('HDEL', slots_key, fields[2]) end
   redis.call('ZREM', groups_key, group)

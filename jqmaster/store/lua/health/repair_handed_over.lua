@@ -4,7 +4,7 @@
 -- KEYS epoch:string handed_over_gates:set audit:stream
 -- ARGV now_ms tag epoch gate audit_entry audit_max [+ id]
 -- REPLY ok:number of repaired entries | stale_epoch
--- CHECKS FIRST epoch, each job
+-- CHECKS FIRST that the epoch is current, then the fault of each job
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/constraints/handed_over.lua

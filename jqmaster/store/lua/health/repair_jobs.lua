@@ -2,10 +2,14 @@
 -- Makes all data about these jobs agree with their records, which are never changed. Removes the remaining data of a
 -- job without a record.
 -- KEYS epoch:string results:zset rules:hash damaged:set audit:stream
--- ARGV now_ms tag epoch found_in(as inspect_jobs takes it) lease_ms result_ttl_ms wake_channel(empty: nobody to wake)
---   audit_entry audit_max [+ id]
+-- ARGV now_ms tag epoch
+--   found_in(as inspect_jobs takes it)
+--   lease_ms result_ttl_ms
+--   wake_channel(empty: wake nobody)
+--   audit_entry audit_max
+--   [+ id]
 -- REPLY ok:[id of each repaired job] | stale_epoch
--- CHECKS FIRST epoch; that each job is not set aside as damaged, and that its record can be read
+-- CHECKS FIRST that the epoch is current; that each job is not set aside as damaged, and that its record can be read
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/jobs/record.lua
@@ -47,8 +51,8 @@ local function free(gate_list, id)
   return slots.give_back(gate_list, {id})
 end
 
--- Removes a job from a lane to which it does not belong. Lowers the counts of the lane only if the job has no record,
--- because only then they include it.
+-- Removes a job from a lane to which it does not belong. The counts of the lane include the job only if it has no
+-- record.
 local function leave_found_lane(id, is_gone)
   if redis.call('EXISTS', tag .. 'lane:' .. found_lane) == 0 then
     return redis.call('ZREM', tag .. 'ready:' .. found_lane, id)
@@ -144,8 +148,7 @@ local function put_slots_right(id, head, state)
   local holds_slots = state == layout.STATE.running or state == layout.STATE.awaiting_callback
   for gate_list in pairs(gate_lists) do
     local held = redis.call('HGET', tag .. 'slots:' .. gate_list, id)
-    -- The token of a job that awaits its callback may be void, because no worker runs it. So only compare tokens of
-    -- running jobs.
+    -- Compare tokens of running jobs only. No worker runs a job that awaits its callback, so its token may be void.
     local is_foreign = held and held ~= token and state == layout.STATE.running
     if not holds_slots then
       count = count + free(gate_list, id)

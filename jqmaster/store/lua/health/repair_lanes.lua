@@ -2,9 +2,9 @@
 -- Adds lanes to the order of open lanes, at the place of their first jobs. If a gate is closed, the next claim parks
 -- its lanes again.
 -- KEYS epoch:string rules:hash audit:stream
--- ARGV now_ms tag epoch wake_channel(empty: nobody to wake) audit_entry audit_max [+ lane]
+-- ARGV now_ms tag epoch wake_channel(empty: wake nobody) audit_entry audit_max [+ lane]
 -- REPLY ok:[each repaired lane] | stale_epoch
--- CHECKS FIRST epoch, then the fault of each lane
+-- CHECKS FIRST that the epoch is current, then the fault of each lane
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/jobs/record.lua
@@ -71,8 +71,8 @@ for i = FIRST, #ARGV do
       if lane.queue ~= lane.name and redis.call('HEXISTS', tag .. 'requirements', lane.queue) == 0 then
         redis.call('HSET', tag .. 'requirements', lane.queue, 1)
       end
-      -- Use the larger number. A count that is too high only keeps the lane for longer. With one that is too low, the
-      -- lane would be removed while it still has jobs.
+      -- Use the larger number. Too high a count keeps the lane for longer. Too low a count would remove the lane while
+      -- it still has jobs.
       lane.jobs = math.max(lane.jobs, redis.call('ZCARD', tag .. 'ready:' .. id))
       stand_open(lane)
       lanes.save(lane)

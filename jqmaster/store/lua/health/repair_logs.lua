@@ -3,7 +3,7 @@
 -- KEYS epoch:string log_totals:hash audit:stream
 -- ARGV now_ms tag epoch audit_entry audit_max [+ id]
 -- REPLY ok:[id of each job with a repaired log]:1 if the sum was wrong | stale_epoch
--- CHECKS FIRST epoch, then the fault of each log
+-- CHECKS FIRST that the epoch is current, then the fault of each log
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/logs/log_faults.lua

@@ -3,7 +3,7 @@
 -- KEYS epoch:string names:set ready_counts:hash audit:stream
 -- ARGV now_ms tag epoch audit_entry audit_max [+ name]
 -- REPLY ok:[each repaired name] | stale_epoch
--- CHECKS FIRST epoch
+-- CHECKS FIRST that the epoch is current
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/lanes/ready_counts.lua

@@ -2,10 +2,12 @@
 -- Adds unkeyed gates that have slots to the list of such gates if they are missing there. Recomputes the sums of their
 -- slots.
 -- KEYS epoch:string slot_lists:set slot_counts:hash audit:stream
--- ARGV now_ms tag epoch wake_channel(empty: nobody to wake) audit_entry audit_max [+
---   gates(as slots:{gates} names them)]
+-- ARGV now_ms tag epoch
+--   wake_channel(empty: wake nobody)
+--   audit_entry audit_max
+--   [+ gates(as in the key `slots:{gates}`)]
 -- REPLY ok:number of repaired entries and sums | stale_epoch
--- CHECKS FIRST epoch
+-- CHECKS FIRST that the epoch is current
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/constraints/gate_ids.lua

@@ -4,7 +4,7 @@
 -- KEYS epoch:string audit:stream
 -- ARGV now_ms tag epoch audit_entry audit_max [+ digest]
 -- REPLY ok:[digest of each repaired key] | stale_epoch
--- CHECKS FIRST epoch, then the fault of each key
+-- CHECKS FIRST that the epoch is current, then the fault of each key
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/jobs/uniqueness.lua

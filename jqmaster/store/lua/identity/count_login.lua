@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- Counts a login attempt before its password is checked, or refuses the attempt if this address or this user had too
--- many within the window.
+-- Counts a login attempt before its password is checked. Refuses the attempt if this address or this user had too many
+-- within the window.
 -- KEYS login_attempts:hash
 -- ARGV now_ms window_ms most_of_address most_of_user max_fields address user(empty: no user is named)
 -- REPLY ok | limited:wait_ms
--- CHECKS FIRST how many attempts there were within the window, from the address and for the user
+-- CHECKS FIRST how many attempts came from the address, and for the user, within the window
 -- include lib/clock.lua
 local attempts_key = KEYS[1]
 local now_ms, window_ms, most_of_address = clock.now_ms(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -12,9 +12,8 @@ local most_of_user = tonumber(ARGV[4])
 local max_fields, address, user = tonumber(ARGV[5]), 'a' .. ARGV[6], ARGV[7]
 
 local since_ms = tonumber(redis.call('HGET', attempts_key, 'since_ms') or '0')
--- The counts restart after the window, and also in two other cases. If the clock was set back, nobody is locked out for
--- longer than the window. If the hash is full, refusing logins instead would let an attacker fill it and lock everybody
--- out.
+-- Start new counts after the window. Do so, too, if the clock was set back: otherwise users would be locked out for too
+-- long. Do so, too, if the hash is full: otherwise an attacker could fill it and lock everybody out.
 local is_new = now_ms - since_ms >= window_ms or now_ms < since_ms or redis.call('HLEN', attempts_key) + 2 > max_fields
 if not is_new then
   local of_address = tonumber(redis.call('HGET', attempts_key, address) or '0')

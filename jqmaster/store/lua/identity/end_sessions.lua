@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
 -- Ends the given sessions of one user or token. If no session is given, ends all sessions of the user or token. Logs
--- who did it.
+-- who did it, unless no such session exists.
 -- KEYS sessions:zset access:stream access_folds:hash
 -- ARGV now_ms session_prefix fold_group(empty: repeats are not folded) access_entry [+ digest]
 -- REPLY ok:count
--- CHECKS FIRST which sessions exist; logs nothing if none does
+-- CHECKS FIRST which sessions exist
 -- include lib/clock.lua
 -- include lib/identity/access_log.lua
 local sessions_key, access_key, folds_key = KEYS[1], KEYS[2], KEYS[3]

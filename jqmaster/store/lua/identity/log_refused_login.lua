@@ -1,7 +1,9 @@
 #!lua flags=allow-oom
 -- Writes a refused login to the access log. Repeats within the hour are only counted.
 -- KEYS access:stream access_folds:hash
--- ARGV now_ms kind(identifies repeats: user or address of the login) access_entry
+-- ARGV now_ms
+--   kind(of repeats: the user or the address of the login)
+--   access_entry
 -- REPLY ok
 -- CHECKS FIRST nothing: this script never refuses
 -- include lib/clock.lua

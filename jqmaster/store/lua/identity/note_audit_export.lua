@@ -3,7 +3,7 @@
 -- KEYS epoch:string audit_export:hash
 -- ARGV epoch [+ log position_and_number]
 -- REPLY ok | stale_epoch
--- CHECKS FIRST epoch
+-- CHECKS FIRST that the epoch is current
 -- include lib/leadership.lua
 local epoch_key, export_key = KEYS[1], KEYS[2]
 local epoch = ARGV[1]

@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- Records when tokens were last used at a master.
+-- Records when tokens were last used at a master. Skips deleted tokens, and keeps a later time of use.
 -- KEYS tokens:hash token_uses:hash
 -- ARGV [+ id used_at_ms]
 -- REPLY ok
--- CHECKS FIRST nothing: this script never refuses; skips deleted tokens, and keeps a later time of use
+-- CHECKS FIRST nothing: this script never refuses
 local tokens_key, uses_key = KEYS[1], KEYS[2]
 local FIRST, WIDTH = 1, 2
 

@@ -2,11 +2,18 @@
 -- Opens a session for a user or token whose credentials were just verified. Ends the previous session of the same
 -- browser, and subtracts the login attempt that `count_login` counted.
 -- KEYS session:hash sessions:zset credentials:hash logins:hash login_attempts:hash access:stream access_folds:hash
--- ARGV now_ms digest subject(`user:NAME`, `token:ID`, `config:DIGEST`, `oidc:NAME`) field(in `credentials`, which is
---   the key `users` or `tokens`) expected(the verified value of that field; empty: the credentials are not in this
---   store) idle_ms life_ms max_sessions old_digest(empty: none) address counted_user(user of the counted attempt;
---   empty: none) place(address of the caller, for display) access_entry session_prefix granted(user and role from a
---   login provider; empty: none) id_token(of that provider; empty: none)
+-- ARGV now_ms digest
+--   subject(`user:NAME`, `token:ID`, `config:DIGEST`, `oidc:NAME`)
+--   field(of the key `credentials`, which is `users` or `tokens`)
+--   expected(value of that field that was verified; empty: the credentials are not in this store)
+--   idle_ms life_ms max_sessions
+--   old_digest(of the previous session; empty: none)
+--   address
+--   counted_user(user of the counted attempt; empty: none)
+--   place(address of the caller, for display)
+--   access_entry session_prefix
+--   granted(user and role from a login provider; empty: none)
+--   id_token(of that provider; empty: none)
 -- REPLY ok:until_ms | changed
 -- CHECKS FIRST that the verified credentials have not changed since
 -- include lib/clock.lua

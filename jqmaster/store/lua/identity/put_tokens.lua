@@ -1,8 +1,10 @@
 #!lua flags=allow-oom
 -- Creates, changes or removes tokens, all or none, and logs who did it. Ends the sessions of removed tokens.
 -- KEYS tokens:hash token_uses:hash identity:hash access:stream
--- ARGV now_ms access_entry max_tokens wake_channel session_prefix sessions_prefix [+ id expected(as the caller read it;
---   empty: it must not exist) document(empty: remove it)]
+-- ARGV now_ms access_entry max_tokens wake_channel session_prefix sessions_prefix
+--   [+ id
+--      expected(document as the caller read it; empty: must not exist yet)
+--      document(empty: remove)]
 -- REPLY ok:version | changed | full
 -- CHECKS FIRST that no token has changed since the caller read it; that the new ones do not exceed the limit
 -- include lib/clock.lua

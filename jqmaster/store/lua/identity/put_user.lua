@@ -2,8 +2,12 @@
 -- Creates, changes or removes a user, and logs who did it. Ends the user's sessions, except the session that made the
 -- change.
 -- KEYS users:hash logins:hash sessions:zset identity:hash access:stream access_folds:hash
--- ARGV now_ms name expected(as the caller read it; empty: it must not exist) document(empty: remove it) access_entry
---   max_users wake_channel session_prefix kept_session(empty: none) fold_group(empty: repeats are not folded)
+-- ARGV now_ms name
+--   expected(document as the caller read it; empty: must not exist yet)
+--   document(empty: remove)
+--   access_entry max_users wake_channel session_prefix
+--   kept_session(empty: none)
+--   fold_group(empty: repeats are not folded)
 -- REPLY ok:version | changed | full
 -- CHECKS FIRST that the user has not changed since the caller read it; that a new one does not exceed the limit
 -- include lib/clock.lua

@@ -3,9 +3,10 @@
 -- most once per sixtieth of the idle time, because it costs a disk write.
 -- KEYS session:hash users:hash tokens:hash
 -- ARGV now_ms idle_ms
--- REPLY ok:subject:until_ms:document of user or token(empty: deleted, or not in this store; of a login provider: what
---   it granted) | none
--- CHECKS FIRST that the session has been neither idle nor alive for too long
+-- REPLY ok:subject:until_ms:document
+--       (of the user or token; after a login at a provider, what the provider granted; empty: deleted, or elsewhere)
+--   | none
+-- CHECKS FIRST that the session has not expired, neither by its idle time nor by its life
 -- include lib/clock.lua
 local session_key, users_key, tokens_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, idle_ms = clock.now_ms(ARGV[1]), tonumber(ARGV[2])

@@ -2,12 +2,18 @@
 -- Counts the jobs of some queues: ready jobs that gates would let start now if workers had free slots, ready jobs that
 -- gates hold back, and running jobs.
 -- KEYS rules:hash running:zset
--- ARGV now_ms tag max_lanes(to check) max_jobs(to check one by one, because each has its own gates) max_running(to
---   check) [+ queue is_keyed(1: its jobs may have their own gates)]
--- REPLY ok:now_ms,ready,blocked,is_exact(0: both counts are lower bounds), ready since ms(the earliest time among the
---   first jobs of all lanes; 0: unknown), [worker_id_bytes and name, running jobs],number of running jobs that were not
---   checked
--- CHECKS FIRST nothing; it writes nothing
+-- ARGV now_ms tag
+--   max_lanes(maximum number of lanes to check)
+--   max_jobs(maximum number of jobs with gates of their own to check)
+--   max_running(maximum number of running jobs to check)
+--   [+ queue is_keyed(1: its jobs may have their own gates)]
+-- REPLY ok:
+--     now_ms, ready, blocked,
+--     is_exact(0: both counts are lower bounds),
+--     ready_since_ms(the earliest among the first jobs of all lanes; 0: unknown),
+--     [worker_id_bytes and name, number of running jobs],
+--     number of running jobs that were not checked
+-- CHECKS FIRST nothing, because it only reads
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 -- include lib/jobs/running_names.lua
@@ -22,7 +28,7 @@ local PAGE = 100
 
 local edition = tonumber(redis.call('HGET', rules_key, 'edition') or 0)
 local ready, blocked, since_ms, is_exact = 0, 0, 0, true
--- By gate: how much of its room the jobs counted as ready use up.
+-- By gate: how much of its room the jobs use that were counted as ready.
 local taken = {}
 
 local function room_at(ids)
@@ -43,7 +49,7 @@ local function take_room(ids, count)
   for _, id in ipairs(ids) do taken[id] = (taken[id] or 0) + count end
 end
 
--- Reads since when the first startable job of a lane has been ready, and keeps the earliest of these times: see
+-- Reads since when the first startable job of a lane has been ready. Keeps the earliest of these times: see
 -- sample_backlog.lua.
 local function note_wait(id)
   local head = record.read_head(tag .. 'job:' .. id)
@@ -96,7 +102,6 @@ local function count_lane(lane, count)
   ready, blocked = ready + free, blocked + seen - free
 end
 
--- --- the lanes, in the order in which a claim would reach their first jobs
 
 local is_asked, names, found = {}, {}, {}
 for i = FIRST, #ARGV, WIDTH do

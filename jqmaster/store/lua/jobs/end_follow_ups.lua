@@ -2,9 +2,12 @@
 -- Removes follow-ups that are done, and moves failed ones behind all others. Keeps an entry unchanged if it was written
 -- again meanwhile.
 -- KEYS epoch:string follow_ups:zset
--- ARGV epoch [+ entry number(as the caller read it) is_done(0: it failed)]
+-- ARGV epoch
+--   [+ entry
+--      number(of the entry as the caller read it)
+--      is_done(0: it failed)]
 -- REPLY ok:removed | stale_epoch
--- CHECKS FIRST the epoch, then the number of each entry
+-- CHECKS FIRST that the epoch is current; that each entry still has its number
 -- include lib/leadership.lua
 local epoch_key, follow_ups_key = KEYS[1], KEYS[2]
 local epoch = ARGV[1]

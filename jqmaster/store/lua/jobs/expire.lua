@@ -3,7 +3,7 @@
 -- KEYS epoch:string expiring:zset skipped:zset
 -- ARGV now_ms tag epoch limit finished_channel
 -- REPLY ok:skipped,ms until the next expires (-1: none),[name](of each skipped job) | stale_epoch
--- CHECKS FIRST epoch, then the state of each job
+-- CHECKS FIRST that the epoch is current, then the state of each job
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/jobs/record.lua

@@ -4,7 +4,7 @@
 -- KEYS job:string result:string results:zset
 -- ARGV now_ms job_id grace_ms watch(1: record that a client waits for the job, if it is unfinished)
 -- REPLY ok:result | nothing | unfinished:state
--- CHECKS FIRST the state
+-- CHECKS FIRST the state of the job
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 local job_key, result_key, results_key = KEYS[1], KEYS[2], KEYS[3]

@@ -3,7 +3,7 @@
 -- KEYS epoch:string waiting:zset damaged:set
 -- ARGV now_ms tag epoch limit from_state
 -- REPLY ok:promoted,ms until the next is due (-1: none) | stale_epoch
--- CHECKS FIRST epoch, then the state of each job
+-- CHECKS FIRST that the epoch is current, then the state of each job
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/jobs/record.lua

@@ -2,9 +2,11 @@
 -- Returns the partial results of a job's present attempt after a position, and the state of the job. If the job is
 -- unfinished, records that a client waits for its end.
 -- KEYS job:string parts:stream
--- ARGV attempt(of the position) number(of the last part before the position; 0: start) max_parts watch(1: record that a
---   client waits for the job, if it is unfinished)
--- REPLY ok:state:attempt:[id value, of each part] | unknown
+-- ARGV attempt(of the position)
+--   number(of the last part before the position; 0: start)
+--   max_parts
+--   watch(1: record that a client waits for the job, if it is unfinished)
+-- REPLY ok:state:attempt:[id value](of each part) | unknown
 -- CHECKS FIRST whether the job exists
 -- include lib/jobs/record.lua
 local job_key, parts_key = KEYS[1], KEYS[2]

@@ -3,9 +3,12 @@
 -- consists of runs: jobs of one priority, ordered by ID. The script merges the runs. It reads a bounded number of them,
 -- and returns the lane and the rank at which the next call continues.
 -- KEYS [+ ready:zset]
--- ARGV after(empty: from the start) count first_rank(of the first lane) is_backward(1: the newest first)
+-- ARGV after(empty: from the start)
+--   count
+--   first_rank(of the first lane)
+--   is_backward(1: the newest first)
 -- REPLY ok:[id],next_lane(0: all were read),next_rank
--- CHECKS FIRST nothing; it writes nothing
+-- CHECKS FIRST nothing, because it only reads
 local after, count, first_rank, is_backward = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == '1'
 local MAX_RUNS, FEW, MORE = 1000, 4, 32
 

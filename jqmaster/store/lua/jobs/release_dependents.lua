@@ -3,9 +3,13 @@
 -- skipped if the job did not end as required. Returns the skipped dependents that may have to be revived. If the job
 -- was deleted, the last call removes its list of dependents.
 -- KEYS epoch:string awaiting_jobs:zset scheduled:zset skipped:zset expiring:zset
--- ARGV now_ms tag epoch wake_channel(empty: nobody to wake) finished_channel job_id cursor(0: from the start) count
--- REPLY ok:cursor of the next call(0: done),[name](of each skipped job),[id](of each job to revive) | stale_epoch
--- CHECKS FIRST the epoch, then the state and the predecessors of each dependent
+-- ARGV now_ms tag epoch wake_channel(empty: wake nobody) finished_channel job_id cursor(0: from the start) count
+-- REPLY ok:
+--     cursor of the next call(0: done),
+--     [name](of each skipped job),
+--     [id](of each job to revive)
+--   | stale_epoch
+-- CHECKS FIRST that the epoch is current, then the state and the predecessors of each dependent
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/jobs/record.lua

@@ -2,12 +2,21 @@
 -- Accepts a worker's heartbeat: records that the worker is alive, and renews the claims that the worker names and still
 -- holds, unless the worker is detached permanently.
 -- KEYS worker:hash workers:zset running:zset epoch:string fence:string
--- ARGV now_ms worker_id worker_id_bytes free as_of_ms(time at which the worker listed its claims, or earlier; 0:
---   unknown; -1: more claims of this heartbeat follow) lease_ms offer_ms grace_ms job_prefix max_jobs(number of jobs
---   that the worker can hold from now on; 0: as before) [+ id token_bytes]
--- REPLY ok:now_ms,epoch,is_draining,detached_by(empty: not detached; silence, operator or successor),[index from 0 of
---   each claim to cancel],[index of each lost claim],newest fence(0: none yet),max_jobs | unknown
--- CHECKS FIRST that the worker is registered; then state, token and worker of each claim
+-- ARGV now_ms worker_id worker_id_bytes
+--   free(how many more jobs the worker can take)
+--   as_of_ms(when the worker listed its claims, or earlier; 0: unknown; -1: more claims of this heartbeat follow)
+--   lease_ms offer_ms grace_ms job_prefix
+--   max_jobs(how many jobs the worker can hold from now on; 0: as before)
+--   [+ id token_bytes]
+-- REPLY ok:
+--     now_ms, epoch, is_draining,
+--     detached_by(silence, operator or successor; empty: not detached),
+--     [index from 0 of each claim to cancel],
+--     [index of each lost claim],
+--     newest fence(0: none yet),
+--     max_jobs
+--   | unknown
+-- CHECKS FIRST that the worker is registered; that each job is running under its token at this worker
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 -- include lib/lists.lua

@@ -4,7 +4,7 @@
 -- KEYS running:zset
 -- ARGV after_ms(empty: from the start) after_id count from_rank most job_prefix is_backward(1: the newest first)
 -- REPLY ok:[id started_ms],members_read
--- CHECKS FIRST nothing; it writes nothing
+-- CHECKS FIRST nothing, because it only reads
 -- include lib/jobs/record.lua
 local running_key = KEYS[1]
 local after_ms, after_id, count = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])

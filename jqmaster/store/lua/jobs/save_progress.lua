@@ -2,10 +2,17 @@
 -- Stores progress of running jobs, and checkpoints for their next attempts. After a checkpoint, earlier losses of the
 -- job no longer count. A report that was delayed at a master does not replace a later report of the same claim.
 -- KEYS
--- ARGV now_ms tag worker_id_bytes [+ id token_bytes has_progress(0: keep the present one) fraction(empty: unknown)
---   message checkpoint(empty: keep the present one) seq(number of the report; empty: unknown)]
--- REPLY ok:[index from 0 of each stale claim],[index of each report that is older than the stored one]
--- CHECKS FIRST state, token and worker of each claim, and the number of its report
+-- ARGV now_ms tag worker_id_bytes
+--   [+ id token_bytes
+--      has_progress(0: keep the present one)
+--      fraction(empty: unknown)
+--      message
+--      checkpoint(empty: keep the present one)
+--      seq(number of the report; empty: unknown)]
+-- REPLY ok:
+--     [index from 0 of each stale claim],
+--     [index of each report that is older than the stored one]
+-- CHECKS FIRST that each job is running under its token at this worker; the number of each report
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 -- include lib/lists.lua
@@ -34,8 +41,7 @@ for i = FIRST, #ARGV, WIDTH do
     end
     if checkpoint ~= '' then
       lists.add_pair(fields, 'checkpoint', checkpoint)
-      -- Reset the losses, because the job made progress. Only losses without a checkpoint between them count towards
-      -- the limit.
+      -- Only losses without a checkpoint between them count towards the limit.
       local _, _, losses = record.attempts_of(head)
       if losses > 0 then redis.call('SETRANGE', job_key, layout.losses.offset, '\0\0') end
     end

@@ -1,15 +1,17 @@
 #!lua flags=allow-oom
--- Removes finished jobs of one state that are past their retention, the oldest first, at most `limit` a call, together
--- with the uniqueness keys that still name them. Results have their own lifetime. Always keeps members of an unfinished
--- batch, jobs whose end has not been reported yet, and jobs that unfinished dependents need. While there is room, also
--- keeps members of a batch that may be retried, jobs that dependents would need if they ran again, and skipped jobs
--- that a retry would revive. If there is an archive, keeps logs until they are archived.
+-- Removes finished jobs of one state after their retention, the oldest first, at most `limit` a call. Also removes the
+-- uniqueness keys that still name them. Results have their own lifetime.
+-- Always keeps members of an unfinished batch, jobs whose end has not been reported yet, and jobs that unfinished
+-- dependents need. While there is room, also keeps members of a batch that may be retried, jobs that dependents would
+-- need if they ran again, and skipped jobs that a retry would revive. If there is an archive, keeps logs until they are
+-- archived.
 -- KEYS epoch:string finished:zset expiring:zset
--- ARGV now_ms tag epoch limit retention_ms max_jobs archives_logs(1: there is an archive) most_needed(how many jobs
---   beyond max_jobs are kept because others may need them) passed(how many of the oldest to skip, because earlier calls
---   kept them)
+-- ARGV now_ms tag epoch limit retention_ms max_jobs
+--   archives_logs(1: there is an archive)
+--   most_needed(how many jobs beyond max_jobs are kept because others may need them)
+--   passed(how many of the oldest to skip, because earlier calls kept them)
 -- REPLY ok:removed,kept(of the checked jobs) | stale_epoch
--- CHECKS FIRST epoch
+-- CHECKS FIRST that the epoch is current
 -- include lib/clock.lua
 -- include lib/lists.lua
 -- include lib/leadership.lua

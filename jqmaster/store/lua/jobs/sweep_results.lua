@@ -4,7 +4,7 @@
 -- KEYS epoch:string results:zset
 -- ARGV now_ms epoch limit tag
 -- REPLY ok:removed,kept(of the checked results) | stale_epoch
--- CHECKS FIRST epoch
+-- CHECKS FIRST that the epoch is current
 -- include lib/clock.lua
 -- include lib/lists.lua
 -- include lib/leadership.lua

@@ -4,9 +4,13 @@
 -- data, and who leads.
 -- KEYS masters:zset master_info:hash settings:hash identity:hash generation:string leader:string
 -- ARGV now_ms master_id info forget_ms max_masters
--- REPLY ok:removed,now_ms,[settings version,targets version,namespaces
---   version],identity version,mark(empty: it is gone),holder of the lock(empty: it is free),time of the leader's last
---   heartbeat (-1: there is none)
+-- REPLY ok:
+--     removed,now_ms,
+--     [settings version,targets version,namespaces version],
+--     identity version,
+--     mark(empty: it is gone),
+--     holder of the lock(empty: it is free),
+--     time of the leader's last heartbeat(-1: there is none)
 -- CHECKS FIRST nothing: this script never refuses
 -- include lib/clock.lua
 -- include lib/reading.lua
@@ -16,8 +20,8 @@ local now_ms, master_id, info, forget_ms = clock.now_ms(ARGV[1]), ARGV[2], ARGV[
 local max_masters = tonumber(ARGV[5])
 local MAX_REMOVED = 100
 
--- Read the masters that have been silent longest, which usually are all masters. If a jump of the clock causes a living
--- master to be removed, its next heartbeat adds it again.
+-- Read the masters that have been silent longest: usually all. If a jump of the clock removes a living master, its next
+-- heartbeat adds it again.
 local oldest = redis.call('ZRANGE', masters_key, 0, MAX_REMOVED - 1, 'WITHSCORES')
 local are_all = #oldest < 2 * MAX_REMOVED
 local surplus = (are_all and #oldest / 2 or redis.call('ZCARD', masters_key)) - max_masters

@@ -1,9 +1,12 @@
 #!lua flags=allow-oom
 -- Makes the leader hand the lead to another master, as an operator requested. Writes the audit entry.
 -- KEYS leader:string demoted:string masters:zset audit:stream
--- ARGV now_ms holder(value of the lock as the caller saw it) master_id(of the leader) fresh_ms(another master must have
---   sent a heartbeat within this time) hold_ms(how long the leader may not lead again) audit_entry audit_max
---   wake_channel
+-- ARGV now_ms
+--   holder(value of the lock as the caller saw it)
+--   master_id(of the leader)
+--   fresh_ms(another master must have sent a heartbeat within this time)
+--   hold_ms(how long the leader may not lead again)
+--   audit_entry audit_max wake_channel
 -- REPLY ok | not_leader | alone
 -- CHECKS FIRST that the leader and its epoch are those that the caller saw; that another master is alive
 -- include lib/clock.lua

@@ -1,8 +1,13 @@
 #!lua flags=allow-oom
 -- Lets the sub-leader take the lead from a silent leader before the leader's lock expires. Writes the audit entry.
 -- KEYS leader:string epoch:string demoted:string masters:zset audit:stream
--- ARGV now_ms holder(value of the silent leader's lock) silent_id(master ID of that leader) seen_ms(time of its last
---   heartbeat as the caller read it) master_id nonce ttl_ms hold_ms audit_entry audit_max wake_channel
+-- ARGV now_ms
+--   holder(value of the silent leader's lock)
+--   silent_id(master ID of the silent leader)
+--   seen_ms(time of its last heartbeat as the caller read it)
+--   master_id nonce ttl_ms
+--   hold_ms(how long the silent leader may not lead again)
+--   audit_entry audit_max wake_channel
 -- REPLY ok:epoch | changed
 -- CHECKS FIRST that the silent leader still leads and has sent no heartbeat since; that the caller was not demoted
 -- include lib/clock.lua

@@ -9,13 +9,12 @@
 -- include lib/leadership.lua
 local leader_key, epoch_key, demoted_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, master_id, nonce, ttl_ms = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
--- The lock may last this many times as long as the caller's lifetime, because its holder may have a longer lifetime
--- configured.
+-- Maximum life of a lock, in lifetimes of the caller. The holder of the lock may have a longer lifetime configured.
 local MAX_LIVES = 4
 
 local holder = redis.call('GET', leader_key)
 if holder then
-  -- Shorten a lock that lasts longer: if the clock was set back, it would outlive its holder by as much.
+  -- Shorten a lock that lasts longer. After the clock was set back, it would outlive its holder.
   if redis.call('PTTL', leader_key) > MAX_LIVES * ttl_ms then
     redis.call('PEXPIRE', leader_key, MAX_LIVES * ttl_ms)
   end

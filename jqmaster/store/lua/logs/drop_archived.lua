@@ -2,9 +2,13 @@
 -- Removes archived chunks of a job's log, up to line `last`. If the job is deleted, removes all other data of its log
 -- with the last chunk.
 -- KEYS epoch:string log:hash logs:stream log_waits:zset
--- ARGV tag epoch job_id archived(last archived line as the caller read it) last chunks(their number) bytes
+-- ARGV tag epoch job_id
+--   archived(number of the last archived line as the caller read it)
+--   last(number of the last line to remove)
+--   chunks(number of chunks to remove)
+--   bytes(their size)
 -- REPLY ok:1 if chunks are left | changed | stale_epoch
--- CHECKS FIRST epoch, and that the chunks are the archived ones
+-- CHECKS FIRST that the epoch is current; that these chunks are the archived ones
 -- include lib/leadership.lua
 -- include lib/logs/job_logs.lua
 local epoch_key, log_key, logs_key, waits_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]

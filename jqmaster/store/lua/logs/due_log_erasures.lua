@@ -4,7 +4,7 @@
 -- KEYS log_erasures:zset log_erased:zset
 -- ARGV now_ms late_ms(delay of the second check after the deletion) limit
 -- REPLY ok:[id, deleted_ms](to remove):[id, deleted_ms](to check again)
--- CHECKS FIRST nothing; it writes nothing
+-- CHECKS FIRST nothing, because it only reads
 -- include lib/clock.lua
 local erasures_key, erased_key = KEYS[1], KEYS[2]
 local now_ms, late_ms, limit = clock.now_ms(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])

@@ -4,7 +4,7 @@
 -- KEYS log_times:zset log_waits:zset
 -- ARGV now_ms retention_ms gone_passed(how many deleted jobs to skip) others_passed(how many other jobs to skip) limit
 -- REPLY ok:[ids of deleted jobs]:[ids of other jobs]
--- CHECKS FIRST nothing; it writes nothing
+-- CHECKS FIRST nothing, because it only reads
 -- include lib/clock.lua
 local times_key, waits_key = KEYS[1], KEYS[2]
 local now_ms, retention_ms, gone_passed, others_passed = clock.now_ms(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4]

@@ -4,7 +4,7 @@
 -- KEYS epoch:string log_erasures:zset log_erased:zset
 -- ARGV epoch [+ job_id]
 -- REPLY ok:number of logs | stale_epoch
--- CHECKS FIRST epoch
+-- CHECKS FIRST that the epoch is current
 -- include lib/leadership.lua
 local epoch_key, erasures_key, erased_key = KEYS[1], KEYS[2], KEYS[3]
 local epoch = ARGV[1]

@@ -3,7 +3,7 @@
 -- KEYS epoch:string log_erased:zset
 -- ARGV epoch [+ job_id]
 -- REPLY ok:number of jobs | stale_epoch
--- CHECKS FIRST epoch
+-- CHECKS FIRST that the epoch is current
 -- include lib/leadership.lua
 local epoch_key, erased_key = KEYS[1], KEYS[2]
 local epoch = ARGV[1]

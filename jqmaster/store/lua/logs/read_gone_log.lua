@@ -2,9 +2,12 @@
 -- Returns the log lines of a deleted job after a position, while the log waits to be archived.
 -- KEYS log:hash logs:stream log_erasures:zset log_erased:zset
 -- ARGV job_id after(number of a line) max_chunks
--- REPLY ok:record:[last, dropped, size, archived, ref]:[of each chunk: last line, attempt, base and data] | erased |
---   none:deleted_ms(of a job with this ID whose log was removed recently; 0: no such job)
--- CHECKS FIRST nothing; it writes nothing
+-- REPLY ok:record:
+--     [last, dropped, size, archived, ref](fields of the log):
+--     [last line, attempt, base and data](of each chunk)
+--   | erased
+--   | none:deleted_ms(of a job with this ID whose log was removed recently; 0: no such job)
+-- CHECKS FIRST nothing, because it only reads
 local log_key, logs_key, erasures_key, erased_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local id, after, max_chunks = ARGV[1], ARGV[2], ARGV[3]
 

@@ -2,9 +2,16 @@
 -- Returns the log lines of a job after a position, and the state of the job. If the job is unfinished, records that a
 -- client waits for its end.
 -- KEYS job:string log:hash logs:stream
--- ARGV now_ms after(number of a line) max_chunks watch(1: record that a client waits for the job, if it is unfinished)
--- REPLY ok:state:over_ms:attempt:[last, dropped, size, archived, ref]:[of each chunk: last line, attempt, base and
---   data] | unknown
+-- ARGV now_ms
+--   after(number of a line)
+--   max_chunks
+--   watch(1: record that a client waits for the job, if it is unfinished)
+-- REPLY ok:state:
+--     over_ms(time since the end of the job; 0: unfinished):
+--     attempt:
+--     [last, dropped, size, archived, ref](fields of the log):
+--     [last line, attempt, base and data](of each chunk)
+--   | unknown
 -- CHECKS FIRST whether the job exists
 -- include lib/clock.lua
 -- include lib/jobs/record.lua

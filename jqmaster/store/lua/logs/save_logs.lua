@@ -3,12 +3,15 @@
 -- after the result of the claim, or after a later claim of the job. Ignores lines that the claim sent before, so that a
 -- call can be repeated. Removes the oldest chunks of the job and of all jobs if they exceed their limits.
 -- KEYS job:string log:hash logs:stream log_times:zset logged:set log_totals:hash
--- ARGV now_ms tag job_id token_bytes worker_id_bytes late_ms(how long lines are accepted after the start of a later
---   claim) over_ms(how long lines are accepted after the end of the job) max_job_bytes max_bytes finished_channel [+
---   first(number of the first line, within the claim) last lines bytes chunk]
--- REPLY ok:stored lines:lines that the worker left out:removed lines of any job | behind:number of the last line that
---   the claim sent before, which lies within a chunk of this call | stale
--- CHECKS FIRST token and worker of the claim, and that no chunk contains both old and new lines
+-- ARGV now_ms tag job_id token_bytes worker_id_bytes
+--   late_ms(how long lines are accepted after the start of a later claim)
+--   over_ms(how long lines are accepted after the end of the job)
+--   max_job_bytes max_bytes finished_channel
+--   [+ first(number of the first line, within the claim) last lines bytes chunk]
+-- REPLY ok:stored lines:lines that the worker left out:removed lines of any job
+--   | behind:number of the last line that the claim sent before(it is inside a chunk of this call)
+--   | stale
+-- CHECKS FIRST that the claim belongs to this worker; that no chunk contains both old and new lines
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 -- include lib/jobs/history.lua
@@ -31,9 +34,8 @@ local is_known = known[1] == token_bytes and known[2] == worker_id_bytes
 local is_late = known[7] == token_bytes and known[8] == worker_id_bytes
 local attempt
 
--- Searches the history for an attempt that this worker ended recently, because the job's record has only the newest
--- token. Returns its number if it is `wanted`; without `wanted`, returns the newest one that has no lines yet.
--- Otherwise returns nil.
+-- Searches the history for an attempt that this worker ended recently: the record has only the newest token. Returns
+-- its number if it is `wanted`. Without `wanted`, returns the newest one that has no lines yet. Otherwise returns nil.
 local function ended_attempt(wanted)
   local worker_id = record.uuid_text(worker_id_bytes)
   for _, entry in ipairs(history.newest(id)) do
@@ -84,7 +86,7 @@ end
 
 local function append(...)
   if type(redis.pcall('XADD', logs_key, ...)) == 'table' then
-    -- Replace a key of another type, because it is damaged.
+    -- Replace a damaged key.
     redis.call('UNLINK', logs_key)
     redis.call('XADD', logs_key, ...)
   end

@@ -3,9 +3,10 @@
 -- is removed there if the job is deleted meanwhile.
 -- KEYS epoch:string job:string log:hash logs:stream log_times:zset log_waits:zset
 -- ARGV tag epoch job_id max_chunks ref(place in the archive)
--- REPLY ok:record:archived:dropped:[of each chunk: last line, attempt, base, number of lines, size and data] | none |
---   damaged | stale_epoch
--- CHECKS FIRST epoch, and that the record and chunks exist
+-- REPLY ok:record:archived:dropped:
+--     [last line, attempt, base, number of lines, size and data](of each chunk)
+--   | none | damaged | stale_epoch
+-- CHECKS FIRST that the epoch is current; that the record and chunks exist
 -- include lib/leadership.lua
 -- include lib/logs/job_logs.lua
 local epoch_key, job_key, log_key, logs_key, times_key, waits_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]

@@ -3,10 +3,14 @@
 -- full store, too, because closing a namespace frees space. A stored namespace consists of its version in 16 digits,
 -- its tag and its document, separated by spaces.
 -- KEYS namespaces:hash settings:hash audit:stream
--- ARGV now_ms name expected_version(16 digits; empty: it must not exist) tag document(empty: remove it) audit_entry
---   audit_max max_namespaces wake_channel
+-- ARGV now_ms name
+--   expected_version(16 digits; empty: must not exist yet)
+--   tag
+--   document(empty: remove)
+--   audit_entry audit_max max_namespaces wake_channel
 -- REPLY ok:version | changed | full | tag_taken:name
--- CHECKS FIRST that the namespace has not changed since the caller read it; that a new one does not exceed the limit;
+-- CHECKS FIRST that the namespace has not changed since the caller read it;
+--   that a new one does not exceed the limit;
 --   that no other has its tag
 -- include lib/clock.lua
 -- include lib/identity/audit_log.lua

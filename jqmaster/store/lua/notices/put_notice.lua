@@ -2,7 +2,10 @@
 -- Creates, changes or removes a notice and writes the audit entry. Works in a full store, too. Removing a notice also
 -- removes its state.
 -- KEYS notices:hash notice_states:hash audit:stream
--- ARGV now_ms name expected_etag(empty: it must not exist) document(empty: remove it) audit_entry audit_max max_notices
+-- ARGV now_ms name
+--   expected_etag(empty: must not exist yet)
+--   document(empty: remove)
+--   audit_entry audit_max max_notices
 -- REPLY ok | changed | full
 -- CHECKS FIRST that the notice has not changed since the caller read it; that a new one does not exceed the limit
 -- include lib/clock.lua

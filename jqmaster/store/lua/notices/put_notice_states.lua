@@ -1,10 +1,14 @@
 #!lua flags=allow-oom
--- Replaces the states of notices, all or none. Works in a full store, too, because people must be notified of that.
+-- Replaces the states of notices, all or none. Works in a full store, too, because notices must also report a full
+-- store.
 -- KEYS epoch:string notices:hash notice_states:hash
--- ARGV epoch(empty: the caller need not be the leader) [+ name expected_edition(empty: it must not exist) state(empty:
---   remove it)]
+-- ARGV epoch(empty: the caller need not be the leader)
+--   [+ name
+--      expected_edition(empty: must not exist yet)
+--      state(empty: remove)]
 -- REPLY ok | changed | stale_epoch
--- CHECKS FIRST the epoch; that no state has changed since the caller read it, and that its notice exists
+-- CHECKS FIRST that the epoch is current;
+--   that no state has changed since the caller read it, and that its notice exists
 -- include lib/leadership.lua
 local epoch_key, notices_key, states_key = KEYS[1], KEYS[2], KEYS[3]
 local epoch = ARGV[1]

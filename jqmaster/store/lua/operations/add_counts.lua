@@ -2,10 +2,14 @@
 -- Adds the counts of a master to the present minute and hour. Ignores a repeated call, which has the same number. Names
 -- beyond the limit are counted as one name.
 -- KEYS flushed:string counted_names:zset
--- ARGV now_ms tag number(of the call; grows with each) max_names other_name minutes_ms hours_ms(how long minutes and
---   hours are kept) [+ name counts]
+-- ARGV now_ms tag
+--   number(of the call; grows with each)
+--   max_names other_name
+--   minutes_ms(how long the counts of minutes are kept)
+--   hours_ms(how long the counts of hours are kept)
+--   [+ name counts]
 -- REPLY ok:now_ms | repeat
--- CHECKS FIRST the number of the call
+-- CHECKS FIRST that no call with this number, or a later one, came before
 -- include lib/clock.lua
 -- include lib/operations/counts.lua
 local flushed_key, names_key = KEYS[1], KEYS[2]

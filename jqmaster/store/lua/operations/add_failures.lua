@@ -2,11 +2,16 @@
 -- Adds failures to their groups. Ignores a repeated call of a master, which has the same number. If there are too many
 -- groups, removes those that have not been seen for the longest time.
 -- KEYS flushed:string failure_groups:hash failures_seen:zset failure_ignores:hash failure_triage:hash
--- ARGV now_ms number(of the call; grows with each) max_groups lives_ms(how long a group is kept after its last failure)
---   max_versions quiet_ms(a group counts as recurred if it fails again after this time) [+ group_id count
---   example_job_id name cause message versions(MessagePack: version, failures, version, failures …)]
+-- ARGV now_ms
+--   number(of the call; grows with each)
+--   max_groups
+--   lives_ms(how long a group is kept after its last failure)
+--   max_versions
+--   quiet_ms(a group that fails again after this time has recurred)
+--   [+ group_id count example_job_id name cause message
+--      versions(MessagePack: version, failures, version, failures, …)]
 -- REPLY ok:now_ms | repeat
--- CHECKS FIRST the number of the call
+-- CHECKS FIRST that no call with this number, or a later one, came before
 -- include lib/clock.lua
 local flushed_key, groups_key, seen_key = KEYS[1], KEYS[2], KEYS[3]
 local ignores_key, triage_key = KEYS[4], KEYS[5]

@@ -3,7 +3,7 @@
 -- KEYS flushed:string
 -- ARGV now_ms tag master_id number(of the call; grows with each) lives_ms counts(MessagePack)
 -- REPLY ok:now_ms | repeat
--- CHECKS FIRST the number of the call
+-- CHECKS FIRST that no call with this number, or a later one, came before
 -- include lib/clock.lua
 local flushed_key = KEYS[1]
 local now_ms, tag, master_id, number = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], tonumber(ARGV[4])

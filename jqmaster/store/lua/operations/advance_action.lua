@@ -3,10 +3,12 @@
 -- is kept for a while without its list of IDs. `done` is at least the count in its progress, because a master of the
 -- previous release counts only there.
 -- KEYS epoch:string running_actions:set action:hash audit:stream watched:set
--- ARGV now_ms epoch action_id progress done audit_entry(empty: the action is not finished) audit_max keep_ms [+
---   job_id(a job whose end the progress counts)]
+-- ARGV now_ms epoch action_id progress done
+--   audit_entry(empty: the action is not finished)
+--   audit_max keep_ms
+--   [+ job_id(a job whose end the progress counts)]
 -- REPLY ok:canceled_by(empty: nobody) | stale_epoch | over
--- CHECKS FIRST the epoch; that the action is not over
+-- CHECKS FIRST that the epoch is current; that the action is not over
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/identity/audit_log.lua

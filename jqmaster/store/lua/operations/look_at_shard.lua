@@ -1,14 +1,21 @@
 #!lua flags=no-writes
--- Reads whether the duties of the leader have work: entries that are due by time, and keys that exist only while
--- something waits.
+-- Reads whether the duties of the leader have work. A due key has entries that are due by time. A waiting key exists
+-- only while something waits. If none of these keys exists, the three lists of the reply are empty.
 -- KEYS epoch:string rules:hash workers:zset ready_counts:hash [+ due:zset waiting:set]
--- ARGV now_ms epoch many(maximum number of names whose counts are read; if more names have counts, jobs count as ready)
---   due_keys(number of due keys; of the waiting keys after them, only the existence is read)
--- REPLY ok:now_ms,[first score of each due key(-1: it is empty)],[number of its members],[1 for each waiting key that
---   exists](these three lists are empty if no key exists at all),1 if jobs are ready,number of workers,ms since the
---   last sign of life of the worker that has been silent longest (-1: no worker),version,edition,settled(editions of
---   the constraints) | stale_epoch
--- CHECKS FIRST epoch
+-- ARGV now_ms epoch
+--   many(maximum number of names whose counts are read; beyond it, jobs count as ready)
+--   due_keys(how many of the keys are due keys; the others are waiting keys)
+-- REPLY ok:
+--     now_ms,
+--     [first score of each due key(-1: it is empty)],
+--     [number of its members],
+--     [1 if a waiting key exists, otherwise 0],
+--     1 if jobs are ready,
+--     number of workers,
+--     ms since the worker that has been silent longest was heard(-1: no worker),
+--     version of the constraints,edition,edition in force
+--   | stale_epoch
+-- CHECKS FIRST that the epoch is current
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/reading.lua
@@ -30,8 +37,8 @@ end
 
 if existing(FIRST_LOOKED_FOR, #KEYS) == 0 then return {'ok', now_ms, {}, {}, {}, 0, 0, -1, editions()} end
 
--- Returns whether jobs may be ready. A key of a wrong type counts as if they were, so that the other keys are still
--- read and its duty finds and reports it.
+-- Returns whether jobs may be ready. A key of a wrong type counts as ready jobs: the other keys are still read, and the
+-- duty of this key finds and reports the fault.
 local function has_ready()
   local names = reading.try('HLEN', counts_key) or many + 1
   if names == 0 or names > many then return names > 0 and 1 or 0 end

@@ -2,9 +2,12 @@
 -- Adds, for the leader, entries to the timeline, and replaces its marks. Works in a full store, too, because the
 -- timeline shows people what went wrong.
 -- KEYS epoch:string timeline:stream timeline_marks:string
--- ARGV epoch timeline_max(about how many entries are kept) marks(MessagePack) [+ entry(MessagePack)]
+-- ARGV epoch
+--   timeline_max(about how many entries are kept)
+--   marks(MessagePack)
+--   [+ entry(MessagePack)]
 -- REPLY ok | stale_epoch
--- CHECKS FIRST epoch
+-- CHECKS FIRST that the epoch is current
 -- include lib/leadership.lua
 local epoch_key, timeline_key, marks_key = KEYS[1], KEYS[2], KEYS[3]
 local epoch, timeline_max, marks = ARGV[1], ARGV[2], ARGV[3]

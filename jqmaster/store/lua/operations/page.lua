@@ -2,10 +2,15 @@
 -- Reads the members of an index after a position, forward or backward, with the beginnings of their records. The member
 -- at the position may have been removed.
 -- KEYS index:zset
--- ARGV after_score(empty: from the start) after_id count head_bytes(0: no records) job_prefix least_score(empty: any)
---   most_score(empty: any) is_backward(1: from the end)
+-- ARGV after_score(empty: from the start)
+--   after_id count
+--   head_bytes(0: no records)
+--   job_prefix
+--   least_score(empty: any)
+--   most_score(empty: any)
+--   is_backward(1: from the end)
 -- REPLY ok:[id score record_beginning]
--- CHECKS FIRST nothing; it writes nothing
+-- CHECKS FIRST nothing, because it only reads
 local index_key = KEYS[1]
 local after_score, after_id, count, head_bytes = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local job_prefix = ARGV[5]
@@ -15,8 +20,7 @@ local least, most, is_backward = ARGV[6], ARGV[7], ARGV[8] == '1'
 local first = least ~= '' and redis.call('ZCOUNT', index_key, '-inf', '(' .. least) or 0
 local last = most ~= '' and redis.call('ZCOUNT', index_key, '-inf', most) or redis.call('ZCARD', index_key)
 if after_score then
-  -- Search by rank: many members have equal scores, such as priorities, so a range of scores alone would not find the
-  -- position.
+  -- Search by rank: many members have equal scores, such as priorities. A range of scores would not find the position.
   local low, high = first, math.max(first, last)
   while low < high do
     local middle = math.floor((low + high) / 2)

@@ -2,8 +2,10 @@
 -- Reads the members of several indexes, one index after another, with the beginnings of their records.
 -- KEYS [+ index:zset]
 -- ARGV count head_bytes job_prefix
--- REPLY ok:[number_of_index id score record_beginning],indexes_read(number of indexes that were read to the end)
--- CHECKS FIRST nothing; it writes nothing
+-- REPLY ok:
+--     [number_of_index id score record_beginning],
+--     indexes_read(number of indexes that were read to the end)
+-- CHECKS FIRST nothing, because it only reads
 local count, head_bytes, job_prefix = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
 
 local page, found = {}, 0

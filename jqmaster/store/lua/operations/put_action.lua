@@ -2,8 +2,10 @@
 -- Stores an action on many jobs for the leader to carry out, and writes the audit entry. Works in a full store, too,
 -- because deleting jobs may be the way to relieve the store. Removes the oldest finished actions beyond the limit.
 -- KEYS actions:zset running_actions:set action:hash audit:stream
--- ARGV now_ms action_id spec ids(MessagePack; empty: the spec has a filter) progress audit_entry audit_max max_running
---   max_kept action_prefix wake_channel at_most(jobs that the action may change; empty: any number)
+-- ARGV now_ms action_id spec
+--   ids(MessagePack; empty: the spec has a filter instead)
+--   progress audit_entry audit_max max_running max_kept action_prefix wake_channel
+--   at_most(jobs that the action may change; empty: any number)
 -- REPLY ok | full
 -- CHECKS FIRST that not too many actions are running
 -- include lib/clock.lua
@@ -15,8 +17,7 @@ local action_prefix, wake_channel, at_most = ARGV[10], ARGV[11], ARGV[12]
 
 if redis.call('SCARD', running_key) >= max_running then return {'full'} end
 local surplus = redis.call('ZCARD', actions_key) + 1 - max_kept
--- Read `max_running` actions more than the surplus, because all running actions may be among the oldest ones, and they
--- stay.
+-- Read `max_running` more actions than the surplus. All running actions may be among the oldest ones, and they stay.
 local oldest = surplus > 0 and redis.call('ZRANGE', actions_key, 0, surplus + max_running - 1) or {}
 for _, old in ipairs(oldest) do
   if surplus > 0 and redis.call('SISMEMBER', running_key, old) == 0 then

@@ -3,7 +3,7 @@
 -- KEYS epoch:string backlog:string
 -- ARGV epoch sample(MessagePack) lives_ms(how long to keep it)
 -- REPLY ok | stale_epoch
--- CHECKS FIRST epoch
+-- CHECKS FIRST that the epoch is current
 -- include lib/leadership.lua
 local epoch_key, backlog_key = KEYS[1], KEYS[2]
 local epoch, sample, lives_ms = ARGV[1], ARGV[2], ARGV[3]

@@ -2,7 +2,8 @@
 -- Changes the settings of all masters and writes the audit entry. Works in a full store, too, because a lower limit may
 -- be needed to relieve the store.
 -- KEYS settings:hash audit:stream
--- ARGV now_ms expected_version document(MessagePack: every setting that differs from the configuration of the masters)
+-- ARGV now_ms expected_version
+--   document(MessagePack: every setting that differs from the configuration of the masters)
 --   audit_entry audit_max wake_channel
 -- REPLY ok:version | changed
 -- CHECKS FIRST that the settings have not changed since the caller read them

@@ -3,8 +3,10 @@
 -- waiting job that no limit holds back. Reads only the first job of each priority in each lane.
 -- KEYS ready_counts:hash
 -- ARGV now_ms tag [+ name queues(one a line)]
--- REPLY ok:now_ms,[ready since_ms(0: unknown) startable_since_ms(0: no such job is known) startable_job_id]
--- CHECKS FIRST nothing; it writes nothing
+-- REPLY ok:
+--     now_ms,
+--     for each name: ready jobs, since_ms(0: unknown), startable_since_ms(0: no such job is known), startable_job_id
+-- CHECKS FIRST nothing, because it only reads
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 local counts_key = KEYS[1]

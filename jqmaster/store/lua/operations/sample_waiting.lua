@@ -1,10 +1,13 @@
 #!lua flags=no-writes
 -- Samples the sizes of the records of waiting jobs.
 -- KEYS
--- ARGV tag seed(of the random choice) [+ kind(`index`: the jobs of an index; `name`: the ready jobs of a name)
---   which(the index without its tag, or the name) draws(about how many records to measure)]
--- REPLY ok:[bytes](of each: the mean size, as text; 0: no such job is left)
--- CHECKS FIRST nothing; it writes nothing
+-- ARGV tag
+--   seed(of the random choice)
+--   [+ kind(`index`: the jobs of an index; `name`: the ready jobs of a name)
+--      which(the index without its tag, or the name)
+--      draws(about how many records to measure)]
+-- REPLY ok:[bytes](for each group: the mean size, as text; 0: no such job is left)
+-- CHECKS FIRST nothing, because it only reads
 local tag, seed = ARGV[1], tonumber(ARGV[2])
 local FIRST, WIDTH = 3, 3
 local MAX_LANES = 32

@@ -1,8 +1,10 @@
 #!lua
 -- Stores or removes a decision about a group of failures, and writes the audit entry.
 -- KEYS failure_groups:hash failure_triage:hash audit:stream
--- ARGV now_ms group_id part(a: who is assigned to it, r: how it is resolved, m: the group into which it is merged)
---   decision(MessagePack; empty: remove it) audit_entry audit_max
+-- ARGV now_ms group_id
+--   part(a: who is assigned to it, r: how it is resolved, m: the group into which it is merged)
+--   decision(MessagePack; empty: remove)
+--   audit_entry audit_max
 -- REPLY ok | unknown | same
 -- CHECKS FIRST that the group exists, and that there is something to remove
 -- include lib/clock.lua

@@ -4,7 +4,7 @@
 -- KEYS job:string audit:stream
 -- ARGV now_ms tag job_id over_ms(how long after its end a job still gets lines) audit_entry audit_max
 -- REPLY ok | unknown | state:state | open:ms(until no more lines can arrive)
--- CHECKS FIRST the state, and that no more lines can arrive
+-- CHECKS FIRST that the job is over; that no more lines can arrive
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 -- include lib/identity/audit_log.lua

@@ -2,12 +2,17 @@
 -- Erases data of a person from a job that is over: replaces its values by values without the data, and writes the
 -- audit entry. Works in a full store, too, because only the path of each erased value is added.
 -- KEYS job:string history:list result:string challenged:zset audit:stream
--- ARGV now_ms tag job_id attempt(of the job as the caller read it) finished_at_ms(as the caller read it) content(the
---   record from the length of its extras on; empty: unchanged) result(empty: unchanged) drops(letters: p progress and
---   checkpoint, s partial results, c challenges) audit_entry audit_max [+ history_entry(whole, all in their order;
---   none: unchanged)]
+-- ARGV now_ms tag job_id
+--   attempt(of the job as the caller read it)
+--   finished_at_ms(as the caller read it)
+--   content(the record from the length of its extras on; empty: unchanged)
+--   result(empty: unchanged)
+--   drops(letters p: progress and checkpoint, s: partial results, c: challenges)
+--   audit_entry audit_max
+--   [+ history_entry(all entries in their order; none: unchanged)]
 -- REPLY ok | unknown | state:state | changed
--- CHECKS FIRST the state; that the job has neither run again nor got a further history entry since the caller read it
+-- CHECKS FIRST that the job is over; that it has neither run again nor got a further history entry since the caller
+--     read it
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 -- include lib/identity/audit_log.lua

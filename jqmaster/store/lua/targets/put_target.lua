@@ -2,8 +2,10 @@
 -- Creates, changes or removes a target, writes the audit entry and notifies all masters. Works in a full store, too,
 -- because jobs that a target carries out leave the store.
 -- KEYS targets:hash settings:hash audit:stream
--- ARGV now_ms name expected_etag(empty: it must not exist) document(empty: remove it) audit_entry audit_max max_targets
---   wake_channel
+-- ARGV now_ms name
+--   expected_etag(empty: must not exist yet)
+--   document(empty: remove)
+--   audit_entry audit_max max_targets wake_channel
 -- REPLY ok | changed | full
 -- CHECKS FIRST that the target has not changed since the caller read it; that a new one does not exceed the limit
 -- include lib/clock.lua

@@ -3,7 +3,7 @@
 -- KEYS [+ target_figures:string]
 -- ARGV kept_ms [+ figures(MessagePack)]
 -- REPLY ok
--- CHECKS FIRST nothing: the newest figures replace the former ones
+-- CHECKS FIRST nothing: this script never refuses
 local kept_ms = ARGV[1]
 local FIRST = 2
 

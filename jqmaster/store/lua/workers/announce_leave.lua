@@ -2,7 +2,7 @@
 -- Records that the process of a worker is shutting down gracefully. The worker gets no more jobs, and a lease that
 -- expires from now on does not count as a loss.
 -- KEYS worker:hash
--- ARGV now_ms wake_channel(empty: nobody to wake)
+-- ARGV now_ms wake_channel(empty: wake nobody)
 -- REPLY ok | unknown
 -- CHECKS FIRST that the worker is registered
 -- include lib/clock.lua

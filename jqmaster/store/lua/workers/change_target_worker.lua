@@ -2,8 +2,10 @@
 -- Changes the names and slots of a worker that delivers jobs to a target, and records whether the target can be
 -- reached. Running jobs beyond the slots continue.
 -- KEYS worker:hash
--- ARGV names(MessagePack) max_jobs unreachable(why the target cannot be reached; empty: it can) wake_channel(empty:
---   nobody to wake)
+-- ARGV names(MessagePack)
+--   max_jobs
+--   unreachable(why the target cannot be reached; empty: it can)
+--   wake_channel(empty: wake nobody)
 -- REPLY ok | unknown
 -- CHECKS FIRST that the worker is registered
 local worker_key = KEYS[1]

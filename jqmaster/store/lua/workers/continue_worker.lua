@@ -2,10 +2,12 @@
 -- Lets a worker that was detached for its silence continue, as the worker requested. Writes this to the history of each
 -- job that continues.
 -- KEYS worker:hash running:zset
--- ARGV now_ms worker_id_bytes tag is_last(1: no further call with claims of this request follows) wake_channel(empty:
---   nobody to wake) [+ id token_bytes history_entry]
+-- ARGV now_ms worker_id_bytes tag
+--   is_last(1: no further call with claims of this request follows)
+--   wake_channel(empty: wake nobody)
+--   [+ id token_bytes history_entry]
 -- REPLY ok | refused
--- CHECKS FIRST that the worker was detached only for its silence, and that it still holds each claim
+-- CHECKS FIRST that the worker was detached only for its silence; that it still holds each claim
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 -- include lib/jobs/history.lua

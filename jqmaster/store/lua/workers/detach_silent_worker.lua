@@ -4,7 +4,7 @@
 -- KEYS epoch:string worker:hash workers:zset
 -- ARGV now_ms epoch worker_id silent_ms
 -- REPLY ok | stale_epoch | alive
--- CHECKS FIRST epoch, then that the worker is registered, still silent, and not detached
+-- CHECKS FIRST that the epoch is current; that the worker is registered, still silent, and not detached
 -- include lib/clock.lua
 -- include lib/leadership.lua
 local epoch_key, worker_key, workers_key = KEYS[1], KEYS[2], KEYS[3]

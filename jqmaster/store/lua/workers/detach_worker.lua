@@ -2,8 +2,8 @@
 -- Detaches a worker permanently, as an operator requested. The worker gets no more jobs, its leases are no longer
 -- renewed, and it is told to stop. Writes the audit entry.
 -- KEYS worker:hash audit:stream
--- ARGV now_ms audit_entry audit_max wake_channel(empty: nobody to wake)
--- REPLY ok:1 if it was not detached before | unknown
+-- ARGV now_ms audit_entry audit_max wake_channel(empty: wake nobody)
+-- REPLY ok:1 if this call detached it | unknown
 -- CHECKS FIRST that the worker is registered
 -- include lib/clock.lua
 -- include lib/identity/audit_log.lua

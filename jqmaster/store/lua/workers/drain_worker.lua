@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
 -- Drains a worker: it finishes the jobs that it runs, and gets no more until it is resumed. Writes the audit entry.
 -- KEYS worker:hash audit:stream
--- ARGV now_ms audit_entry audit_max wake_channel(empty: nobody to wake)
--- REPLY ok:1 if it did not drain before | unknown | detached
+-- ARGV now_ms audit_entry audit_max wake_channel(empty: wake nobody)
+-- REPLY ok:1 if this call drained it | unknown | detached
 -- CHECKS FIRST that the worker is registered and not detached
 -- include lib/clock.lua
 -- include lib/identity/audit_log.lua

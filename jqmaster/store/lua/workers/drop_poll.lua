@@ -4,7 +4,7 @@
 -- KEYS worker:hash
 -- ARGV poll_id(empty: the newest poll) call_id(empty: any call)
 -- REPLY ok | over | unknown
--- CHECKS FIRST that the worker is registered, and that the poll is its newest and was last opened by this call
+-- CHECKS FIRST that the worker is registered; that the poll is its newest; that this call opened it last
 local worker_key = KEYS[1]
 local poll_id, call_id = ARGV[1], ARGV[2]
 

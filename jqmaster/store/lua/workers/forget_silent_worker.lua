@@ -3,7 +3,7 @@
 -- KEYS epoch:string worker:hash workers:zset worker_urls:hash claims:set
 -- ARGV now_ms epoch worker_id silent_ms
 -- REPLY ok | stale_epoch | alive
--- CHECKS FIRST epoch, then that the worker is silent and holds no claim
+-- CHECKS FIRST that the epoch is current; that the worker is silent and holds no claim
 -- include lib/clock.lua
 -- include lib/leadership.lua
 local epoch_key, worker_key, workers_key, urls_key, claims_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]

@@ -3,8 +3,11 @@
 -- are parked there, because the other system may admit more than before. An observation that was delayed at a master
 -- does not replace a later observation.
 -- KEYS worker:hash observed:hash gates_due:zset
--- ARGV now_ms tag gate remaining(thousandths) for_ms(from as_of_ms) as_of_ms(when it was observed, or earlier; 0: now)
---   wake_channel(empty: nobody to wake)
+-- ARGV now_ms tag gate
+--   remaining(how much it still admits, in thousandths)
+--   for_ms(how long that holds, from as_of_ms)
+--   as_of_ms(when the worker observed it, or earlier; 0: now)
+--   wake_channel(empty: wake nobody)
 -- REPLY ok | outdated | unknown
 -- CHECKS FIRST that the worker is registered, and that no later observation of the gate is stored
 -- include lib/clock.lua
@@ -18,8 +21,7 @@ if redis.call('EXISTS', worker_key) == 0 then return {'unknown'} end
 -- Treat a time in the future as now: after the store's clock was set back, a worker's estimate of it may be ahead.
 if as_of_ms == 0 or as_of_ms > now_ms then as_of_ms = now_ms end
 local stored = redis.call('HGET', observed_key, gate_id)
--- Compare with the last number of the stored text, which is its `as_of_ms`, or stands for it in the text of an older
--- release.
+-- The last number of the stored text is its `as_of_ms`, or stands for it in the text of an older release.
 local stored_at_ms = tonumber(string.match(stored or '', ' (%d+)$') or 0)
 if stored_at_ms > as_of_ms and stored_at_ms <= now_ms then return {'outdated'} end
 local until_ms = as_of_ms + for_ms

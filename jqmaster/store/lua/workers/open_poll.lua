@@ -2,7 +2,7 @@
 -- Opens a poll of a worker that pulls, so that jobs may be claimed for it. A repeat of a poll gets the jobs that were
 -- already claimed for the poll, so a lost answer loses no job.
 -- KEYS worker:hash mail:string epoch:string
--- ARGV now_ms worker_id worker_id_bytes poll_id call_id max wait_ms job_prefix wake_channel(empty: nobody to wake)
+-- ARGV now_ms worker_id worker_id_bytes poll_id call_id max wait_ms job_prefix wake_channel(empty: wake nobody)
 -- REPLY mail:now_ms,epoch,is_draining,[id record] | open:now_ms,epoch,is_draining | unknown | detached | pushed
 -- CHECKS FIRST that the worker is registered and pulls
 -- include lib/clock.lua

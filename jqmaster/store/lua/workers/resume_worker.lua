@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
 -- Lets a draining worker take jobs again, and writes the audit entry.
 -- KEYS worker:hash audit:stream
--- ARGV now_ms audit_entry audit_max wake_channel(empty: nobody to wake)
--- REPLY ok:1 if it drained before | unknown | detached
+-- ARGV now_ms audit_entry audit_max wake_channel(empty: wake nobody)
+-- REPLY ok:1 if this call resumed it | unknown | detached
 -- CHECKS FIRST that the worker is registered and not detached
 -- include lib/clock.lua
 -- include lib/identity/audit_log.lua

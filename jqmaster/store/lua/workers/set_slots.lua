@@ -2,8 +2,12 @@
 -- Sets the slots of a worker: how many jobs it may hold at a time. Optionally stores a slot rule for workers that
 -- register later on its node with its labels. Writes the audit entry. Running jobs beyond the number continue.
 -- KEYS worker:hash slot_rules:hash audit:stream
--- ARGV now_ms max_jobs(0: the number that the worker registered) rule_id rule(MessagePack; empty: no slot rule)
---   audit_entry audit_max wake_channel(empty: nobody to wake)
+-- ARGV now_ms
+--   max_jobs(0: the number that the worker registered)
+--   rule_id
+--   rule(MessagePack; empty: no slot rule)
+--   audit_entry audit_max
+--   wake_channel(empty: wake nobody)
 -- REPLY ok:1 if this changes anything | unknown | detached
 -- CHECKS FIRST that the worker is registered and not detached
 -- include lib/clock.lua

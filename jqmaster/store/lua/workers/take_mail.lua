@@ -3,10 +3,15 @@
 -- has opened a newer poll. If the jobs of the poll were returned, the poll is opened again, so that other jobs are
 -- claimed for it.
 -- KEYS worker:hash mail:string epoch:string
--- ARGV now_ms worker_id worker_id_bytes poll_id call_id(empty: any call) ends(1: end the poll even without jobs)
---   wait_ms job_prefix wake_channel(empty: nobody to wake)
--- REPLY mail:now_ms,epoch,is_draining,[id record] | open:now_ms,epoch,is_draining
---   | reopened:now_ms,epoch,is_draining | over | unknown | detached
+-- ARGV now_ms worker_id worker_id_bytes poll_id
+--   call_id(empty: any call)
+--   ends(1: end the poll even without jobs)
+--   wait_ms job_prefix
+--   wake_channel(empty: wake nobody)
+-- REPLY mail:now_ms,epoch,is_draining,[id record]
+--   | open:now_ms,epoch,is_draining
+--   | reopened:now_ms,epoch,is_draining
+--   | over | unknown | detached
 -- CHECKS FIRST that the worker is registered, and that the poll is its newest
 -- include lib/clock.lua
 -- include lib/jobs/mail.lua

@@ -1,7 +1,10 @@
 #!lua flags=allow-oom
 -- Stores the names that a worker serves, with their contracts.
 -- KEYS served_names:zset
--- ARGV now_ms contracts_prefix life_ms max_names max_contracts(of a name) [+ name digest contract(empty: none)]
+-- ARGV now_ms contracts_prefix life_ms max_names
+--   max_contracts(of a name)
+--   [+ name digest
+--      contract(empty: none)]
 -- REPLY ok
 -- CHECKS FIRST nothing: this script never refuses
 -- include lib/clock.lua

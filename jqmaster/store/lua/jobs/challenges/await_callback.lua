@@ -3,11 +3,13 @@
 -- keep their slots, but constraints with `counts_awaiting: false` do not count them. If the callbacks have already
 -- arrived, a worker may run them at once.
 -- KEYS running:zset awaiting:zset worker:hash
--- ARGV now_ms tag worker_id_bytes wake_channel(empty: nobody to wake) [+ id token_bytes digest(of its request ID)]
--- REPLY ok:[1 accepted, 0 stale, 2 no such challenge is open],[name](of each job whose callbacks have arrived) |
---   unknown
--- CHECKS FIRST state, token, worker and challenge of each attempt; if no attempt is valid, that the worker is
---   registered
+-- ARGV now_ms tag worker_id_bytes wake_channel(empty: wake nobody) [+ id token_bytes digest(of its request ID)]
+-- REPLY ok:
+--     [1: accepted, 0: stale, 2: no such challenge is open],
+--     [name](of each job whose callbacks have arrived)
+--   | unknown
+-- CHECKS FIRST that each job is running under its token at this worker, and has this challenge open;
+--   if none is, that the worker is registered
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 -- include lib/lists.lua

@@ -2,8 +2,8 @@
 -- Reads the jobs whose challenges were not answered in time, and the time until the next job is due.
 -- KEYS awaiting:zset
 -- ARGV now_ms limit job_prefix
--- REPLY ok:now_ms,[id record_beginning],ms until the next is due (-1: none)
--- CHECKS FIRST nothing; it writes nothing
+-- REPLY ok:now_ms,[id record_beginning],ms until the next job is due(-1: none)
+-- CHECKS FIRST nothing, because it only reads
 -- include lib/clock.lua
 local awaiting_key = KEYS[1]
 local now_ms, limit, job_prefix = clock.now_ms(ARGV[1]), tonumber(ARGV[2]), ARGV[3]

@@ -2,8 +2,8 @@
 -- Counts how often in a row the handler of a job has reported that its work cannot begin yet.
 -- KEYS job:string progress:hash
 -- ARGV now_ms worker_id_bytes token_bytes
--- REPLY ok:now_ms,time of the first report ms,number of reports | stale
--- CHECKS FIRST state, token and worker
+-- REPLY ok:now_ms,first_report_ms,number of reports | stale
+-- CHECKS FIRST that the job is running under this token at this worker
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 local job_key, progress_key = KEYS[1], KEYS[2]
@@ -12,7 +12,7 @@ local now_ms, worker_id_bytes, token_bytes = clock.now_ms(ARGV[1]), ARGV[2], ARG
 local head = record.beginning(job_key, layout.worker_id.last)
 if not record.is_held_by(head, token_bytes, worker_id_bytes) then return {'stale'} end
 local since = redis.pcall('HGET', progress_key, 'not_ready_since_ms')
--- Replace a key of another type, because it is damaged.
+-- Replace a damaged key.
 if type(since) == 'table' then redis.call('UNLINK', progress_key) end
 if type(since) ~= 'string' then
   redis.call('HSET', progress_key, 'not_ready_since_ms', string.format('%.0f', now_ms))

@@ -2,13 +2,23 @@
 -- Opens a challenge for a running attempt. An earlier challenge of the attempt becomes void. A repeat of the call
 -- changes nothing, even if it comes late.
 -- KEYS job:string challenged:zset worker:hash
--- ARGV now_ms tag worker_id_bytes job_id token_bytes shown(start of the request ID) digest(of the request ID) wait_ms
---   expect(number of callbacks) meta(empty: none) sign_header(empty: callbacks are not signed) sign_secret sign_lead
---   sign_encoding form(empty: none; a form's MessagePack) audience link(the request ID if people are notified)
---   remind_ms(empty: no reminder)
+-- ARGV now_ms tag worker_id_bytes job_id token_bytes
+--   shown(start of the request ID)
+--   digest(of the request ID)
+--   wait_ms
+--   expect(number of callbacks)
+--   meta(empty: none)
+--   sign_header(empty: callbacks are not signed)
+--   sign_secret sign_lead sign_encoding
+--   form(MessagePack; empty: none)
+--   audience(who may answer the form)
+--   link(the request ID if people are notified, otherwise empty)
+--   remind_ms(when to remind people; empty: never)
 -- REPLY ok:name,now_ms,1 if the challenge is new | stale | answered | unknown
--- CHECKS FIRST state, token and worker; whether this call is a repeat; that the callbacks of the present challenge have
---   not arrived; that the worker is registered
+-- CHECKS FIRST that the job is running under this token at this worker;
+--   whether this call is a repeat;
+--   that the callbacks of the present challenge have not arrived;
+--   that the worker is registered
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 -- include lib/challenges/challenges.lua

@@ -2,13 +2,21 @@
 -- Stores a callback of an open challenge, even before the attempt has reported that it waits. After the last expected
 -- callback, a worker may run the job with all its callbacks.
 -- KEYS job:string challenges:string
--- ARGV now_ms tag job_id digest(of the request ID) identity(equal for repeats of one callback) body_digest content_type
---   body wake_channel(empty: nobody to wake) is_verified(1: the signature is valid, or this answers the form) answer(of
---   a person, as MessagePack; empty: none)
--- REPLY taken:name,ms since the challenge was opened,1 if a worker may run the job now | repeated:name | conflict:name
---   | over:name | unverified:header,secret,prefix,encoding of the expected signature | form | unknown
--- CHECKS FIRST that the challenge exists, the signature, whether this callback came before, and that the attempt is not
---   over
+-- ARGV now_ms tag job_id
+--   digest(of the request ID)
+--   identity(equal for repeats of one callback)
+--   body_digest content_type body
+--   wake_channel(empty: wake nobody)
+--   is_verified(1: the signature is valid, or this answers the form)
+--   answer(of a person, as MessagePack; empty: none)
+-- REPLY taken:name,ms since the challenge was opened,1 if a worker may run the job now
+--   | repeated:name | conflict:name | over:name
+--   | unverified:header,secret,prefix,encoding(of the expected signature)
+--   | form | unknown
+-- CHECKS FIRST that the challenge exists;
+--   the signature;
+--   whether this callback came before;
+--   that the attempt is not over
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 -- include lib/challenges/challenges.lua

@@ -2,16 +2,30 @@
 -- Claims jobs for workers that serve the same names: first jobs whose callbacks have arrived, then ready jobs that no
 -- gate holds back, ordered by priority (the smallest first), then by age. Each worker gets its share in turn.
 -- KEYS epoch:string running:zset fence:string skipped:zset damaged:set rules:hash worker:hash claims:set mail:string
---   [+ worker:hash claims:set mail:string]
--- ARGV now_ms epoch edition workers(in the order of their keys, 21 bytes each: 16 of the ID, 4 of the limit, and a
---   flag: whether the caller itself holds the worker's poll) lease_ms offer_ms grace_ms tag tokens(16 bytes each)
---   finished_channel mail_channel max_bytes(of the claimed records of one worker; only the last of them may exceed
---   this) [+ name]
--- REPLY ok:now_ms,first_fence,passed_over(expired or damaged),is_exhausted(1: no more jobs of these names can start
---   now),ms until a gate opens by itself(-1: none),[id record],[name](of each expired job),[word busy claimed](of each
---   worker) | stale_epoch | stale_constraints | none:[word busy claimed](of each worker)
--- CHECKS FIRST the epoch; the edition of the constraints; for each worker, that it exists, that it has an open poll if
---   it pulls, and how many slots it has free; each gate; each record
+--     [+ worker:hash claims:set mail:string]
+-- ARGV now_ms epoch edition
+--   workers(21 bytes each, in the order of their keys: 16 of the ID, 4 of the limit, and 1 that tells whether the
+--       caller itself holds the worker's poll)
+--   lease_ms offer_ms grace_ms tag
+--   tokens(16 bytes each)
+--   finished_channel mail_channel
+--   max_bytes(of the claimed records of one worker; only the last of them may exceed this)
+--   [+ name]
+-- REPLY ok:
+--     now_ms, first_fence,
+--     number of expired or damaged jobs that were passed over,
+--     is_exhausted(1: no more jobs of these names can start now),
+--     ms until a gate opens by itself(-1: none),
+--     [id record],
+--     [name](of each expired job),
+--     the answer for each worker: word(ok, or why it got no jobs), busy slots, claimed jobs
+--   | stale_epoch | stale_constraints
+--   | none:the answer for each worker
+-- CHECKS FIRST that the epoch is current;
+--   that the edition of the constraints is current;
+--   that each worker exists, how many slots it has free, and, if it pulls, that its poll is open;
+--   each gate;
+--   each record
 -- include lib/lazily.lua
 -- include lib/clock.lua
 -- include lib/leadership.lua
@@ -32,7 +46,7 @@
 -- include lib/constraints/served.lua
 local epoch_key, running_key, fence_key, skipped_key, damaged_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local rules_key, FIRST_KEY = KEYS[6], 7
--- Limits of one call: the number of jobs that it reads, and of jobs and lanes that it moves to closed gates.
+-- Limits of one call: jobs to read, jobs to move to closed gates, and lanes to move there.
 local MAX_READ, MAX_MOVES = 5000, 1000
 local now_ms, epoch, edition = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3]
 local offer_ms, finished_channel, mail_channel = tonumber(ARGV[6]), ARGV[10], ARGV[11]
@@ -84,7 +98,7 @@ local function take_many(lane, group, score, id, order, room, weighted)
   return taken, score, id
 end
 
--- Reads nothing for jobs without gates: most jobs have none, and should not pay for loading the module `gates`.
+-- Does not load the module `gates` for jobs without gates. Most jobs have none.
 local function first_closed(ids)
   return #ids > 0 and gates.first_closed(ids, now_ms) or nil
 end
@@ -114,7 +128,7 @@ local function serve(item)
   closed_by = first_closed(lane.keyed)
   if closed_by then
     if closed_by.weight_default then weights.keep_for_first(closed_by, lane) end
-    -- `park` also counts the jobs that this call has taken from the lane.
+    -- `park` takes into account which jobs this call has taken from the lane.
     open_lanes.put(parking.park(lane, closed_by))
     lanes_aside = lanes_aside + 1
     return
@@ -160,8 +174,8 @@ while lane_queue.first() and may_go_on() do
     serve(item)
   end
 end
--- The queue is empty only if no lane has jobs left, even if the limit ended the search: a lane with jobs left returns
--- to the queue.
+-- An empty queue means that no lane has jobs left: a lane with jobs left returns to the queue, even if a limit ended
+-- the search.
 local is_exhausted = not lane_queue.first() and not is_cut_short and open_lanes.are_all_read()
   and not has_more_callbacks
 
@@ -170,7 +184,7 @@ local first_fence, claimed = taking.write(running_key, fence_key, claim_shares.f
 claim_shares.give(offer_ms, mail_channel)
 if lazily.is_made(passing) then passing.write(now_ms) end
 if lazily.is_made(served) then served.write() end
--- Lanes that return to the queue only when changes are written were not searched by this call.
+-- This write may open lanes. Then this call has not searched them.
 if lane_writes.write(nil) then is_exhausted = false end
 return {'ok', now_ms, first_fence, passed_over, is_exhausted and 1 or 0,
   lazily.is_made(gates) and gates.ms_until_opening(now_ms) or -1, claimed, expired_names, claim_shares.answers()}

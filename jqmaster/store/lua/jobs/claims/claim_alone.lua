@@ -1,11 +1,15 @@
 #!lua flags=allow-oom
--- Claims one suspect job, whose earlier workers were lost, for a worker that holds no other job.
+-- Claims a suspect for a worker that holds no other job. A suspect is a job whose earlier workers were lost.
 -- KEYS epoch:string worker:hash claims:set running:zset retrying:zset suspects:set fence:string rules:hash mail:string
 -- ARGV now_ms epoch edition worker_id_bytes job_id token_bytes lease_ms offer_ms grace_ms tag worker_id
 --   mail_channel(empty: the caller itself holds the worker's poll)
 -- REPLY ok:now_ms,fence,record | stale_epoch | stale_constraints | gone | no_poll | busy | over | closed
--- CHECKS FIRST the epoch; the edition of the constraints; that the worker exists and holds no job; that a worker that
---   pulls has an open poll; that the job waits for such a claim; each gate
+-- CHECKS FIRST that the epoch is current;
+--   that the edition of the constraints is current;
+--   that the worker exists and holds no job;
+--   that a worker that pulls has an open poll;
+--   that the job waits as a suspect;
+--   that each of its gates is open
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/jobs/record.lua
@@ -37,7 +41,7 @@ if record.state_of(head) ~= layout.STATE.retrying or redis.call('SISMEMBER', sus
 local expires_at_ms = record.int64(head, layout.expires_at_ms.at)
 if expires_at_ms > 0 and expires_at_ms <= now_ms then return {'over'} end
 local lane, own = lanes.home_of(head)
--- Claim nothing from a lane of an older edition: the leader is still matching its jobs to the constraints.
+-- In a lane of an older edition, the leader is still matching jobs to the constraints.
 if lane.edition ~= tonumber(edition) then return {'closed'} end
 local keyed = own or lane.keyed
 local closed_by = gates.first_closed(lane.shared, now_ms) or gates.first_closed(keyed, now_ms)
@@ -46,7 +50,7 @@ local has_gates = #lane.shared + #keyed > 0
 local found = has_gates and weights.of_extras(record.extras_of(key, head))
 local weighted = has_gates and weights.among(keyed, now_ms, weights.among(lane.shared, now_ms))
 local place = {id = id, score = record.priority_of(head), order = id .. lane.id}
--- Let the gate keep room for this job, as it does for jobs in lanes.
+-- A gate keeps room for a suspect as it does for jobs in lanes.
 if closed_by and closed_by.weight_default then weights.keep_at_closed(closed_by, found, place) end
 if closed_by or weighted and weights.first_too_small(weighted, found, place) then return {'closed'} end
 

@@ -3,7 +3,7 @@
 -- KEYS epoch:string suspects:set
 -- ARGV epoch job_prefix [+ id]
 -- REPLY ok:dropped | stale_epoch
--- CHECKS FIRST epoch, then the state of each job
+-- CHECKS FIRST that the epoch is current, then the state of each job
 -- include lib/leadership.lua
 -- include lib/jobs/record.lua
 -- include lib/lists.lua

@@ -1,26 +1,49 @@
 #!lua
 -- Accepts new jobs. A repeat of an accepted job changes nothing that a client could see.
 -- KEYS scheduled:zset expiring:zset rules:hash
--- ARGV now_ms tag wake_channel(empty: nobody to wake) edition push(each: a full backlog refuses single jobs; whole: it
---   refuses all jobs; rest: further jobs of an accepted whole push) following(MessagePack: [[number of a lane, number
---   of jobs for it in later calls of this push]]) lanes(as lib/lanes/homes.lua reads them) mark(of the store's data;
---   empty: not checked) uniques(as lib/jobs/unique_requests.lua reads them; empty: no job has a uniqueness key)
---   memberships(as lib/batches/batch_pushes.lua reads them; empty: no job belongs to a batch) predecessors(as
---   lib/jobs/predecessor_pushes.lua reads them; empty: no job has predecessors) quota(as lib/jobs/push_quota.lua reads
---   it; empty: there is none) [+ id terms(the fields priority to expires_at_ms as in the record, a negative
---   expires_at_ms counts from now; u8 flags, i64 run_at_ms or -1, i64 delay_ms or -1, u16 number of its lane from 1)
---   digest rest_of_record(the fields after the lane)]
--- REPLY ok:now_ms,[index from 0, outcome, reason](of each job except new ones that are accepted. `known`: accepted
---   before; `taken`: another request took its ID; `full`: a backlog is full, with the gate; `too_fast`: the quota of
---   this second is used up; `expired`: its expires_at is past; `no_batch`; `batch_over`; `no_predecessor`, with the
---   job; `predecessor_over`, with the job: it ended in another way than required. With the job that holds the
---   uniqueness key: `existing`; `replaced`: that job took the content; `refused`; `offered`: unknown whether that job
---   can be replaced) |
---   full:gate(whose backlog has no room for a whole push) | too_fast |
---   stale_constraints | other_data
--- CHECKS FIRST the mark of the data; the edition of the constraints; for each job, whether its ID is taken and by which
---   request, whether it has expired, who holds its uniqueness key, whether its batch takes new members, and its
---   predecessors; the backlog of each gate; the quota of this second
+-- ARGV now_ms tag
+--   wake_channel(empty: wake nobody)
+--   edition
+--   push(each: a full backlog refuses single jobs;
+--       whole: a full backlog refuses all jobs;
+--       rest: these jobs belong to a whole push that was accepted)
+--   following(MessagePack: [[number of a lane, number of its jobs in later calls of this push], …])
+--   lanes(format: lib/lanes/homes.lua)
+--   mark(expected mark of the data; empty: do not check)
+--   uniques(format: lib/jobs/unique_requests.lua; empty: no job has a uniqueness key)
+--   memberships(format: lib/batches/batch_pushes.lua; empty: no job belongs to a batch)
+--   predecessors(format: lib/jobs/predecessor_pushes.lua; empty: no job has predecessors)
+--   quota(format: lib/jobs/push_quota.lua; empty: there is none)
+--   [+ id
+--      terms(the fields priority to expires_at_ms of the record, where a negative expires_at_ms counts from now;
+--        then u8 flags, i64 run_at_ms or -1, i64 delay_ms or -1, u16 number of its lane from 1)
+--      digest
+--      rest_of_record(the fields after the lane)]
+-- REPLY ok:
+--     now_ms,
+--     [index from 0, outcome, reason](of each job that is not newly accepted). Outcomes:
+--       `known`: the job was accepted before
+--       `taken`: another request took its ID
+--       `full`: a backlog is full; the reason is the gate
+--       `too_fast`: the quota of this second is used up
+--       `expired`: its expires_at has passed
+--       `no_batch`: its batch does not exist
+--       `batch_over`: its batch takes no new members
+--       `no_predecessor`: a predecessor does not exist; the reason is its ID
+--       `predecessor_over`: a predecessor has ended in another way than required; the reason is its ID
+--       Another job holds its uniqueness key, and the reason is the ID of that job:
+--       `existing`: the other job stays
+--       `replaced`: the other job took the content of this one
+--       `refused`: the request demanded a refusal
+--       `offered`: it is unknown whether the other job can be replaced
+--   | full:gate(whose backlog has no room for a whole push)
+--   | too_fast | stale_constraints | other_data
+-- CHECKS FIRST that the mark of the data matches;
+--   that the edition of the constraints is current;
+--   for each job: whether its ID is taken and by which request; whether it has expired; who holds its uniqueness key;
+--     whether its batch takes new members; its predecessors;
+--   the backlog of each gate;
+--   the quota of this second
 -- include lib/lazily.lua
 -- include lib/clock.lua
 -- include lib/lists.lua
@@ -93,15 +116,15 @@ local function bounding_gates(number)
   return backlogs[number]
 end
 
--- By terms: values that follow from them, because jobs of one push usually have the same terms. `head`: the part of the
--- record before the digest.
+-- A cache, because jobs of one push usually have the same terms. Key: the terms. Value: facts that follow from them;
+-- `head` is the part of the record before the digest.
 local kinds, kinds_seen = {}, {}
 local kind_of = (function()
-  -- Offsets in the terms, whose first field is the priority. Their creation time is filled in here.
+  -- Positions in the terms, whose first field is the priority. The creation time is filled in here.
   local CREATED_AT = layout.created_at_ms.at - layout.priority.offset
   local CREATED_LAST = layout.created_at_ms.last - layout.priority.offset
   local TERMS_LENGTH = layout.expires_at_ms.last - layout.priority.offset
-  -- The fields of a new record from the start to the worker, which are empty.
+  -- A new record has zeros from the start of the attempt to the worker.
   local now_bytes = struct.pack('>i8', now_ms)
   local nothing_yet = string.rep('\0', layout.worker_id.last - layout.due_at_ms.last)
   return function(terms)
@@ -132,7 +155,7 @@ end)()
 for _, item in ipairs(following) do
   for _, gate_id in ipairs(bounding_gates(item[1]) or {}) do rooms[gate_id] = rooms[gate_id] - item[2] end
 end
--- `outcomes`: by number of the job. A job without an outcome is new, and is accepted.
+-- `outcomes` has the outcomes by number of the job. A job without an outcome is new, and is accepted.
 local outcomes, told, said, seen, is_new = {}, {}, 0, {}, false
 -- These two loops over all jobs take most of the time of a bulk push. So a feature may cost only one comparison for
 -- jobs that do not use it.
@@ -263,7 +286,7 @@ end
 for i = 1, count do
   local at = FIRST + (i - 1) * WIDTH
   if not outcomes[i] then
-    -- Store the content of a later job of this push, if one with the same uniqueness key replaced this job's.
+    -- A later job of this push with the same uniqueness key may have replaced this job's content.
     local content = requests and requests[i] and unique_pushes.content_of(i) or i
     local from = FIRST + (content - 1) * WIDTH
     local id, kind = args[at], kinds[args[from + 1]]

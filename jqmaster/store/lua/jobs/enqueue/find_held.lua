@@ -4,7 +4,7 @@
 -- KEYS
 -- ARGV now_ms tag [+ id digest]
 -- REPLY ok:[index from 0, ID of the holder](of each such job)
--- CHECKS FIRST nothing; it writes nothing
+-- CHECKS FIRST nothing, because it only reads
 -- include lib/clock.lua
 -- include lib/jobs/uniqueness.lua
 local now_ms, tag = clock.now_ms(ARGV[1]), ARGV[2]

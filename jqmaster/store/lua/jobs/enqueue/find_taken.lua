@@ -4,7 +4,7 @@
 -- KEYS
 -- ARGV job_prefix [+ id digest]
 -- REPLY ok:[index from 0 of each such job]
--- CHECKS FIRST nothing; it writes nothing
+-- CHECKS FIRST nothing, because it only reads
 local job_prefix = ARGV[1]
 local FIRST, WIDTH = 2, 2
 

@@ -2,12 +2,14 @@
 -- Records that pushes with idempotency keys were accepted. A repeat then creates no second job, even when the first one
 -- is deleted.
 -- KEYS
--- ARGV idempotency_prefix [+ key_digest mark holder(job that the key now stands for; empty: unchanged)]
+-- ARGV idempotency_prefix
+--   [+ key_digest mark
+--      holder(ID of the job that the key stands for from now on; empty: unchanged)]
 -- REPLY ok
 -- CHECKS FIRST that each key still stands for a job, and is not marked yet
 local prefix = ARGV[1]
 local FIRST, WIDTH = 2, 3
--- Only values of this length are marked: reserve_ids.lua writes a job ID and the digest of its request.
+-- The length of an unmarked value: the job ID and the digest that reserve_ids.lua writes.
 local LENGTH = 44
 
 for i = FIRST, #ARGV, WIDTH do

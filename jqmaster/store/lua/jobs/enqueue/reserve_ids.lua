@@ -3,8 +3,8 @@
 -- accepted. The lifetime of a key starts with its first use.
 -- KEYS
 -- ARGV idempotency_prefix [+ key_digest job_id digest life_ms]
--- REPLY ok:[job_id mark](mark 0: not accepted yet; otherwise the byte that mark_accepted added) | taken:[index from 0
---   of each key that stands for another request]
+-- REPLY ok:[job_id mark](mark 0: not accepted yet; otherwise the byte that mark_accepted.lua added)
+--   | taken:[index from 0](of each key that stands for another request)
 -- CHECKS FIRST what each key is bound to
 local prefix = ARGV[1]
 local FIRST, WIDTH = 2, 4

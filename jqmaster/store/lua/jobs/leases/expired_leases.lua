@@ -2,16 +2,24 @@
 -- Returns claims whose lease or run time is over, with the facts that the leader needs to decide about them.
 -- KEYS running:zset workers:zset
 -- ARGV now_ms limit job_prefix worker_prefix left_prefix
--- REPLY ok:now_ms,[id head worker_seen_ms(0: not registered) worker_as_of_ms(0: unknown) detached_by(empty: not
---   detached) is_gone(1: the worker's process is known to have ended) orderly_end(empty: none known; announced;
---   unregistered; left: announced, then unregistered) lease_until_ms],ms until the next lease ends (-1: none)
--- CHECKS FIRST nothing; it writes nothing
+-- REPLY ok:
+--     now_ms,
+--     for each claim:
+--       id, head
+--       worker_seen_ms(0: the worker is not registered)
+--       worker_as_of_ms(0: unknown)
+--       detached_by(empty: not detached)
+--       is_gone(1: the worker's process is known to have ended)
+--       orderly_end(announced; unregistered; left: announced, then unregistered; empty: none known)
+--       lease_until_ms,
+--     ms until the next lease ends(-1: none)
+-- CHECKS FIRST nothing, because it only reads
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 local running_key, workers_key = KEYS[1], KEYS[2]
 local now_ms, limit, job_prefix, worker_prefix = clock.now_ms(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4]
 local left_prefix = ARGV[5]
--- Bytes to read from a record. They include everything before the argument, unless the headers are long.
+-- How many bytes of a record are read: usually everything before the argument.
 local HEAD_BYTES = 1024
 
 -- Returns how the worker's process ended in order; empty if it did not. A worker with claims that is not registered has

@@ -3,7 +3,7 @@
 -- KEYS epoch:string running:zset
 -- ARGV now_ms epoch [+ id look_at_ms]
 -- REPLY ok:number of postponed claims | stale_epoch
--- CHECKS FIRST epoch, then that the lease of each claim is still over
+-- CHECKS FIRST that the epoch is current; that the lease of each claim is still over
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/lists.lua

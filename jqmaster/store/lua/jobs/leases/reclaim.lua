@@ -2,10 +2,12 @@
 -- Ends attempts whose lease or run time is over, with the outcome that the leader decided. Skips attempts that were
 -- renewed or settled meanwhile.
 -- KEYS epoch:string running:zset results:zset suspects:set
--- ARGV now_ms tag epoch result_ttl_ms finished_channel [+ id token_bytes target_state index_key delay_ms cause
---   is_counted is_loss history_entry(empty: none) result]
--- REPLY ok:[1 reclaimed, 0 renewed or settled meanwhile] | stale_epoch
--- CHECKS FIRST epoch, then lease, state and token of each attempt
+-- ARGV now_ms tag epoch result_ttl_ms finished_channel
+--   [+ id token_bytes target_state index_key delay_ms cause is_counted is_loss
+--      history_entry(empty: none)
+--      result]
+-- REPLY ok:[1: reclaimed, 0: renewed or settled meanwhile] | stale_epoch
+-- CHECKS FIRST that the epoch is current, then lease, state and token of each attempt
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/jobs/record.lua

@@ -2,10 +2,17 @@
 -- Undoes claims whose jobs never started, because the worker refused them or could not be reached. A job is skipped if
 -- another job has taken its uniqueness key meanwhile, because that job runs instead.
 -- KEYS epoch:string running:zset claims:set skipped:zset
--- ARGV now_ms tag epoch(empty: the worker itself returns them) worker_id worker_id_bytes wake_channel(empty: nobody to
---   wake) finished_channel [+ id token_bytes]
--- REPLY ok:[1 returned, 0 no longer held by this claim],[name](of each skipped job) | stale_epoch
--- CHECKS FIRST epoch, then state, token and worker of each claim
+-- ARGV now_ms tag
+--   epoch(empty: the worker itself returns them)
+--   worker_id worker_id_bytes
+--   wake_channel(empty: wake nobody)
+--   finished_channel
+--   [+ id token_bytes]
+-- REPLY ok:
+--     [1: returned, 0: no longer held by this claim],
+--     [name](of each skipped job)
+--   | stale_epoch
+-- CHECKS FIRST that the epoch is current; that each job is running under its token at this worker
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/jobs/record.lua
@@ -35,11 +42,11 @@ local function skip(key, head, flags, id, lane, own)
   if record.has_flag(flags, layout.FLAG.watched) then watched[#watched + 1] = id end
 end
 
--- Returns the time from which a job with callbacks is offered again; 0: at once. `offers`: how often it was returned
--- before. After the first, third, … refusal, the job is offered at once: the worker that refused it gets no jobs for a
--- moment, so another worker can take it. After the second, fourth, … refusal, the job waits, each time twice as long as
--- before. Without these waits, a worker could refuse the same job again and again, because jobs with callbacks come
--- before all its other jobs.
+-- Returns when a job with callbacks is offered again; 0: at once. `offers`: how often it was returned before.
+--
+-- After every other refusal, the job waits, each time twice as long. Otherwise one worker could refuse it again and
+-- again, because jobs with callbacks come before all its other jobs. After the refusals between, the job is offered at
+-- once: the worker that refused gets no jobs for a moment, so another worker can take it.
 local function next_offer_ms(offers)
   if epoch ~= '' or offers % 2 == 0 then return 0 end
   return now_ms + math.min(MIN_PUT_OFF_MS * 2 ^ ((offers - 1) / 2), MAX_PUT_OFF_MS)
@@ -91,7 +98,7 @@ end
 lists.call('ZREM', running_key, ids)
 lists.call('SREM', claims_key, ids)
 if #names > 0 then followed.write(now_ms) end
--- Pass the tokens, so that jobs that never started do not count against a rate limit.
+-- Pass the tokens: jobs that never started do not count against a rate limit.
 lane_writes.write(tokens)
 if #watched > 0 then redis.call('PUBLISH', finished_channel, table.concat(watched, ',')) end
 if wake_channel ~= '' and #ids > 0 then

@@ -3,9 +3,12 @@
 -- worker, or slots for which other jobs wait.
 -- KEYS epoch:string running:zset damaged:set workers:zset
 -- ARGV tag epoch [+ id]
--- REPLY ok:number of claims,[id of each claim with unknown gates, which may still hold slots],1 if jobs can start now
---   that could not start before | stale_epoch
--- CHECKS FIRST epoch, then that each job is still claimed
+-- REPLY ok:
+--     number of claims,
+--     [id of each claim with unknown gates, which may still hold slots],
+--     1 if jobs can start now that could not start before
+--   | stale_epoch
+-- CHECKS FIRST that the epoch is current; that each job is still claimed
 -- include lib/leadership.lua
 -- include lib/lanes/lanes.lua
 -- include lib/lanes/lane_writes.lua

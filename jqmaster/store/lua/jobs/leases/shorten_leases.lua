@@ -4,7 +4,7 @@
 -- KEYS epoch:string running:zset
 -- ARGV now_ms epoch lease_ms limit
 -- REPLY ok:number of shortened leases | stale_epoch
--- CHECKS FIRST epoch
+-- CHECKS FIRST that the epoch is current
 -- include lib/clock.lua
 -- include lib/leadership.lua
 local epoch_key, running_key = KEYS[1], KEYS[2]

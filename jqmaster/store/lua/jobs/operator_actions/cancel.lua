@@ -2,11 +2,19 @@
 -- Cancels a waiting or running job. The token of a running attempt becomes void at once. The caller then notifies the
 -- worker.
 -- KEYS job:string
--- ARGV now_ms tag job_id wake_channel(empty: nobody to wake) finished_channel action_id(the action on many jobs that
---   counts this job; empty: none)
--- REPLY ok:worker_id_bytes(empty: the job did not run),token_bytes,1 if jobs can start now that could not start
---   before,name(empty: the job was canceled before) | unknown | state:state | used_up
--- CHECKS FIRST the state; that the action may change one more job (used_up)
+-- ARGV now_ms tag job_id
+--   wake_channel(empty: wake nobody)
+--   finished_channel
+--   action_id(action on many jobs that includes this job; empty: none)
+-- REPLY ok:
+--     worker_id_bytes(empty: the job did not run),
+--     token_bytes,
+--     1 if jobs can start now that could not start before,
+--     name(empty: the job was canceled before)
+--   | unknown
+--   | state:state
+--   | used_up
+-- CHECKS FIRST the state of the job; that the action may change one more job (used_up)
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 -- include lib/lanes/lane_writes.lua

@@ -2,10 +2,11 @@
 -- Removes a job that is not running, and everything that belongs to it. Also removes a job that was set aside as
 -- damaged.
 -- KEYS job:string history:list result:string damaged:set results:zset expiring:zset
--- ARGV now_ms tag job_id wake_channel(empty: nobody to wake) action_id(the action on many jobs that counts this job;
---   empty: none)
+-- ARGV now_ms tag job_id
+--   wake_channel(empty: wake nobody)
+--   action_id(action on many jobs that includes this job; empty: none)
 -- REPLY ok | unknown | state:state | used_up
--- CHECKS FIRST the state, unless the job was set aside; that the action may change one more job (used_up)
+-- CHECKS FIRST the state of the job, unless it was set aside; that the action may change one more job (used_up)
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 -- include lib/lanes/lanes.lua

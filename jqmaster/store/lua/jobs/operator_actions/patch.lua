@@ -2,11 +2,20 @@
 -- Changes the priority, start time, retries or timeout of a waiting job. Moves the job to another lane if this changes
 -- its gates.
 -- KEYS job:string rules:hash
--- ARGV now_ms tag job_id wake_channel(empty: nobody to wake) edition lanes(as lib/lanes/homes.lua reads them) priority
---   run_at_ms max_retry timeout_ms(each of these four may be empty: unchanged) action_id(the action on many jobs that
---   counts this job; empty: none) extras(of the record, with its new weights; empty: unchanged)
+-- ARGV now_ms tag job_id
+--   wake_channel(empty: wake nobody)
+--   edition
+--   lanes(format: lib/lanes/homes.lua)
+--   priority(empty: unchanged)
+--   run_at_ms(empty: unchanged)
+--   max_retry(empty: unchanged)
+--   timeout_ms(empty: unchanged)
+--   action_id(action on many jobs that includes this job; empty: none)
+--   extras(of the record, with its new weights; empty: unchanged)
 -- REPLY ok | stale_constraints | unknown | state:state | used_up
--- CHECKS FIRST the edition of the constraints; the state; that the action may change one more job (used_up)
+-- CHECKS FIRST that the edition of the constraints is current;
+--   the state of the job;
+--   that the action may change one more job (used_up)
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 -- include lib/lanes/lanes.lua

@@ -2,14 +2,25 @@
 -- Makes a finished job ready again, as an operator requested. The job gets all its retries and its uniqueness key
 -- again, and keeps its history.
 -- KEYS job:string result:string results:zset expiring:zset rules:hash history:list
--- ARGV now_ms tag job_id wake_channel(empty: nobody to wake) edition lanes(as lib/lanes/homes.lua reads them)
---   history_entry(of the last attempt if it succeeded; empty: none) finished_at_ms(time of the job's end that the
---   caller read) action_id(the action on many jobs that counts this job; empty: none) is_watched(1: the action waits
---   for the end of the job) extras(of the record, with its new weights; empty: unchanged)
--- REPLY ok | stale_constraints | unknown | state:state | not_unique:ID of the job that holds the uniqueness key |
---   used_up | erased
--- CHECKS FIRST the edition of the constraints; the state; that the job has not run again since the caller read it; that
---   no value that it needs was erased; who holds its uniqueness key; that the action may change one more job (used_up)
+-- ARGV now_ms tag job_id
+--   wake_channel(empty: wake nobody)
+--   edition
+--   lanes(format: lib/lanes/homes.lua)
+--   history_entry(of the last attempt if it succeeded; empty: none)
+--   finished_at_ms(time of the job's end that the caller read)
+--   action_id(action on many jobs that includes this job; empty: none)
+--   is_watched(1: the action waits for the end of the job)
+--   extras(of the record, with its new weights; empty: unchanged)
+-- REPLY ok | stale_constraints | unknown
+--   | state:state
+--   | not_unique:ID of the job that holds the uniqueness key
+--   | used_up | erased
+-- CHECKS FIRST that the edition of the constraints is current;
+--   the state of the job;
+--   that the job has not run again since the caller read it;
+--   that no value that it needs was erased;
+--   who holds its uniqueness key;
+--   that the action may change one more job (used_up)
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 -- include lib/jobs/history.lua
@@ -50,7 +61,7 @@ if actions.is_used_up(action_id) then return {'used_up'} end
 redis.call('ZREM', tag .. index[state], id)
 followed.moved(job_key, head, layout.STATE.ready, now_ms)
 if state == layout.STATE.succeeded and entry ~= '' then
-  -- A last attempt that succeeded has no history entry yet, so add one.
+  -- A last attempt that succeeded has no history entry yet.
   history.add(history_key, finished_at_ms, entry)
   history.trim(history_key)
 end

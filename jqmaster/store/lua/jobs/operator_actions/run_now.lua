@@ -1,10 +1,11 @@
 #!lua
 -- Makes a scheduled or retrying job ready at once.
 -- KEYS job:string
--- ARGV tag job_id wake_channel(empty: nobody to wake) action_id(the action on many jobs that counts this job; empty:
---   none)
+-- ARGV tag job_id
+--   wake_channel(empty: wake nobody)
+--   action_id(action on many jobs that includes this job; empty: none)
 -- REPLY ok | unknown | state:state | used_up
--- CHECKS FIRST the state; that the action may change one more job (used_up)
+-- CHECKS FIRST the state of the job; that the action may change one more job (used_up)
 -- include lib/jobs/record.lua
 -- include lib/lanes/lanes.lua
 -- include lib/lanes/lane_writes.lua

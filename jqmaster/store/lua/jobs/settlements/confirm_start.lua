@@ -3,8 +3,9 @@
 -- claim and its lease is not over.
 -- KEYS running:zset worker:hash
 -- ARGV now_ms worker_id_bytes job_prefix [+ id token_bytes]
--- REPLY ok:[1 confirmed, 0 stale] | unknown
--- CHECKS FIRST that the worker is registered; then lease, state, token and worker of each claim
+-- REPLY ok:[1: confirmed, 0: stale] | unknown
+-- CHECKS FIRST that the worker is registered;
+--   that each job is running under its token at this worker, and its lease is not over
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 local running_key, worker_key = KEYS[1], KEYS[2]

@@ -2,13 +2,24 @@
 -- Ends running attempts that did not succeed, with the outcome that the master decided from the worker's report, if the
 -- caller holds their tokens.
 -- KEYS running:zset results:zset worker:hash
--- ARGV now_ms tag worker_id_bytes result_ttl_ms wake_channel(empty: nobody to wake) finished_channel used(MessagePack:
---   by job ID, the time of the attempt's last call, 0 if unknown, and thousandths by unit; empty: no report) [+ id
---   token_bytes target_state index_key delay_ms cause is_counted history_entry(empty: none) result held_gate(gate that
---   the worker asked to keep closed; empty: none) hold_ms]
--- REPLY ok:[1 accepted, 0 stale],1 if jobs can start now that could not start before,[run_ms(-1: the attempt did not
---   end in this call)] | unknown
--- CHECKS FIRST state, token and worker of each attempt; if no attempt is valid, that the worker is registered
+-- ARGV now_ms tag worker_id_bytes result_ttl_ms
+--   wake_channel(empty: wake nobody)
+--   finished_channel
+--   used(MessagePack: by job ID, when the attempt made its last call, or 0, and the thousandths used of each unit;
+--       empty:
+--       no report)
+--   [+ id token_bytes target_state index_key delay_ms cause is_counted
+--      history_entry(empty: none)
+--      result
+--      held_gate(gate that the worker asked to keep closed; empty: none)
+--      hold_ms]
+-- REPLY ok:
+--     [1: accepted, 0: stale],
+--     1 if jobs can start now that could not start before,
+--     [run_ms(-1: the attempt did not end in this call)]
+--   | unknown
+-- CHECKS FIRST that each job is running under its token at this worker;
+--   if none is, that the worker is registered
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 -- include lib/constraints/gates.lua

@@ -2,14 +2,21 @@
 -- Ends running attempts as succeeded, if the caller holds their tokens. A repeat of an accepted report is accepted
 -- again.
 -- KEYS running:zset succeeded:zset results:zset claims:set worker:hash [+ claims:set worker:hash]
--- ARGV now_ms tag workers(in the order of their keys, 20 bytes each: ID, and its number of attempts in 4 bytes)
---   result_ttl_ms wake_channel(empty: nobody to wake) finished_channel used(MessagePack: by number of the attempt, the
---   time of its last call, 0 if unknown, and thousandths by unit; empty: no report) [+ id token_bytes result](of the
---   attempts of each worker in turn)
--- REPLY ok:[1 accepted, 0 stale or damaged, -1 stale and the worker is not registered],1 if jobs can start now that
---   could not start before,[[name run_ms jobs](of the attempts that ended in this call)](of each worker)
--- CHECKS FIRST state, token, worker and lane of each attempt; for a worker without a valid attempt, that it is
---   registered
+-- ARGV now_ms tag
+--   workers(20 bytes each, in the order of their keys: 16 of the ID, 4 of the number of its attempts)
+--   result_ttl_ms
+--   wake_channel(empty: wake nobody)
+--   finished_channel
+--   used(MessagePack: by number of the attempt, when it made its last call, or 0, and the thousandths used of each
+--       unit;
+--       empty: no report)
+--   [+ id token_bytes result](of the attempts of each worker in turn)
+-- REPLY ok:
+--     [1: accepted, 0: stale or damaged, -1: stale, and the worker is not registered],
+--     1 if jobs can start now that could not start before,
+--     [[name run_ms jobs](of the attempts that ended in this call)](of each worker)
+-- CHECKS FIRST that each job is running under its token at its worker, and its lane is not damaged;
+--   if none of a worker is, that the worker is registered
 -- include lib/lazily.lua
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
@@ -76,7 +83,7 @@ for at = 1, #workers, WORKER_LENGTH do
   for number = first, last do
     local key, at = keys[number], FIRST + (number - 1) * WIDTH
     local id, token_bytes, result = args[at], args[at + 1], args[at + 2]
-    -- The call lists this job twice, and has changed its record since it was first read. Read it again.
+    -- The call lists this job twice, and has already changed its record. Read it again.
     if is_ended[id] then forget_heads() end
     local head = head_of(number)
     local is_ours = #head >= layout.head.length and sub(head, layout.token.at, layout.token.last) == token_bytes

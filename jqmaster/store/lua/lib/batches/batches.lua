@@ -44,15 +44,15 @@ local batches = lazily.made_by(function()
     if count_of(to) then add(id, count_of(to), 1) end
   end
 
-  -- Removes a waiting member from the counts, as if it had never belonged to the batch: it receives the content of
-  -- another job.
+  -- Removes a waiting member from the batch as if it had never belonged there: the job receives the content of another
+  -- push.
   local function leave(id, job_id)
     add(id, 'total', -1)
     table.insert(lists.under(left, id), job_id)
   end
 
-  -- Notes that an operator deleted a member. `write` subtracts a member that succeeded or was discarded from the
-  -- counts, and counts any other member as deleted.
+  -- Notes that an operator deleted a member. `write` no longer counts a member that succeeded or was discarded. It
+  -- counts any other member as deleted.
   local function lose(id, job_id, state)
     if state == layout.STATE.succeeded or state == layout.STATE.discarded then
       add(id, 'total', -1)
@@ -70,8 +70,8 @@ local batches = lazily.made_by(function()
     table.insert(lists.under(left, id), job_id)
   end
 
-  -- Updates the parent's counts to the present outcome of a nested batch. `told`: the outcome that the parent counts so
-  -- far; `now`: the new outcome; an outcome is '' if the batch is not over.
+  -- Replaces the outcome of a nested batch in the counts of its parent. `told`: the outcome that was counted so far;
+  -- `now`: the new one. A batch that is not over has the outcome ''.
   local function tell_parent(parent, told, now)
     if told ~= '' then add(parent, 'batches_' .. told, -1) end
     if now ~= '' then add(parent, 'batches_' .. now, 1) end
@@ -109,8 +109,7 @@ local batches = lazily.made_by(function()
     if is_complete ~= was_complete then
       set('state', is_complete and 'complete' or 'sealed')
       lists.add_pair(changed, 'completed_at_ms', is_complete and string.format('%.0f', now_ms) or '')
-      -- Schedule checks of a complete batch: now, and after its retention. Do not check an incomplete one, so that it
-      -- does not expire while members are retried.
+      -- Check a complete batch now. An incomplete one is not checked, so it does not expire while members are retried.
       if is_complete then redis.call('ZADD', tag .. 'batches_due', now_ms, id)
       else redis.call('ZREM', tag .. 'batches_due', id) end
     end

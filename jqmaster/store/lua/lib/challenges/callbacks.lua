@@ -32,15 +32,15 @@ local callbacks = lazily.made_by(function()
         bytes = taking.take_callback(id, job, beginning, now_ms)
         taken[#taken + 1] = id
       end
-      -- Only remove the job from the list, because it no longer waits for a worker.
+      -- The job no longer waits for a worker. Only remove it from the list.
       challenges.remove(id, name)
     end
     lists.call('ZREM', ARGV.tag .. 'awaiting_callback', taken)
     return #due == most
   end
 
-  -- Claims jobs of the names in ARGV from index `first` on. `waiting_names`: the names that have such jobs, one a line.
-  -- `is_target`: the worker delivers to a target. Returns whether there may be more jobs.
+  -- Claims jobs of the names in ARGV from index `first` on. `waiting_names`: names that have jobs whose callbacks have
+  -- arrived, one a line. `is_target`: whether the worker delivers to a target. Returns whether there may be more jobs.
   local function take(waiting_names, first, limit, is_target, now_ms)
     if not waiting_names then return false end
     local is_waiting, max_bytes, has_more = {}, tonumber(ARGV.max_bytes), false

@@ -3,18 +3,29 @@
 -- The challenges of jobs. `challenges:{id}` has those of a job as a MessagePack array of maps, the newest last.
 -- jqmaster/store/jobs/challenges.py reads them. If a job's record has the flag `has_challenge`, the present attempt has
 -- opened one. The fields of a map:
---   id, digest   the part of the request ID that is shown, and the digest of the whole
---   attempt, state (0: open), opened, wait (ms for the callbacks), expect (number of callbacks; left out: 1), meta
---   since, due   when the attempt reported that it waits, and its deadline; both are unset before that report
---   sign         how callbacks are signed: [header, secret, prefix, encoding]; removed at the end of the challenge
---   taken        the callbacks: [identity, digest of type and body, time, type, body]; type and body are removed at the
---                end of the challenge
---   form, audience                the form for people as MessagePack, and who may answer it
---   answers      answers of people as MessagePack, each at the index of its callback in `taken`
---   remind       ms after `since` at which people are reminded; `reminders` lists the challenge until then
---   link         the request ID of a challenge for people; removed at the end of the challenge
---   fraction, note, told          the progress that the outside system reported: fraction, text, and when
---   run, ended                    when a worker got the callbacks, and when the attempt ended
+--   id         the part of the request ID that is shown
+--   digest     the digest of the whole request ID
+--   attempt    the number of the attempt
+--   state      0 if the challenge is open
+--   opened     when it was opened
+--   wait       how long it waits for the callbacks, in ms
+--   expect     the number of callbacks; missing if it is 1
+--   meta       a note for people
+--   since      when the attempt reported that it waits
+--   due        the deadline, which that report sets
+--   sign       how callbacks are signed: [header, secret, prefix, encoding]
+--   taken      the callbacks: [identity, digest of type and body, time, type, body]
+--   form       the form for people, as MessagePack
+--   audience   who may answer the form
+--   answers    answers of people as MessagePack, each at the index of its callback in `taken`
+--   remind     ms after `since` at which people are reminded; `reminders` lists the challenge until then
+--   link       the request ID of a challenge for people
+--   fraction   the progress that the outside system reported last
+--   note       its text
+--   told       when it was reported
+--   run        when a worker got the callbacks
+--   ended      when the attempt ended
+-- At the end of a challenge, `sign`, `link`, and type and body of each callback are removed.
 local challenges = lazily.made_by(function()
   local tag = ARGV.tag
   local MOST = 20
@@ -100,8 +111,8 @@ local challenges = lazily.made_by(function()
     remove(id, queue .. OF_TARGETS)
   end
 
-  -- Returns the fault of a job that awaits callbacks: the job is wrongly on the list of jobs whose callbacks have
-  -- arrived, or is missing there. Empty: no fault.
+  -- Returns the fault of a job that awaits callbacks: the list of jobs whose callbacks have arrived has it wrongly, or
+  -- lacks it. Empty: no fault.
   local function fault_of(id, head)
     if head == '' then return '' end
     local challenge = open_one(id, head)

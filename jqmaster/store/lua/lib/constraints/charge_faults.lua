@@ -10,8 +10,8 @@
 -- more charges than one call may check, so they are checked in pieces. Sums are checked with the first piece.
 local charge_faults = lazily.made_by(function()
   local tag = ARGV.tag
-  -- Maximum number of jobs that a call checks at a gate, and of charges or starts that it adds up. Adding up a charge
-  -- takes a tenth of the time of checking its job.
+  -- MAX_JOBS: jobs that one call checks at a gate. MAX_SUMMED: charges or starts that it adds up. SUMMED_PER_JOB:
+  -- charges that take as long to add up as one job takes to check.
   local MAX_JOBS, MAX_SUMMED, SUMMED_PER_JOB = 1000, 20000, 10
   local checked = 0
 
@@ -82,9 +82,9 @@ local charge_faults = lazily.made_by(function()
     end)
   end
 
-  -- Returns a table about a piece of the charges of a gate. `cursor`: where the piece begins ('0': at the start).
-  -- `leaked`: IDs in the piece whose charges belong to no running job. `missing`: running jobs without a charge.
-  -- `next`: where the next piece begins ('0': there is none). It also has the correct sums and the stored sums.
+  -- Returns a table about a piece of the charges of a gate, which begins at `cursor` ('0': the start). `leaked`: IDs in
+  -- the piece whose charges belong to no running job. `missing`: running jobs without a charge. `next`: where the next
+  -- piece begins ('0': there is none). The table also has the correct sums and the stored sums.
   local function of(gate_id, cursor)
     local page = redis.call('HSCAN', tag .. 'charges:' .. gate_id, cursor, 'COUNT', MAX_JOBS)
     local found = {leaked = {}, missing = {}, next = page[1], gate_id = gate_id}

@@ -5,11 +5,12 @@
 -- include lib/constraints/handed_over.lua
 -- Charges at gates whose constraint has a weight. All numbers are thousandths of its unit.
 --
--- `charges:{gate}` has an entry for each running job, and `charge_sums` has the sum of these charges for each gate.
--- Each entry is also in `starts:{gate}`, and `started:{gate}` has the sum of those. An entry is the token of the claim,
--- followed by the charge as text. So a claim that ends gives back exactly what it took, even if the constraint has
--- changed meanwhile. If a start was moved to the time of its call, its entry in `starts:{gate}` ends with a space and
--- the time of its claim.
+-- `charges:{gate}` has an entry for each running job. `charge_sums` has the sum of these charges by gate.
+-- `starts:{gate}` has the same entries by time, for the rate limit, and `started:{gate}` has the sum of its charges.
+--
+-- An entry is the token of the claim, followed by the charge as text. So a claim that ends gives back exactly what it
+-- took, even if the constraint has changed meanwhile. A start may be moved to the time of its call. Then its entry in
+-- `starts:{gate}` ends with a space and the time of the claim.
 local charges = lazily.made_by(function()
   local tag = ARGV.tag
   local TOKEN_LENGTH, MAX_NAMED, MAX_SINCE = 16, 1000, 5000
@@ -97,8 +98,8 @@ local charges = lazily.made_by(function()
   end
 
   -- Returns the sum of the charges of the starts within the gate's period, and the value of `needed:{gate}`: see
-  -- kept_room.lua. If there are more expired starts than a call may read, some of them still count, and the gate has
-  -- `has_more_expired`.
+  -- kept_room.lua. If there are more expired starts than a call may read, some of them still count, and
+  -- `gate.has_more_expired` is set.
   local function within_period(gate)
     local sums = redis.call('MGET', tag .. 'started:' .. gate.id, tag .. 'needed:' .. gate.id)
     local sum = 0
@@ -142,8 +143,8 @@ local charges = lazily.made_by(function()
   end
 
   -- Adds charges of claims. The caller calls `write_sums` afterwards. `entries` alternates job IDs and entries; `sum`
-  -- is the sum of their charges. `begun` alternates start times and entries of the starts that the gate does not
-  -- remember yet; `begun_sum` is the sum of their charges.
+  -- is the sum of their charges. `begun` alternates times and entries of starts that are new to the gate; `begun_sum`
+  -- is the sum of their charges.
   local function take(gate, entries, sum, begun, begun_sum)
     redis.call('HSET', tag .. 'charges:' .. gate.id, unpack(entries))
     add_to_sum(gate.id, sum)
@@ -159,9 +160,9 @@ local charges = lazily.made_by(function()
     end
   end
 
-  -- Returns the charges of all claims since `from_ms`, in thousandths of a unit, as far as the gate remembers their
-  -- starts. Without a weight, each start counts as one unit. A start that was moved to another time counts by the time
-  -- of its claim. With a weight, only the first MAX_SINCE starts are added up.
+  -- Returns the sum of the charges of claims since `from_ms`, as far as the gate remembers their starts. Without a
+  -- weight, each start counts as one unit. With a weight, adds up at most MAX_SINCE starts. A moved start counts by the
+  -- time of its claim.
   local function started_since(gate_id, from_ms)
     local key, from, limits = tag .. 'starts:' .. gate_id, text_of(from_ms), constraints.limits_of(gate_id)
     local has_weight = limits and limits.weight_default
@@ -235,23 +236,21 @@ local charges = lazily.made_by(function()
     return units[cid]
   end
 
-  -- Reads the text of an observation: how much another system still admits, until when, since when starts are
-  -- subtracted from that number, and when the number was observed (missing if a master of an older release wrote the
-  -- text). Returns the first three numbers (nil: there is no observation), and the text after the first number.
+  -- Reads the text of an observation, which has four numbers: how much another system still admits, until when that
+  -- holds, since when starts are subtracted from it, and when it was observed. Masters of older releases did not write
+  -- the last. Returns the first three (nil: there is no observation), and the text after the first.
   local function read_observed(text)
     local left, times, until_ms, since_ms = string.match(text or '', '^(-?%d+)(( %d+)( %d+)[ %d]*)$')
     if not left then return nil end
     return tonumber(left), tonumber(until_ms), tonumber(since_ms), times
   end
 
-  -- Corrects the number that another system still admits by the difference between what an attempt has used and its
-  -- charge.
+  -- Corrects how much another system still admits. `more`: by how much the use of an attempt exceeded its charge.
   local function settle_observed(gate_id, begun_ms, more)
     if has_observed == nil then has_observed = redis.call('EXISTS', tag .. 'observed') == 1 end
     local stored = has_observed and redis.call('HGET', tag .. 'observed', gate_id)
     local left, _, since_ms, times = read_observed(stored)
-    -- Correct the number only by later starts, because it is unknown whether it already included earlier ones when the
-    -- other system reported it.
+    -- Skip starts before the observation: the other system may have counted them already.
     if left and begun_ms >= since_ms then
       redis.call('HSET', tag .. 'observed', gate_id, text_of(left - more) .. times)
     end
@@ -268,8 +267,10 @@ local charges = lazily.made_by(function()
   end
 
   -- Returns the time of a start in the window (nil: it has left the window), the time at which the window should count
-  -- it (nil: not at all), and the length of the window. The window counts a start from the claim on, but the other
-  -- system from the call on, which may be much later on a busy machine.
+  -- it (nil: not at all), and the length of the window.
+  --
+  -- The window counts a start from the claim on. The other system counts it from the call on, which may be much later
+  -- on a busy machine.
   local function instants_of(gate_id, entry, called_ms, now_ms)
     local limits = constraints.limits_of(gate_id)
     if not (limits and limits.tracks_starts) then return nil end
@@ -298,7 +299,7 @@ local charges = lazily.made_by(function()
     local begun_ms, at_ms, period_ms = instants_of(gate_id, entry, called_ms, now_ms)
     if not at_ms or charge == before and at_ms == begun_ms then return end
     local key, after = tag .. 'starts:' .. gate_id, entry_of(sub(entry, 1, TOKEN_LENGTH), charge)
-    -- If the start had left the window and returns to it, its claim was before the window.
+    -- A start that had left the window and returns to it was claimed before the window.
     local claimed_ms = begun_ms or now_ms - period_ms
     if at_ms ~= begun_ms then after = moved(after, claimed_ms) end
     -- Add before removing, because an empty key would lose its time to live.

@@ -2,8 +2,8 @@
 -- Reads the limits of this store's constraints.
 local constraints = lazily.made_by(function()
   local tag = ARGV.tag
-  -- The names of the limits, in the hash of a constraint and in the text of an override. If a part of an override is
-  -- empty, the value of the constraint applies.
+  -- FIELDS: the limits in the hash of a constraint. PARTS: the limits in the text of an override, where an empty part
+  -- stands for the value of the constraint.
   local FIELDS, PARTS, IS_FLAG = layout.LIMIT_FIELDS, layout.OVERRIDE_FIELDS, layout.is_flag_of_limits
   local known = {}
 

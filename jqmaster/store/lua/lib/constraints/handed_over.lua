@@ -27,8 +27,7 @@ local handed_over = lazily.made_by(function()
     return fewer
   end
 
-  -- Returns whether any jobs are handed over. Checks this once per call, so that a store without such jobs pays for one
-  -- command only.
+  -- Returns whether any jobs are handed over. A store without such jobs pays for one command per call.
   local function is_used()
     if has_any == nil then has_any = redis.call('EXISTS', tag .. 'handed_over_gates') == 1 end
     return has_any

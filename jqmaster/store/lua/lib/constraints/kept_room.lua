@@ -4,10 +4,15 @@
 -- The room that a gate with a weight keeps for a job that does not fit yet. Otherwise, lighter jobs on other workers
 -- could always start before that job.
 --
--- `needed:{gate}` is the note of this job: the room that it needs (thousandths), its priority, when a claim last asked
--- for it, since when there is enough room (0: there is not), its ID, and its place in the order of claims. The note
--- ends when the job starts or no longer waits. It also ends if no claim asks for the job or takes it, for example
--- because all workers for the job are gone or busy.
+-- The note of this job is the text of `needed:{gate}`:
+--   the room that it needs, in thousandths
+--   its priority
+--   when a claim last asked for it
+--   since when there is enough room (0: there is not)
+--   its ID
+--   its place in the order of claims
+-- The note ends when the job starts or no longer waits. It also ends if no claim asks for the job or takes it, for
+-- example because all workers for the job are gone or busy.
 local kept_room = lazily.made_by(function()
   local tag = ARGV.tag
   -- NOTE_MS: how long a note is valid if no claim asks for its job. ASK_MS: how long after such a claim the gate is

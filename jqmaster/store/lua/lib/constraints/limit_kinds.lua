@@ -24,18 +24,17 @@ local limit_kinds = lazily.made_by(function()
     end,
   }
 
-  local MAX_REMEMBERED, REMEMBERED_MS = 1000, 60000  -- limits for starts of a gate that are older than its period
+  local MAX_REMEMBERED, REMEMBERED_MS = 1000, 60000  -- limits for starts that are remembered beyond a period
 
-  -- Returns how long a gate remembers its starts: one period, or several whole periods of at most `REMEMBERED_MS` and
-  -- `MAX_REMEMBERED` starts. So if somebody makes the period longer, earlier starts still count.
+  -- Returns how long a gate remembers its starts: REMEMBERED_MS; less if that could be more than MAX_REMEMBERED starts,
+  -- but at least one period. So if somebody makes the period longer, earlier starts still count.
   local function remembered_ms(gate)
     if not gate.rate_limit then return REMEMBERED_MS end
     local whole_periods_ms = gate.period_ms * math.floor(MAX_REMEMBERED / gate.rate_limit)
     return math.max(gate.period_ms, math.min(REMEMBERED_MS, whole_periods_ms))
   end
 
-  -- Returns when another job may start. `excess`: by how many the starts within the period exceed the limit; 0: they
-  -- have just reached it.
+  -- Returns when another job may start. `excess`: the starts within the period minus the limit.
   local function opening_after(gate, excess)
     local oldest = redis.call('ZRANGEBYSCORE', tag .. 'starts:' .. gate.id, gate.now_ms - gate.period_ms, '+inf',
       'WITHSCORES', 'LIMIT', excess, 1)
@@ -80,8 +79,8 @@ local limit_kinds = lazily.made_by(function()
     opens_at = function(gate) return gate.weight_default and weighing.opens_at(gate) end,
   }
 
-  -- Checks once per call whether workers have requested holds or reported observations, so that a store without them
-  -- pays for one command only.
+  -- Checks once per call whether workers have requested holds or reported observations. A store without them pays for
+  -- one command.
   local has_holds, has_observed = nil, nil
   local function look_for_wishes()
     local count = redis.call('EXISTS', tag .. 'holds', tag .. 'observed')
@@ -123,8 +122,8 @@ local limit_kinds = lazily.made_by(function()
     on_start = function(gate, begun, now_ms)
       -- Skip a running job that is merely matched to the constraints again: it started earlier.
       if not gate.observed_left or begun[1] ~= now_ms then return end
-      -- Count jobs at a gate without a weight; elsewhere, `weighing.use` has counted the units. Jobs of several groups
-      -- may start at one gate in one call.
+      -- Count jobs at a gate without a weight; elsewhere, `weighing.use` has counted the units. Add to the count: jobs
+      -- of several groups may start at one gate in one call.
       gate.observed_starts = (gate.observed_starts or 0) + #begun / 2
       local left = gate.observed_left - (gate.weight_default and 0 or 1000 * gate.observed_starts)
       redis.call('HSET', tag .. 'observed', gate.id, string.format('%.0f', left) .. gate.observed_times)

@@ -1,26 +1,30 @@
 -- include lib/lazily.lua
 -- include lib/constraints/gate_ids.lua
 -- include lib/constraints/constraints.lua
--- Turns in proportion to shares, by a virtual clock for each constraint (start-time fair queueing). After a value is
--- served, its next turn is later by STEP divided by its share. If the constraint counts units, a job that is twice as
--- heavy as the average takes two turns. The clock shows the turn that was served last. A value that was idle has its
--- next turn at the present time of the clock: it neither makes up for its idle time nor waits longer because of it. A
--- turn is a text that sorts like the IDs of jobs: an anchor, which is an instant in the form of an ID, then the time on
--- the virtual clock. A round is the time in which the value with the smallest share has one turn. Each round begins
--- with a new anchor. At that moment, lanes that take no turns go first if their jobs are older than the anchor.
+-- Turns in proportion to shares, by a virtual clock for each constraint (start-time fair queueing).
+--
+-- After a value is served, its next turn is later by STEP divided by its share. If the constraint counts units, a job
+-- that is twice as heavy as the average takes two turns. The clock shows the turn that was served last. A value that
+-- was idle has its next turn at the present time of the clock, so being idle is neither an advantage nor a
+-- disadvantage.
+--
+-- A turn is a text that sorts like the IDs of jobs: an anchor, then the time on the virtual clock. An anchor is an
+-- instant in the form of an ID. A round is the time in which the value with the smallest share has one turn. Each round
+-- begins with a new anchor. At that moment, lanes that take no turns go first if their jobs are older than the anchor.
 local turn_clock = lazily.made_by(function()
   local tag = ARGV.tag
   local STEP, ANCHOR_LENGTH, CLOCK = 1000, 17, 'clock'
-  -- MIN_TURN: the smallest part of a turn that a job takes. AVERAGED: over how many jobs the average weight is
-  -- computed.
+  -- MIN_TURN: the smallest part of a turn that a job takes. AVERAGED: number of jobs over which the weight is averaged.
   local MIN_TURN, AVERAGED = 0.01, 256
   local of_cid, share_of = {}, {}
 
   local function text_of(anchor, at) return anchor .. string.format('%020.3f', at) end
 
-  -- Returns the virtual clock of a constraint: `anchor` (nil: no value was served yet); `at`, its present time;
-  -- `anchored_at`, its time when the anchor was taken; and `average`, the average weight of jobs in thousandths (nil:
-  -- it counts jobs).
+  -- Returns the virtual clock of a constraint:
+  --   anchor        nil if no value was served yet
+  --   at            the present time of the clock
+  --   anchored_at   its time when the anchor was taken
+  --   average       the average weight of jobs in thousandths; nil if the constraint counts jobs
   local function clock_of(cid)
     local virtual = of_cid[cid]
     if not virtual then
@@ -76,8 +80,8 @@ local turn_clock = lazily.made_by(function()
     local limits, virtual = constraints.limits_of(cid), clock_of(cid)
     virtual.anchor = virtual.anchor or new_anchor()
     local due = turn and #turn > ANCHOR_LENGTH and tonumber(string.sub(turn, ANCHOR_LENGTH + 1)) or 0
-    -- Do not let a turn of an earlier anchor advance the clock: such turns come before all turns of the present anchor,
-    -- even before lower numbers, which are still to come.
+    -- A turn of an earlier anchor does not advance the clock. It comes before all turns of the present anchor, even
+    -- before those with lower numbers.
     if due > virtual.at and string.sub(turn, 1, ANCHOR_LENGTH) == virtual.anchor then virtual.at = due end
     if virtual.at >= virtual.anchored_at + STEP / limits.least_turn_weight then
       virtual.anchor, virtual.anchored_at = new_anchor(), virtual.at

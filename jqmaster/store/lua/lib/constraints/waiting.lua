@@ -2,8 +2,8 @@
 -- include lib/lists.lua
 -- include lib/constraints/gate_ids.lua
 -- include lib/constraints/constraints.lua
--- Counts the jobs that wait behind each gate. The key of a gate in the store holds this
--- number, and the text of the gate's key value.
+-- Counts the jobs that wait behind each gate. The key of a gate in the store holds this number, and the text of the
+-- gate's key value.
 local waiting = lazily.made_by(function()
   local tag = ARGV.tag
   local constraint_of = gate_ids.constraint_of
@@ -35,17 +35,17 @@ local waiting = lazily.made_by(function()
     more_at[gate_id] = more_at[gate_id] or 0
   end
 
-  -- Returns the exponent of the largest power of two up to `count`. Only when it changes is the list of gates with the
-  -- most waiting jobs updated.
+  -- Returns the exponent of the largest power of two up to `count`. The list of the most crowded gates is updated only
+  -- when this exponent changes.
   local function crowd(count)
     if count < 2 then return 0 end
     local _, exponent = math.frexp(count)
     return exponent - 1
   end
 
-  -- Writes the counts of all gates of a constraint in a few commands. A few commands per gate would cost as much as the
-  -- rest of the script.
-  local numbers = {}  -- a cache, because notes have few different beginnings, and formatting is slow
+  -- Writes the counts of all gates of a constraint. Commands for each gate would cost as much as the rest of the
+  -- script.
+  local numbers = {}  -- a cache: formatting is slow, and notes have few beginnings
   local function write_notes(cid, ids, from, last)
     local key, noted, filled, gone, crowded, uncrowded = tag .. 'gates:' .. cid, {}, 0, {}, {}, {}
     for i, note in ipairs(redis.call('HMGET', key, unpack(ids, from, last))) do
@@ -63,7 +63,7 @@ local waiting = lazily.made_by(function()
         noted[filled + 1], noted[filled + 2] = gate_id, number .. (text or text_of[gate_id] or '')
         filled = filled + 2
       end
-      -- Leave gates with one waiting job, which most gates have, out of the list of the most crowded gates.
+      -- Leave gates with one waiting job out of the list of the most crowded gates. Most gates have one.
       local its_crowd = now > 1 and crowd(now) or 0
       if its_crowd ~= (before > 1 and crowd(before) or 0) then
         if its_crowd > 0 then

@@ -1,6 +1,6 @@
 -- The run records of definitions, one for each instant or event: `due_at_ms outcome reason job_id recorded_at_ms`. The
--- record of an event ends with the event's ID. If a calendar moved an instant, its record ends with `moved:` and the
--- original time, and callers name the instant by both times: `due_at_ms:moved_from_ms`.
+-- record of an event ends with the ID of the event. If a calendar moved an instant, its record ends with `moved:` and
+-- the original time. Callers then name the instant by both times: `due_at_ms:moved_from_ms`.
 local run_records = (function()
   local tag = ARGV.tag
   local max_runs, life_ms = tonumber(ARGV.max_runs), tonumber(ARGV.runs_life_ms)
@@ -38,8 +38,7 @@ local run_records = (function()
   end
 
   -- The memory of removed records, stored as `did until_ms first_ms`. `until_ms`: the last instant whose record may
-  -- have been removed; nil if there is none. `first_ms`: the first instant that still has a record; nil if there is
-  -- none.
+  -- have been removed. `first_ms`: the first instant that still has a record. Each is nil if there is no such instant.
   local function number_or_empty(ms)
     return ms and string.format('%.0f', ms) or ''
   end

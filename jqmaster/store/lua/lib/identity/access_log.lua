@@ -1,6 +1,6 @@
--- The access log. It has its own limits of number and age, so that other events cannot push out access events. Events
--- that a caller without the scope `admin` can repeat are folded into one entry, so that a flood of them cannot push out
--- the rest.
+-- The access log. It has its own limits of number and age, so that other logs do not push out its entries. Repeated
+-- events of callers without the scope `admin` are folded into one entry, so that a flood of them cannot push out the
+-- rest.
 local access_log = (function()
   local MAX_ENTRIES, KEPT_MS = 100000, 400 * 86400000
   local FOLD_MS, MAX_FOLDS = 3600000, 10

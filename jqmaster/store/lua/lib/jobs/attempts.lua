@@ -22,12 +22,12 @@ local attempts = (function()
       and record.token_of(head) == token_bytes
   end
 
-  -- Ends the running attempt of `id` with the decided outcome. `head`: the job's record up to the end of the name;
-  -- `target`: its new state; `cause`, `is_counted` and `is_loss` are written to the record, `entry` to the history
-  -- (empty: no entry).
+  -- Ends the running attempt of `id` with the decided outcome. `head`: the job's record up to the end of the name.
+  -- `target`: its new state. The record gets `cause`, `is_counted` and `is_loss`. The history gets `entry`, unless it
+  -- is empty.
   --
-  -- If the job would start a new attempt without having failed, and the callbacks of its challenge have arrived, the
-  -- attempt continues instead: the job waits for a worker that runs the callbacks. Returns whether the attempt
+  -- An attempt may continue instead: if its job would start a new attempt without having failed, and the callbacks of
+  -- its challenge have arrived. Then the job waits for a worker that runs the callbacks. Returns whether the attempt
   -- continues.
   local function finish(batch, id, head, target, index_key, due_at_ms, cause, is_counted, is_loss, entry)
     local flags = record.flags_of(head)

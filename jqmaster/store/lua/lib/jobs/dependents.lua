@@ -99,10 +99,9 @@ local dependents = lazily.made_by(function()
     return state == layout.STATE.failed or state == layout.STATE.canceled or state == layout.STATE.skipped
   end
 
-  -- Checks at most MAX_LOOKED_AT dependents with the score `at`, and updates their scores. Returns whether they need
-  -- the job ('must': a dependent is unfinished; 'may': a dependent would need the job if that dependent ran again; nil:
-  -- none), and how many were checked. A skipped dependent needs only those predecessors that succeeded. Other
-  -- predecessors do not have to be kept for it.
+  -- Checks at most MAX_LOOKED_AT dependents with the score `at`, and updates their scores. Returns their need of the
+  -- job, and how many were checked. The need is 'must' if a dependent is unfinished, 'may' if a dependent would need
+  -- the job when it runs again, otherwise nil. A skipped dependent needs only those predecessors that succeeded.
   local function look(key, at, ended)
     local need, changed = nil, {}
     local found = redis.call('ZRANGEBYSCORE', key, at, at, 'LIMIT', 0, MAX_LOOKED_AT)
@@ -120,8 +119,7 @@ local dependents = lazily.made_by(function()
     return need, #found
   end
 
-  -- Returns whether dependents need the record and the result of a job that is over, in the state `ended`: 'must' if a
-  -- dependent is unfinished, 'may' if a dependent would need them when it runs again, nil otherwise.
+  -- Returns whether dependents need the record and the result of a job that ended in the state `ended`: see `look`.
   local function need_of(id, ended)
     local key = tag .. 'dependents:' .. id
     local need, count = look(key, UNFINISHED, ended)

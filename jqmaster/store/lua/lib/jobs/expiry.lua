@@ -1,7 +1,7 @@
 -- include lib/jobs/record.lua
--- The index of `expires_at`. It lists each unfinished job at its `expires_at`. If that instant passes while the job
--- runs, the entry moves to a time at most RECHECK_MS ahead, because the job may wait again. The entry of a finished job
--- stays until its `expires_at`.
+-- The index of `expires_at`, which lists each unfinished job. If the instant passes while the job runs, its entry moves
+-- to a time at most RECHECK_MS ahead, because the job may wait again. The entry of a finished job stays until its
+-- `expires_at`.
 local expiry = (function()
   local tag = ARGV.tag
   local RECHECK_MS, is_unfinished = 60000, layout.is_unfinished

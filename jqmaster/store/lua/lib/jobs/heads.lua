@@ -2,7 +2,8 @@
 -- Reads the heads of many jobs.
 local heads = (function()
   -- Small records are read whole, many of them in one command, which takes a third of the time of single reads. Larger
-  -- records are read only up to their arguments.
+  -- records are read only up to their arguments. The number of records read at once grows by FACTOR while they are
+  -- SMALL.
   local MANY, FACTOR, SMALL = 64, 4, 4096
 
   -- Returns two functions. `of(n)` returns the head of the job at `keys[n]`, as `record.read_head` does; each call must

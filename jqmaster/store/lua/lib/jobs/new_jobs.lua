@@ -66,14 +66,14 @@ local new_jobs = (function()
     return full_gate
   end
 
-  -- By terms: values that follow from them, because all jobs of a definition have the same terms. `head`: the part of
-  -- the record before the digest.
+  -- A cache, because all jobs of a definition have the same terms. Key: the terms. Value: facts that follow from them;
+  -- `head` is the part of the record before the digest.
   local kinds, kinds_seen = {}, {}
-  -- Offsets in the terms, whose first field is the priority. Their creation time is filled in here.
+  -- Positions in the terms, whose first field is the priority. The creation time is filled in here.
   local CREATED_AT = layout.created_at_ms.at - layout.priority.offset
   local CREATED_LAST = layout.created_at_ms.last - layout.priority.offset
   local TERMS_LENGTH = layout.expires_at_ms.last - layout.priority.offset
-  -- The fields of a new record from the start to the worker, which are empty.
+  -- A new record has zeros from the start of the attempt to the worker.
   local nothing_yet = string.rep('\0', layout.worker_id.last - layout.due_at_ms.last)
   local function kind_of(terms, now_ms)
     local kind = kinds[terms]

@@ -56,8 +56,7 @@ local uniqueness = lazily.made_by(function()
       is_offered = head ~= '' and is_offered(head)} or nil
   end
 
-  -- Returns the holder of a key by its digest. Reads without raising errors, although a key has another type only if
-  -- something other than a master wrote it.
+  -- Returns the holder of a key by its digest. Ignores a key of another type.
   local function holder_of(digest, now_ms)
     return holder_in(redis.pcall('GET', key_of(digest)), now_ms)
   end

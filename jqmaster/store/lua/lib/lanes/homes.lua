@@ -10,15 +10,14 @@ local homes = (function()
   local byte, sub = string.byte, string.sub
   local NONE = {}
 
-  -- Reads definitions from MessagePack. The first element lists the base lanes: [ID, name, group, shared gates] each.
-  -- The further elements are, for each definition in turn:
+  -- Reads definitions from MessagePack: one flat list, because hundreds of small tables would take longer to create
+  -- than to read. Its first element lists the base lanes: [ID, name, group, shared gates] each. Then follow for each
+  -- definition:
   --   1. the number of its base lane, from 1
   --   2. its keyed gates, as a job's record stores them
-  --   3. their IDs, if the record leaves them to the lane; otherwise an empty text
-  --   and for each keyed gate: the text of its key value. If the constraint has conditional overrides, this is
-  --   [text, ID of the override that the job meets].
-  -- This is one flat list, because there may be hundreds of definitions, and creating a table for each would cost more
-  -- than reading them.
+  --   3. the IDs of these gates if the record leaves them to the lane; otherwise an empty text
+  --   4. for each keyed gate, the text of its key value; if the constraint has conditional overrides, [text, ID of the
+  --     override that the job meets]
   local function read(packed)
     local parts = cmsgpack.unpack(packed)
     local definitions, bases, n, at, last = {}, parts[1], 0, 2, #parts
@@ -37,8 +36,8 @@ local homes = (function()
         keyed = record.gates_at(bytes, 1)
       end
       n = n + 1
-      -- Set all fields at once, because growing the table would reallocate it several times. Put the homes that are
-      -- found later in other lists, because a table with four fields takes half the time of one with eight.
+      -- Set all fields at once: growing the table would reallocate it. Other lists hold the homes that are found later:
+      -- a table with eight fields takes twice as long as one with four.
       definitions[n] = {base = bases[parts[at]], bytes = bytes, keyed = keyed, before_texts = at + 2}
       at = at + 3 + #keyed
     end

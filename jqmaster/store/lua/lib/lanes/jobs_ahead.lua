@@ -98,7 +98,7 @@ local jobs_ahead = (function()
       local first = redis.call('ZRANGE', key, 0, 0)[1]
       local _, its_share = turns.share_of(other)
       local turns_before = own_is_fair and math.ceil(own_turns * its_share / own_share) or 0
-      -- Also count the next turn of the other lane if it comes before this job. After that turn, the lane moves to the
+      -- Count the next turn of the other lane, too, if it comes before this job. After that turn, the lane moves to the
       -- end of its priority.
       if smaller == 0 and first and turns.order_of(other, first) .. other.id < own_first then
         turns_before = turns_before + 1

@@ -20,10 +20,17 @@ local lanes = (function()
   -- ended.
   local changed, freed_own = {}, {}
 
-  -- A lane is stored as one string of lines: queue (the name, with the labels that its jobs require), edition, group,
-  -- shared gates, keyed gates, gate at which the lane is parked, score and member in its order, number of unfinished
-  -- jobs. A hash would cost several times as much. The pattern is written out for speed, because most scripts begin
-  -- with it.
+  -- A lane is stored as one string of lines, because a hash would cost several times as much:
+  --   queue: the name, with the labels that its jobs require
+  --   edition
+  --   group
+  --   shared gates
+  --   keyed gates
+  --   gate at which the lane is parked
+  --   score in its order
+  --   member in its order
+  --   number of unfinished jobs
+  -- The pattern is written out for speed, because most scripts begin with it.
   local FIELDS = '^([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)$'
 
   -- Returns the name of a queue: the part before the labels that its jobs require.
@@ -103,8 +110,8 @@ local lanes = (function()
     return lane, #lane.keyed == 0 and own_gates(head) or nil
   end
 
-  -- Returns the results of `home_of` for a damaged record, and whether these are all gates of the job. Returns nil if
-  -- the lane cannot be read or does not exist.
+  -- Returns the results of `home_of` for a damaged record, and whether these are all gates of the job; nil if the lane
+  -- cannot be read or does not exist.
   local function home_of_damaged(key)
     local head = record.beginning(key, layout.head.length)
     if #head < layout.head.length then return nil end

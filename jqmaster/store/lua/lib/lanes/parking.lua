@@ -34,13 +34,13 @@ local parking = lazily.made_by(function()
     if redis.call('EXISTS', tag .. 'waiters:' .. gate_id) == 0 then redis.call('SREM', tag .. 'closed', gate_id) end
   end
 
-  -- These return whether the gate has a waiter for parked lanes of this group, or for the whole group.
+  -- Both return whether the gate has a waiter: for parked lanes of this group, or for the whole group.
   local function knows_lane(gate_id, lane) return has_waiter(gate_id, LANES .. lane.group .. lane.queue) end
   local function knows_group(gate_id, lane) return has_waiter(gate_id, GROUP .. lane.group .. lane.queue) end
 
   local function lane_lies_at(gate, lane) add_waiter(gate, LANES .. lane.group .. lane.queue) end
 
-  -- These remove the waiter of this group's lanes, or of the whole group, from the gate.
+  -- Both remove a waiter from the gate: that of parked lanes of this group, or of the whole group.
   local function lanes_left(gate_id, lane) remove_waiter(gate_id, LANES .. lane.group .. lane.queue) end
   local function group_left(gate_id, lane) remove_waiter(gate_id, GROUP .. lane.group .. lane.queue) end
 

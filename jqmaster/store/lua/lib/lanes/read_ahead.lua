@@ -3,8 +3,8 @@
 local read_ahead = (function()
   local tag = ARGV.tag
   local job_prefix = tag .. 'job:'
-  -- How many records to read at once: FEW at first, MANY once they turn out to be smaller than SMALL, so that large
-  -- records waste little memory.
+  -- How many records to read at once: FEW at first, so that large records waste little memory. MANY if the first
+  -- records are smaller than SMALL.
   local FEW, MANY, SMALL = 4, 64, 4096
   -- Maximum number of jobs of one lane that are read ahead if jobs of other lanes may come between them.
   local MAX_OF_ONE = 16

@@ -1,18 +1,25 @@
 -- The logs of jobs. The stream `logs:{job_id}` has the lines of a job in chunks. The ID of a chunk is `last-0`, where
--- `last` is the number of its last line, counted from 1 over all attempts. The hash `log:{job_id}` has facts about
--- them:
---   last      number of the last line
---   dropped   number of missing lines, which exceeded a limit of the store or of the worker
---   size      bytes of the stored chunks that count against the limits
---   token, worker, attempt, base, sent   of the claim that wrote last: its token, worker and attempt, the number before
---             its first line, and the worker's own number of its newest line
---   late_token, late_worker, late_attempt, late_sent   of the claim before it, whose last lines may still arrive
---   archived, ref   the last archived line, and its place in the archive; `ref` is set before anything is archived
---   record    the record of a deleted job
--- The set `logged` names the jobs with a log. `log_times` names those with stored chunks, by the time of the newest
--- line. `log_waits` has deleted jobs whose log waits to be archived, `log_erasures` deleted jobs whose log has to be
--- removed from the archive, and `log_erased`, for a while, those whose log was removed from it. `log_totals` has the
--- sum of all sizes in `size`.
+-- `last` is the number of its last line, counted from 1 over all attempts. The hash `log:{job_id}` has these fields:
+--   last           number of the last line
+--   dropped        number of missing lines, which exceeded a limit of the store or of the worker
+--   size           bytes of the stored chunks that count against the limits
+--   token          token of the claim that wrote last
+--   worker         worker of that claim
+--   attempt        attempt of that claim
+--   base           number of the line before its first one
+--   sent           the worker's own number of its newest line
+--   late_token     token of the claim before it, whose last lines may still arrive
+--   late_worker    worker of the earlier claim
+--   late_attempt   attempt of the earlier claim
+--   late_sent      the worker's own number of the newest line of the earlier claim
+--   archived       number of the last archived line
+--   ref            place of the log in the archive, set before anything is archived
+--   record         record of a deleted job
+--
+-- Other keys list jobs. `logged`: jobs with a log. `log_times`: jobs with stored chunks, by the time of the newest
+-- line. `log_waits`: deleted jobs whose log waits to be archived. `log_erasures`: deleted jobs whose log must be
+-- removed from the archive. `log_erased`: for a while, jobs whose log was removed from it. The field `size` of
+-- `log_totals` is the sum of all sizes.
 local job_logs = (function()
   local tag = ARGV.tag
   local LINES, SIZE = 4, 6
@@ -63,8 +70,8 @@ local job_logs = (function()
     forget(id)
   end
 
-  -- Keeps the log of a job that is about to be removed until the log is archived. Also keeps the job's record, for its
-  -- name and its redacted values.
+  -- Keeps the log of a job that is about to be removed, until the log is archived. Also keeps the record of the job,
+  -- which has its name and its redacted values.
   local function keep_for_archive(id, job_key, now_ms)
     if not redis.call('ZSCORE', tag .. 'log_times', id) then return forget(id) end
     local job = redis.pcall('GET', job_key)
@@ -79,7 +86,7 @@ local job_logs = (function()
     local key, lines, bytes = tag .. 'logs:' .. id, 0, 0
     local chunks = redis.pcall('XRANGE', key, '-', string.format('%.0f', last), 'COUNT', most)
     if chunks.err then
-      -- Remove a key of another type, because it is damaged.
+      -- Remove a damaged key.
       redis.call('UNLINK', key)
       chunks = {}
     end

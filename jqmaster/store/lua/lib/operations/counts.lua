@@ -1,7 +1,8 @@
--- Counts of one name in one minute or hour, as MessagePack; jqmaster/store/operations/history.py reads the same:
--- [pushed, succeeded, failed, canceled, skipped, retried, longest wait ms, longest run ms, backlog (-1: not seen),
---  oldest wait ms (-1: not seen), waits, runs, discarded]; waits and runs are [number of the first bucket, count,
---  count …] or []. Release 0.2 wrote no `discarded`.
+-- Counts of one name in one minute or hour, as MessagePack. jqmaster/store/operations/history.py reads the same list:
+--   [pushed, succeeded, failed, canceled, skipped, retried, longest wait ms, longest run ms, backlog (-1: not seen),
+--    oldest wait ms (-1: not seen), waits, runs, discarded]
+-- Each of `waits` and `runs` is a histogram, empty or [number of the first bucket, count, count …]. Release 0.2 wrote
+-- no `discarded`.
 local counts = (function()
   local SUMS, WAITS, RUNS, DISCARDED = 6, 11, 12, 13
 

@@ -2,11 +2,16 @@
 -- Begins to move a namespace: writes the record of the move, and the registry's entry, which announces that masters
 -- will stop serving the namespace. Any master may take the move at once.
 -- KEYS namespaces:hash settings:hash audit:stream move:hash moves:zset
--- ARGV now_ms name version(16 digits of the entry that the caller read) tag document(the new entry) id terms(of the
---   move) audit_entry audit_max wake_channel
+-- ARGV now_ms name
+--   version(16 digits of the entry that the caller read)
+--   tag
+--   document(the new entry)
+--   id(of the move)
+--   terms(of the move)
+--   audit_entry audit_max wake_channel
 -- REPLY ok | changed | under_way
--- CHECKS FIRST that the entry has not changed since the caller read it; that no other move of the namespace is under
---   way
+-- CHECKS FIRST that the entry has not changed since the caller read it;
+--   that no other move of the namespace is under way
 -- include lib/clock.lua
 -- include lib/identity/audit_log.lua
 -- include lib/namespaces/registry.lua

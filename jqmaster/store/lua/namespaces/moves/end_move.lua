@@ -2,11 +2,19 @@
 -- Ends a move: writes the registry's entry, which names the store that holds the data from now on, and records where
 -- the leftover copy must be removed.
 -- KEYS namespaces:hash settings:hash audit:stream move:hash moves:zset left_copies:zset
--- ARGV now_ms name number version(16 digits of the entry that the caller read) tag document(the new entry) step(the
---   last one) progress left(the copy; empty: none) left_for_ms(how long it is kept) audit_entry audit_max wake_channel
+-- ARGV now_ms name number
+--   version(16 digits of the entry that the caller read)
+--   tag
+--   document(the new entry)
+--   step(the last step of the move)
+--   progress
+--   left(the copy that is to be removed; empty: none)
+--   left_for_ms(how long it is kept)
+--   audit_entry audit_max wake_channel
 -- REPLY ok | changed | lost | aborted
--- CHECKS FIRST that the caller is the mover; that nobody aborted the move, if it is to end as done; that the entry has
---   not changed since the caller read it
+-- CHECKS FIRST that the caller is the mover;
+--   that nobody aborted the move, if it is to end as done;
+--   that the entry has not changed since the caller read it
 -- include lib/clock.lua
 -- include lib/identity/audit_log.lua
 -- include lib/namespaces/registry.lua

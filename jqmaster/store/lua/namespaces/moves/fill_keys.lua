@@ -2,8 +2,13 @@
 -- Writes keys, or further parts of long keys, into the store to which a namespace is moved. A key that has expired
 -- meanwhile is not written.
 -- KEYS frozen:string [+ key:string]
--- ARGV now_ms id(of the move) number(of the mover) [+ kind(0 string, 1 list, 2 hash, 3 set, 4 sorted set, 5 stream)
---   part(0 replaces the key) expires_at_ms(0: never) values(MessagePack: as `Record.values` of a backup)]
+-- ARGV now_ms
+--   id(of the move)
+--   number(of the mover)
+--   [+ kind(0 string, 1 list, 2 hash, 3 set, 4 sorted set, 5 stream)
+--      part(0 replaces the key)
+--      expires_at_ms(0: never)
+--      values(MessagePack: as `Record.values` of a backup)]
 -- REPLY ok | other
 -- CHECKS FIRST that this mover has reserved the place
 -- include lib/clock.lua

@@ -1,13 +1,17 @@
 #!lua flags=allow-oom
 -- Freezes the data of a namespace in the source store. Removes their mark, so that no job is enqueued there and no
--- master opens them. Takes the lead, so that no leader claims or settles there. A later mover freezes them again. If
--- the key that says who froze the data is lost or damaged, the holder of the lead identifies the move, and the data get
--- a new mark.
+-- master opens them. Takes the lead, so that no leader claims or settles there. A later mover freezes them again.
+-- If the key that says who froze the data is lost or damaged, the holder of the lead identifies the move. The data then
+-- get a new mark.
 -- KEYS frozen:string generation:string rules:hash epoch:string leader:string
--- ARGV now_ms id(of the move) number(of the mover) fresh(the mark to set if it was lost)
+-- ARGV now_ms
+--   id(of the move)
+--   number(of the mover)
+--   fresh(the mark to set if it was lost)
 -- REPLY ok:mark of the data | no_data | other
--- CHECKS FIRST that no other move and no later mover has frozen the data; that the data have a mark; that this move has
---   not released them
+-- CHECKS FIRST that no other move and no later mover has frozen the data;
+--   that the data have a mark;
+--   that this move has not released them
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/namespaces/freezes.lua

@@ -1,7 +1,11 @@
 #!lua flags=allow-oom
 -- Writes the registry's entry of a namespace that is being moved, so that no master serves it any longer.
 -- KEYS namespaces:hash settings:hash move:hash
--- ARGV now_ms name number version(16 digits of the entry that the caller read) tag document(the new entry) wake_channel
+-- ARGV now_ms name number
+--   version(16 digits of the entry that the caller read)
+--   tag
+--   document(the new entry)
+--   wake_channel
 -- REPLY ok:version | changed | lost
 -- CHECKS FIRST that the caller is the mover; that the entry has not changed since the caller read it
 -- include lib/clock.lua

@@ -2,7 +2,9 @@
 -- Sets the mark of a namespace's data, so that masters serve them: at the source if the move failed, otherwise at the
 -- target.
 -- KEYS frozen:string generation:string rules:hash leader:string
--- ARGV id(of the move) number(of the mover) mark(of the data)
+-- ARGV id(of the move)
+--   number(of the mover)
+--   mark(of the data)
 -- REPLY ok | other
 -- CHECKS FIRST that this mover has frozen the data
 -- include lib/namespaces/freezes.lua
