@@ -202,9 +202,12 @@ def _at(ordered: list[float], share: float) -> float:
 
 @dataclass
 class Pushed:
-    """The pushers of all rounds without a fault, or of all rounds with it. `failing`: the pushers of the namespace
-    whose store fails. `master_s`: CPU seconds of the master. `took_s`: the time until the
-    last push was answered, which is up to `CALL_WITHIN_S` longer if a store hangs."""
+    """The pushers of all rounds without a fault, or of all rounds with it.
+
+    * `failing`: the pushers of the namespace whose store fails.
+    * `master_s`: CPU seconds of the master.
+    * `took_s`: the time until the last push was answered, which is up to `CALL_WITHIN_S` longer if a store hangs.
+    """
 
     others: list[Pusher] = field(default_factory=list)
     failing: list[Pusher] = field(default_factory=list)

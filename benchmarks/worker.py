@@ -71,9 +71,15 @@ JOB_LOGGER: Final = logging.getLogger("worker_sdk.job")
 
 @worker.handler("lines")
 async def lines(argument: dict[str, Any], ctx: Context) -> None:
-    """Write `rate` lines a second, for the time in the argument. `way`: `silent`: none; `null`: by a logger that drops
-    them; `stream`: by one that writes them to a file; `context`: by `ctx.logger`; `loggers`: by any other; `shown`: by
-    `ctx.logger`, and the log of the worker has them, too."""
+    """Write `rate` lines a second, for the time in the argument.
+
+    * `way`: `silent`: none.
+    * `null`: by a logger that drops them.
+    * `stream`: by one that writes them to a file.
+    * `context`: by `ctx.logger`.
+    * `loggers`: by any other.
+    * `shown`: by `ctx.logger`, and the log of the worker has them, too.
+    """
     way = argument["way"]
     JOB_LOGGER.setLevel(logging.INFO if way == "shown" else logging.WARNING)
     for handler in logging.getLogger().handlers:

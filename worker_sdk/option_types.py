@@ -5,8 +5,12 @@ from typing import Any, Final, NamedTuple
 
 
 class _Kind(NamedTuple):
-    """The values that an option takes. `plain`: types that are sent unchanged. `other`: a type whose values are
-    converted. `has_form`: values with their own encoded form are accepted and converted, too."""
+    """The values that an option takes.
+
+    * `plain`: types that are sent unchanged.
+    * `other`: a type whose values are converted.
+    * `has_form`: values with their own encoded form are accepted and converted, too.
+    """
 
     plain: frozenset[type]
     other: str

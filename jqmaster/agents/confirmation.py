@@ -20,9 +20,12 @@ class ConfirmationError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Foreseen:
-    """The expected effect of an action. `text`: the effect in words. `count`: the number of affected jobs, or a lower
-    bound unless `is_exact`. `state`: the version of the object to change, which must still be the same when the tool
-    acts."""
+    """The expected effect of an action.
+
+    * `text`: the effect in words.
+    * `count`: the number of affected jobs, or a lower bound unless `is_exact`.
+    * `state`: the version of the object to change, which must still be the same when the tool acts.
+    """
 
     text: str
     count: int

@@ -109,11 +109,15 @@ class PersonalDataServices:
 
 @dataclass(frozen=True, slots=True)
 class MasterCondition:
-    """State of this master's work. `faults`: its problems, by the name of the check that found them (`process`,
-    `stopping`, `space`, `fitness`, `durability`, `leader`, `store`, `dispatcher`); details may name paths and
-    addresses. `durability_available`: the highest level that the store provides; `durability`: the level in force.
-    `duty_faults`: by name, failures here or at the leader that do not stop its main work. `other_faults`: by name,
-    why other namespaces are not served."""
+    """State of this master's work.
+
+    * `faults`: its problems, by the name of the check that found them (`process`, `stopping`, `space`, `fitness`,
+      `durability`, `leader`, `store`, `dispatcher`); details may name paths and addresses.
+    * `durability_available`: the highest level that the store provides.
+    * `durability`: the level in force.
+    * `duty_faults`: by name, failures here or at the leader that do not stop its main work.
+    * `other_faults`: by name, why other namespaces are not served.
+    """
 
     is_leader: bool
     store: str
@@ -138,11 +142,16 @@ class NamespaceServices:
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """The services of one namespace. `master_id` identifies this process, `store_id` the store. `prefix`: `/ns/NAME`
-    for a namespace, otherwise empty. `job_times`: the durations in force in the namespace. `quotas`: those of the
-    namespace. `namespaces`: None below the path of a namespace. `admit_url` returns the normalised URL of a worker or
-    raises AddressRefusedError. `fireworq`: None while the gateway is off. `breakers` returns the breaker of each
-    worker if this master leads, `openapi` the OpenAPI document."""
+    """The services of one namespace. `master_id` identifies this process, `store_id` the store.
+
+    * `prefix`: `/ns/NAME` for a namespace, otherwise empty.
+    * `job_times`: the durations in force in the namespace.
+    * `quotas`: those of the namespace.
+    * `namespaces`: None below the path of a namespace. `admit_url` returns the normalised URL of a worker or raises
+      AddressRefusedError.
+    * `fireworq`: None while the gateway is off. `breakers` returns the breaker of each worker if this master leads,
+      `openapi` the OpenAPI document.
+    """
 
     live: LiveSettings
     job_times: LiveValue[JobTimes]

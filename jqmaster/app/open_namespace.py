@@ -43,9 +43,12 @@ class _LateFeed:
 
 
 class OpenNamespace:
-    """The parts of one open namespace. `follows`: components that follow documents in the shard's store.
-    `make_requests`: builds the services for requests when the first request comes. `metrics`: the metrics of the
-    namespace."""
+    """The parts of one open namespace.
+
+    * `follows`: components that follow documents in the shard's store.
+    * `make_requests`: builds the services for requests when the first request comes.
+    * `metrics`: the metrics of the namespace.
+    """
 
     def __init__(
         self,

@@ -11,8 +11,14 @@ from jqmaster.shared_bound import Portion, SharedBound
 
 @dataclass(frozen=True, slots=True)
 class NamespacePortions:
-    """One namespace's portions. `intake`: of pushes; `calls`: of calls under way; `waiting`: of those that wait for an
-    event; `streams`: of open event streams; `previews`: of previews that run."""
+    """One namespace's portions.
+
+    * `intake`: of pushes.
+    * `calls`: of calls under way.
+    * `waiting`: of those that wait for an event.
+    * `streams`: of open event streams.
+    * `previews`: of previews that run.
+    """
 
     intake: IntakeRoom
     calls: Portion

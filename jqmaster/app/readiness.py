@@ -23,10 +23,12 @@ _OF_PROCESS: Final = frozenset({"process", "stopping"})
 
 
 class ReadinessCheck:
-    """Answers from facts of this process. Only `condition` reads the store. `registry_faults`:
-    returns what is wrong with the registry of namespaces. `others`: returns why other namespaces are not served, by
-    name. Neither keeps this master from its work. `serves_others`: returns whether this process serves another
-    namespace."""
+    """Answers from facts of this process. Only `condition` reads the store.
+
+    * `registry_faults`: returns what is wrong with the registry of namespaces.
+    * `others`: returns why other namespaces are not served, by name. Neither keeps this master from its work.
+    * `serves_others`: returns whether this process serves another namespace.
+    """
 
     def __init__(
         self,

@@ -24,8 +24,10 @@ MAX_OPENINGS: Final = 8
 class ServedStore:
     """A store, with the facts found at the start.
 
-    `reserve`: a client with separate connections for the leaders' locks. `events`: a client for `listener`, which keeps
-    its connection. `report`: the result of the probe. `embedded`: the server, if this process runs it.
+    * `reserve`: a client with separate connections for the leaders' locks.
+    * `events`: a client for `listener`, which keeps its connection.
+    * `report`: the result of the probe.
+    * `embedded`: the server, if this process runs it.
     """
 
     def __init__(

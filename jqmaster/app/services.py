@@ -68,10 +68,15 @@ from jqmaster.store.personal_data.holdings import HoldingStore
 
 
 class RequestServices:
-    """The services that only requests use. `admit_url`: checks the address of a worker. `registry_faults`: returns the
-    faults of the registry of namespaces. `others`: returns why other namespaces are not served, by name.
-    `serves_others`: returns whether this process serves another namespace. `namespaces`: the services for all
-    namespaces, which only the default namespace has. `measured`: see `served` of `MetricsPage`."""
+    """The services that only requests use.
+
+    * `admit_url`: checks the address of a worker.
+    * `registry_faults`: returns the faults of the registry of namespaces.
+    * `others`: returns why other namespaces are not served, by name.
+    * `serves_others`: returns whether this process serves another namespace.
+    * `namespaces`: the services for all namespaces, which only the default namespace has.
+    * `measured`: see `served` of `MetricsPage`.
+    """
 
     def __init__(
         self,

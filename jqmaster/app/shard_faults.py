@@ -7,9 +7,13 @@ from jqmaster.lifecycle import LoopFailures
 
 
 class ShardFaults:
-    """The faults of one shard. `reason`: why this process no longer serves the shard; None: it serves it. `loops`:
-    failures of the shard's own loops, so that a loop that fails here says nothing about other shards. `on_fail` is
-    called with the reason. `beneath`: failures of the loops of the shard's store."""
+    """The faults of one shard.
+
+    * `reason`: why this process no longer serves the shard. None: it serves it.
+    * `loops`: failures of the shard's own loops, so that a loop that fails here says nothing about other shards.
+      `on_fail` is called with the reason.
+    * `beneath`: failures of the loops of the shard's store.
+    """
 
     def __init__(
         self, clock: Clock, *, on_fail: Callable[[str], None], beneath: LoopFailures | None = None

@@ -14,8 +14,12 @@ from jqmaster.cli.console.groups import CommandGroup
 
 @dataclass(frozen=True)
 class CommandOnDemand:
-    """One command. `place`: the `module:attribute` of its function, or of a group's Typer instance. `panel`: the panel
-    of the help that lists it. `is_reading`: see `with_session`."""
+    """One command.
+
+    * `place`: the `module:attribute` of its function, or of a group's Typer instance.
+    * `panel`: the panel of the help that lists it.
+    * `is_reading`: see `with_session`.
+    """
 
     name: str
     place: str

@@ -36,8 +36,12 @@ class QuestionOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Question(Generic[SubjectT]):
-    """One question. `id`: stays the same over releases; `text`: the fact that must be true. `is_timed`: the question
-    waits for leases, pauses or several heartbeats, or judges by how long something takes."""
+    """One question.
+
+    * `id`: stays the same over releases.
+    * `text`: the fact that must be true.
+    * `is_timed`: the question waits for leases, pauses or several heartbeats, or judges by how long something takes.
+    """
 
     id: str
     text: str

@@ -36,9 +36,12 @@ class TargetJob:
 
 
 class TargetUnderTest:
-    """The endpoint to ask. `argument`: an argument for which the endpoint answers with success. `secret`: signs
-    requests; None: they are not signed. `has_envelope`: whether requests have the facts of the job around the
-    argument."""
+    """The endpoint to ask.
+
+    * `argument`: an argument for which the endpoint answers with success.
+    * `secret`: signs requests. None: they are not signed.
+    * `has_envelope`: whether requests have the facts of the job around the argument.
+    """
 
     def __init__(
         self, url: str, *, name: str, argument: Any, secret: str | None, has_envelope: bool, method: str

@@ -17,8 +17,9 @@ class KeyInfo(ABC, Generic[Built]):
 
     The class `Keys` declares each row as an attribute. In an instance, this attribute is the result of `build`.
 
-    `lives`: the lifetime of the key, such as "always", "with its job", "while not empty" or "expires". `of`: the names
-    of the parts that complete the key. `stem`: the beginning of the key; by default the name of the row.
+    * `lives`: the lifetime of the key, such as "always", "with its job", "while not empty" or "expires".
+    * `of`: the names of the parts that complete the key.
+    * `stem`: the beginning of the key; by default the name of the row.
     """
 
     def __init__(

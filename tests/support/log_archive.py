@@ -17,8 +17,12 @@ WEEK_MS = 7 * 86_400_000
 
 
 class FaultyArchive(LogArchive):
-    """An archive in a directory. `is_away`: it does not answer. `refuses`: jobs whose logs it refuses. `spoils`: reads
-    lack the last byte."""
+    """An archive in a directory.
+
+    * `is_away`: it does not answer.
+    * `refuses`: jobs whose logs it refuses.
+    * `spoils`: reads lack the last byte.
+    """
 
     def __init__(self, directory: Path) -> None:
         super().__init__(ArchiveAddress(f"file://{directory}"), "main")

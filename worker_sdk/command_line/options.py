@@ -14,8 +14,13 @@ WORKER_HELP: Final = "Run the worker_sdk.Worker or worker_sdk.Tasks at MODULE:OB
 
 @dataclass(frozen=True, slots=True)
 class WorkerOption:
-    """One option. `name`: the keyword argument that gets its value. `kind`: the type of a value. `variable`: the
-    environment variable that sets the option. `least`, `most`: bounds of a number."""
+    """One option.
+
+    * `name`: the keyword argument that gets its value.
+    * `kind`: the type of a value.
+    * `variable`: the environment variable that sets the option.
+    * `least`, `most`: bounds of a number.
+    """
 
     name: str
     flag: str

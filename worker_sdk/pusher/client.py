@@ -448,8 +448,12 @@ class Pusher(AsyncWithOnly):
         of: str = "",
         keyed: frozenset[int] = NONE_KEYED,
     ) -> MasterAnswer:
-        """Repeat a call until there is a final answer. `job_ids`: the jobs to enqueue. `keyed`: the positions of jobs
-        whose keys decide their IDs. `of`: the job to read."""
+        """Repeat a call until there is a final answer.
+
+        * `job_ids`: the jobs to enqueue.
+        * `keyed`: the positions of jobs whose keys decide their IDs.
+        * `of`: the job to read.
+        """
         end_s = time.monotonic() + self._max_wait_s
         attempts = Attempts(self._masters, self._outage, end_s, job_ids)
         while True:

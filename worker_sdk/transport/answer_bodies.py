@@ -68,8 +68,12 @@ class BodyRoom:
 
 @dataclass(slots=True)
 class ReceivedBody:
-    """The body of an answer that arrives under limits. `limit_of`: returns the limit for a status. `reserved`: the
-    bytes of `room` that are reserved for this body. `is_waiting`: the body waits for more."""
+    """The body of an answer that arrives under limits.
+
+    * `limit_of`: returns the limit for a status.
+    * `reserved`: the bytes of `room` that are reserved for this body.
+    * `is_waiting`: the body waits for more.
+    """
 
     limit_of: Callable[[int], BodyLimit]
     room: BodyRoom | None

@@ -30,9 +30,12 @@ class MalformedError(ValueError):
 
 
 class Admission:
-    """Decides at once, and separately for each offer. `is_leaving`: this process is ending, so it accepts nothing, as
-    during a drain that masters command. `beat_now`: sends a heartbeat at once, to learn the state of the claims.
-    `share`: the slots of this namespace, if the worker works in several."""
+    """Decides at once, and separately for each offer.
+
+    * `is_leaving`: this process is ending, so it accepts nothing, as during a drain that masters command.
+    * `beat_now`: sends a heartbeat at once, to learn the state of the claims.
+    * `share`: the slots of this namespace, if the worker works in several.
+    """
 
     share: "SlotShare | None" = None
 

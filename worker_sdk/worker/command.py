@@ -36,8 +36,12 @@ class StoppedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits that the system enforces for the command. `cpu_s`: CPU time; `memory_mb`: address space of each process;
-    `file_mb`: size of each file that it writes."""
+    """Limits that the system enforces for the command.
+
+    * `cpu_s`: CPU time.
+    * `memory_mb`: address space of each process.
+    * `file_mb`: size of each file that it writes.
+    """
 
     cpu_s: int | None = None
     memory_mb: int | None = None

@@ -43,9 +43,12 @@ class Settlements(Protocol):
 
 
 class Endings:
-    """Ends runs. Use it only in the event loop. `owed`: by token, the runs whose end no master has confirmed yet.
-    `release`: frees the slots of runs whose handlers no longer run. `on_no_descriptor`: called when a handler found no
-    free descriptor."""
+    """Ends runs. Use it only in the event loop.
+
+    * `owed`: by token, the runs whose end no master has confirmed yet.
+    * `release`: frees the slots of runs whose handlers no longer run.
+    * `on_no_descriptor`: called when a handler found no free descriptor.
+    """
 
     def __init__(
         self,

@@ -50,9 +50,10 @@ class Executor:
     """Runs accepted jobs in slots. Only `free` and `owed_runs` may be used outside the event loop.
 
     Each run in `occupying`, by job ID, holds a slot, even after its end was reported: a thread cannot be killed.
-    `owed`: by token, the runs whose end no master has confirmed yet. `_followers`: by job ID, newer claims of jobs
-    whose earlier run has not ended, and whose slot they take over. `threads`: number of threads for sync handlers;
-    None: as many as slots.
+
+    * `owed`: by token, the runs whose end no master has confirmed yet.
+    * `_followers`: by job ID, newer claims of jobs whose earlier run has not ended, and whose slot they take over.
+    * `threads`: number of threads for sync handlers. None: as many as slots.
     """
 
     def __init__(

@@ -29,8 +29,12 @@ _START: Final = "import json; f = open({fd}); order = json.loads(f.readline()); 
 
 @dataclass(frozen=True, slots=True)
 class LeftReports:
-    """The remaining reports about the jobs of one worker ID, to send after its process has ended. `headers`: sent with
-    each call. `reports`: encoded items of the report queue. `is_announced`: masters know that the process is ending."""
+    """The remaining reports about the jobs of one worker ID, to send after its process has ended.
+
+    * `headers`: sent with each call.
+    * `reports`: encoded items of the report queue.
+    * `is_announced`: masters know that the process is ending.
+    """
 
     masters: Sequence[str]
     headers: Mapping[str, str]

@@ -173,8 +173,12 @@ class WorkerMembership:
         )
 
     def start(self, url: str | None, may_join: Callable[[], bool], watch: Callable[[float], object]) -> None:
-        """Register, and then send heartbeats. `url`: None if the worker pulls. `may_join`: returns whether the process
-        may register. `watch`: checks the process before each heartbeat."""
+        """Register, and then send heartbeats.
+
+        * `url`: None if the worker pulls.
+        * `may_join`: returns whether the process may register.
+        * `watch`: checks the process before each heartbeat.
+        """
         self._start_beating(url, may_join, watch)
         if self._pull_client is None:
             return

@@ -73,8 +73,9 @@ class SlotShare:
     """The slots of one namespace. `note_offer`, `want` and `released` are called in the event loop, and everything else
     from any thread.
 
-    `occupying`: the runs that have slots. `on_room`: called when a slot of another namespace becomes free.
-    `on_pressure`: called when another namespace needs slots that this one uses beyond its share.
+    * `occupying`: the runs that have slots.
+    * `on_room`: called when a slot of another namespace becomes free.
+    * `on_pressure`: called when another namespace needs slots that this one uses beyond its share.
     """
 
     def __init__(self, pool: SharedSlots, guaranteed: int) -> None:

@@ -164,13 +164,15 @@ class AccessPolicy:
         also: Scope | None = None,
         is_of_installation: bool = False,
     ) -> Principal:
-        """Return the caller if it has the scope `scope` or `also`. `client_host`: the peer's address, None for a unix
-        socket. `has_effect`: the request has an effect although its method normally has none. `person`: the person
-        whom a proxy names. `is_of_installation`: the request concerns all namespaces.
+        """Return the caller if it has the scope `scope` or `also`.
+
+        * `client_host`: the peer's address, None for a unix socket.
+        * `has_effect`: the request has an effect although its method normally has none.
+        * `person`: the person whom a proxy names.
+        * `is_of_installation`: the request concerns all namespaces.
 
         Raises UnparsableError (`bad_host`), UnauthorizedError, ForbiddenError (`cross_site`, `csrf`, `local_only`,
-        `forbidden`), NotFoundError (`unknown_namespace`).
-        """
+        `forbidden`), NotFoundError (`unknown_namespace`)."""
         self.check_site(method, fields, has_effect=has_effect)
         principal = self._principal(fields, client_host, session, person)
         if session is not None and principal is session.principal:

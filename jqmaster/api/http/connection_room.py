@@ -39,9 +39,14 @@ class CountedConnection(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RoomLimits:
-    """Maximum numbers of connections. `max_clients`: from callers other than workers; `max_clients_and_workers`: from
-    both; `max_total`: both, plus the reserve for workers; `most_unproven`: unproven connections; `most_of_address`:
-    per address."""
+    """Maximum numbers of connections.
+
+    * `max_clients`: from callers other than workers.
+    * `max_clients_and_workers`: from both.
+    * `max_total`: both, plus the reserve for workers.
+    * `most_unproven`: unproven connections.
+    * `most_of_address`: per address.
+    """
 
     max_clients: int
     max_clients_and_workers: int

@@ -26,9 +26,12 @@ _FORWARDED_FOR: Final = b"x-forwarded-for"
 
 @dataclass(frozen=True, slots=True)
 class ProxyLoginRules:
-    """The headers of the login proxies, and the roles of people. `proxies`: the networks of the login proxies;
-    `between`: the networks of proxies that may be between the login proxies and the master; `secret`: the proof that
-    the login proxies send (empty: none)."""
+    """The headers of the login proxies, and the roles of people.
+
+    * `proxies`: the networks of the login proxies.
+    * `between`: the networks of proxies that may be between the login proxies and the master.
+    * `secret`: the proof that the login proxies send (empty: none).
+    """
 
     user_header: str
     groups_header: str | None

@@ -54,8 +54,12 @@ class CurrentDocument:
 
 @dataclass(frozen=True, slots=True)
 class SourceChange:
-    """A change of one object. `after`: the object after the change, or None for a deletion. `note`: a text about
-    changes that somebody else made. `table`: the table of the object in the source."""
+    """A change of one object.
+
+    * `after`: the object after the change, or None for a deletion.
+    * `note`: a text about changes that somebody else made.
+    * `table`: the table of the object in the source.
+    """
 
     kind: str
     name: str

@@ -16,8 +16,12 @@ MAX_DEPTH: Final = 10
 
 
 class BatchState(StrEnum):
-    """The state of a batch. `open`: its pusher may add jobs. `sealed`: only its own jobs may add more. `complete`: all
-    of its jobs are over."""
+    """The state of a batch.
+
+    * `open`: its pusher may add jobs.
+    * `sealed`: only its own jobs may add more.
+    * `complete`: all of its jobs are over.
+    """
 
     OPEN = "open"
     SEALED = "sealed"
@@ -45,8 +49,12 @@ class CallbackState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BatchSpec:
-    """A batch as it is requested. The IDs in its callbacks are empty. `parent`: the batch of which it is a member.
-    `owner`: the caller who created it. `life_ms`: its lifetime from the creation, an alternative to `expires_at_ms`."""
+    """A batch as it is requested. The IDs in its callbacks are empty.
+
+    * `parent`: the batch of which it is a member.
+    * `owner`: the caller who created it.
+    * `life_ms`: its lifetime from the creation, an alternative to `expires_at_ms`.
+    """
 
     id: str
     description: str = ""
@@ -62,9 +70,10 @@ class BatchSpec:
 class Batch:
     """A stored batch. Times are in store milliseconds; 0: not set.
 
-    `ended`: the number of its jobs by their final state; `deleted`: the number of those that were deleted before they
-    succeeded; `gone`: the number of those that were removed after their retention. `expires_at_ms`: an incomplete batch
-    is canceled at this time.
+    * `ended`: the number of its jobs by their final state.
+    * `deleted`: the number of those that were deleted before they succeeded.
+    * `gone`: the number of those that were removed after their retention.
+    * `expires_at_ms`: an incomplete batch is canceled at this time.
     """
 
     spec: BatchSpec
@@ -120,8 +129,12 @@ ENDED: Final = OUTCOMES
 
 @dataclass(slots=True)
 class BatchFigures:
-    """Counts of this master. `made`: batches that its requests created. `callbacks`: jobs that it enqueued for batches
-    as the leader, by callback. `expired`: batches that it canceled because they had expired."""
+    """Counts of this master.
+
+    * `made`: batches that its requests created.
+    * `callbacks`: jobs that it enqueued for batches as the leader, by callback.
+    * `expired`: batches that it canceled because they had expired.
+    """
 
     made: int = 0
     expired: int = 0

@@ -140,13 +140,13 @@ def callback_fields(callbacks: Sequence[Callback]) -> dict[str, Any]:
 class Challenge:
     """A stored challenge. Times are in store milliseconds; 0: not set.
 
-    `shown`: the part of its request ID that views show. `awaiting_since_ms`: when its attempt reported that the outside
-    system has the work. `run_at_ms`: when its callbacks were given to a worker. After the end of a challenge, the store
-    keeps the number of its callbacks but not their bodies.
+    * `shown`: the part of its request ID that views show.
+    * `awaiting_since_ms`: when its attempt reported that the outside system has the work.
+    * `run_at_ms`: when its callbacks were given to a worker. After the end of a challenge, the store keeps the number
+      of its callbacks but not their bodies.
 
     With a `form`, people answer the challenge: `answers` holds their answers, and `link` the whole request ID until the
-    challenge is over. `remind_ms`: the time from `awaiting_since_ms` to the reminder; None: there is no reminder.
-    """
+    challenge is over. `remind_ms`: the time from `awaiting_since_ms` to the reminder; None: there is no reminder."""
 
     job_id: str
     shown: str
@@ -186,8 +186,12 @@ class Challenge:
 
 
 class CallbackAnswer(StrEnum):
-    """The answer to a callback. `repeated`: the same callback came before. `conflict`: a different callback came
-    before. `over`: the attempt that waited for it is over."""
+    """The answer to a callback.
+
+    * `repeated`: the same callback came before.
+    * `conflict`: a different callback came before.
+    * `over`: the attempt that waited for it is over.
+    """
 
     TAKEN = "taken"
     REPEATED = "repeated"

@@ -23,12 +23,12 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class GateCheck:
-    """A gate as a claim would see it. `is_closed` of a shadow gate means that it would be closed if it were
-    enforced.
+    """A gate as a claim would see it. `is_closed` of a shadow gate means that it would be closed if it were enforced.
 
-    `waiting`: the number of jobs that must pass it. `holders`: if all slots are taken, the jobs that have run longest.
-    `figures`: all numbers and flags of the gate, under the names that scripts use; each kind of limit reads its own. A
-    missing figure means no limit.
+    * `waiting`: the number of jobs that must pass it.
+    * `holders`: if all slots are taken, the jobs that have run longest.
+    * `figures`: all numbers and flags of the gate, under the names that scripts use; each kind of limit reads its own.
+      A missing figure means no limit.
     """
 
     gate_id: str

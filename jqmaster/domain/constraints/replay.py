@@ -17,9 +17,13 @@ _FREE: Final = float("inf")
 
 @dataclass(frozen=True, slots=True)
 class PastRun:
-    """A run of a job that the constraint applies to. `ended_ms`: None if it still runs. `key`: None if the constraint
-    has no key. `condition`: the ID of the conditional override that the job meets. `weight`: in thousandths; a
-    constraint without a weight does not read it."""
+    """A run of a job that the constraint applies to.
+
+    * `ended_ms`: None if it still runs.
+    * `key`: None if the constraint has no key.
+    * `condition`: the ID of the conditional override that the job meets.
+    * `weight`: in thousandths; a constraint without a weight does not read it.
+    """
 
     started_ms: int
     ended_ms: int | None
@@ -54,10 +58,12 @@ class KeyReplay:
 class Replay:
     """The effect that the constraint would have had from `from_ms` to `to_ms`.
 
-    `held`: number of jobs that would have started later; `held_now`: number of those that would still wait.
-    `most_held`: the most jobs held at the same time. `p95_ms` and `longest_ms`: how long the held jobs would have
-    waited, counted up to `to_ms`. `keys`: the values with the most held jobs. `started_units`, `held_units` and
-    `most_held_units`: what these jobs weigh, in thousandths.
+    * `held`: number of jobs that would have started later.
+    * `held_now`: number of those that would still wait.
+    * `most_held`: the most jobs held at the same time.
+    * `p95_ms` and `longest_ms`: how long the held jobs would have waited, counted up to `to_ms`.
+    * `keys`: the values with the most held jobs.
+    * `started_units`, `held_units` and `most_held_units`: what these jobs weigh, in thousandths.
     """
 
     from_ms: int

@@ -40,8 +40,12 @@ SHARED: Final = 2
 
 
 class Occurrence(NamedTuple):
-    """One instant of a schedule. `local`: the local time that the schedule names (None: it counts real time).
-    `left_out`: why a calendar lets it start no job; `moved_from_ms`: the instant that a calendar moved here."""
+    """One instant of a schedule.
+
+    * `local`: the local time that the schedule names (None: it counts real time).
+    * `left_out`: why a calendar lets it start no job.
+    * `moved_from_ms`: the instant that a calendar moved here.
+    """
 
     at_ms: int
     local: datetime | None

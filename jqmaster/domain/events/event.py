@@ -91,8 +91,12 @@ class _FigureAnswer(Protocol):
 
 
 class EventFigures:
-    """Counts of this process. `events`: by whether they were duplicates. `effects`: of the events that were no
-    duplicates, one for each definition. `groups`: groups of events that started a job."""
+    """Counts of this process.
+
+    * `events`: by whether they were duplicates.
+    * `effects`: of the events that were no duplicates, one for each definition.
+    * `groups`: groups of events that started a job.
+    """
 
     __slots__ = ("effects", "events", "groups")
 

@@ -55,13 +55,15 @@ LOCAL: Final = "local"
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """The caller. `name`: for the audit log: `local`, `user:NAME`, `token:ID`, or for a configured token the first 8
-    digits of its digest. `identity`: stays the same when a token is rotated. `allows_name`: whether it may push and run
-    jobs of a name; None: all names are allowed.
+    """The caller.
 
-    `by_namespace`: the same caller in each namespace where its scopes differ from `scopes`, which apply everywhere
-    else; None: there is no such namespace. `elsewhere`: if `scopes` are those of the present namespace, the scopes in
-    other namespaces.
+    * `name`: for the audit log: `local`, `user:NAME`, `token:ID`, or for a configured token the first 8 digits of its
+      digest.
+    * `identity`: stays the same when a token is rotated.
+    * `allows_name`: whether it may push and run jobs of a name. None: all names are allowed.
+    * `by_namespace`: the same caller in each namespace where its scopes differ from `scopes`, which apply everywhere
+      else. None: there is no such namespace.
+    * `elsewhere`: if `scopes` are those of the present namespace, the scopes in other namespaces.
     """
 
     name: str

@@ -82,9 +82,13 @@ class BulkAction:
 
 @dataclass(slots=True)
 class ActionProgress:
-    """Progress of an action. `cursor`: the position in the present pass; None: its start. `matched`: unknown (None)
-    before the end. `watched`: the retried jobs that have not ended yet. `ended`: the number of those that have ended;
-    `failed_again`: how many of these failed.
+    """Progress of an action.
+
+    * `cursor`: the position in the present pass. None: its start.
+    * `matched`: unknown (None) before the end.
+    * `watched`: the retried jobs that have not ended yet.
+    * `ended`: the number of those that have ended.
+    * `failed_again`: how many of these failed.
     """
 
     state: ActionState = ActionState.RUNNING

@@ -89,10 +89,13 @@ def normalise(message: str) -> str:
 
 
 def failure_group_id(name: str, cause: str, message: str, frame: str = "") -> str:
-    """Return 16 hexadecimal digits, the same for all failures of one kind. `cause`: as the API names it. `message`:
-    from the record of the attempt. `frame`: the `kind` of its stack frame; empty if it has none. With a frame, only
-    the parts of the message that distinguish faults count, such as a status code, because the rest may hold data of a
-    job."""
+    """Return 16 hexadecimal digits, the same for all failures of one kind.
+
+    * `cause`: as the API names it.
+    * `message`: from the record of the attempt.
+    * `frame`: the `kind` of its stack frame; empty if it has none. With a frame, only the parts of the message that
+      distinguish faults count, such as a status code, because the rest may hold data of a job.
+    """
     if frame:
         told = [telling[0] for telling in _TELLING.finditer(message[:MAX_LOOKED_AT])]
         return _digest(name, cause, "\0".join((frame, *told)))

@@ -29,9 +29,11 @@ Changed = Literal["time", "version", "regressed", "more"]
 
 @dataclass(frozen=True, slots=True)
 class Ignore:
-    """The decision to ignore a group until `until_ms`, or, if that is 0, until the group changes. `versions` and
-    `most_per_hour`: the group's values at the time of the decision. `since_per_hour`: the failures of the busiest hour
-    since; `has_new_version`: whether another version has failed since.
+    """The decision to ignore a group until `until_ms`, or, if that is 0, until the group changes.
+
+    * `versions` and `most_per_hour`: the group's values at the time of the decision.
+    * `since_per_hour`: the failures of the busiest hour since.
+    * `has_new_version`: whether another version has failed since.
     """
 
     who: str
@@ -46,9 +48,12 @@ class Ignore:
 
 @dataclass(frozen=True, slots=True)
 class GroupedFailures:
-    """Final failures of one kind. `message` is normalised. `hours`: failures by hour (counted from 1970), at least
-    those of the last day. `versions`: the most recently seen first. `regressed_ms`: when it last came back after a day
-    without failures; 0: never. `merged`: the groups that people merged into this group; their failures count in it.
+    """Final failures of one kind. `message` is normalised.
+
+    * `hours`: failures by hour (counted from 1970), at least those of the last day.
+    * `versions`: the most recently seen first.
+    * `regressed_ms`: when it last came back after a day without failures. 0: never.
+    * `merged`: the groups that people merged into this group; their failures count in it.
     """
 
     id: str

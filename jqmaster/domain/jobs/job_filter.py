@@ -15,10 +15,14 @@ GroupsOf = Callable[[str, str, str, str], tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class JobFilter:
-    """A filter; all given conditions must hold. `batch`: the ID of a batch, which selects its members. `q`: a text in
-    the ID or the name; `text`: a text in the message of the last error; `merged_groups`: groups that count in
-    `failure_group`. Ranges of store milliseconds include both ends. A duration is the run time of the last attempt of a
-    finished job."""
+    """A filter; all given conditions must hold.
+
+    * `batch`: the ID of a batch, which selects its members.
+    * `q`: a text in the ID or the name.
+    * `text`: a text in the message of the last error.
+    * `merged_groups`: groups that count in `failure_group`.
+
+    Ranges of store milliseconds include both ends. A duration is the run time of the last attempt of a finished job."""
 
     state: JobState | None = None
     group: StateGroup | None = None

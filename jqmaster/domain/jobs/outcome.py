@@ -224,14 +224,15 @@ def decide_expired(
 ) -> Decision | None:
     """Return the decision on a claim whose lease ended, or which ran beyond `deadline_ms`.
 
-    `lease_until_ms`: the end of the lease. It is `deadline_ms` if the worker renewed the lease for as long as allowed.
-    A lease that ended earlier was lost, even if this is noticed late or its worker is alive again. `worker_seen_ms`:
-    arrival of the worker's last heartbeat (0: not registered any more). `worker_as_of_ms`: the earliest time at which
-    that heartbeat can have been composed (0: unknown; negative: the worker's further reports on its claims are still to
-    come). If the worker never took the offer (see `never_reached_worker`), the job returns without counting an attempt.
-    None: this cannot be decided yet (see `proof_due_ms`). Otherwise the job may have started and even have killed its
-    worker, so the attempt counts as a loss. `orderly_end`: the worker announced that its process ends. Then the job has
-    not killed it, and is handed back.
+    * `lease_until_ms`: the end of the lease. It is `deadline_ms` if the worker renewed the lease for as long as
+      allowed. A lease that ended earlier was lost, even if this is noticed late or its worker is alive again.
+    * `worker_seen_ms`: arrival of the worker's last heartbeat (0: not registered any more).
+    * `worker_as_of_ms`: the earliest time at which that heartbeat can have been composed (0: unknown; negative: the
+      worker's further reports on its claims are still to come). If the worker never took the offer (see
+      `never_reached_worker`), the job returns without counting an attempt. None: this cannot be decided yet (see
+      `proof_due_ms`). Otherwise the job may have started and even have killed its worker, so the attempt counts as a
+      loss.
+    * `orderly_end`: the worker announced that its process ends. Then the job has not killed it, and is handed back.
     """
     if never_reached_worker(job, worker_as_of_ms, orderly_end=orderly_end):
         return Decision(JobState.READY, "returned")

@@ -57,9 +57,13 @@ class SkippedBy:
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """The jobs before and after a job. `predecessors` and `dependents` (only the first ones): states by ID (None:
-    deleted). `pending`: predecessors that the job still waits for. `dependents_count`: the number of all dependents.
-    `skipped_by`: why the job was skipped."""
+    """The jobs before and after a job.
+
+    * `predecessors` and `dependents` (only the first ones): states by ID (None: deleted).
+    * `pending`: predecessors that the job still waits for.
+    * `dependents_count`: the number of all dependents.
+    * `skipped_by`: why the job was skipped.
+    """
 
     predecessors: Mapping[str, str | None]
     pending: Sequence[str]

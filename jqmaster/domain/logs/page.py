@@ -48,8 +48,12 @@ NO_LOG: Final = LogFacts()
 
 @dataclass(frozen=True, slots=True)
 class LogSlice:
-    """The store's entries after a position, and the state of the job. `end`: the last line read; `is_full`: more lines
-    may follow it. `over_ms`: how long the job has been over; 0: it is not over."""
+    """The store's entries after a position, and the state of the job.
+
+    * `end`: the last line read.
+    * `is_full`: more lines may follow it.
+    * `over_ms`: how long the job has been over. 0: it is not over.
+    """
 
     state: JobState
     over_ms: int
@@ -67,9 +71,13 @@ class LogSlice:
 
 @dataclass(frozen=True, slots=True)
 class LinesPage:
-    """The requested entries after a position, and the position after this page. `state`: None for a deleted job that
-    only the archive has. `is_last`: no entry will follow. `is_archived`: entries come from the archive. `name`: the
-    name of a deleted job, whose values were redacted when it was deleted."""
+    """The requested entries after a position, and the position after this page.
+
+    * `state`: None for a deleted job that only the archive has.
+    * `is_last`: no entry will follow.
+    * `is_archived`: entries come from the archive.
+    * `name`: the name of a deleted job, whose values were redacted when it was deleted.
+    """
 
     state: JobState | None
     entries: list[NumberedLine]

@@ -50,9 +50,14 @@ class MoveSize:
 
 @dataclass(frozen=True, slots=True)
 class MoveTerms:
-    """The request for a move. `source`, `target`: stores. `state`: the former state of the namespace, which it gets
-    back. `who`: the caller. `stop_ms`: the stop that was announced. `began_at_ms`: by the clock of the registry's
-    store."""
+    """The request for a move.
+
+    * `source`, `target`: stores.
+    * `state`: the former state of the namespace, which it gets back.
+    * `who`: the caller.
+    * `stop_ms`: the stop that was announced.
+    * `began_at_ms`: by the clock of the registry's store.
+    """
 
     source: str
     target: str
@@ -74,9 +79,14 @@ class MoveProgress:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """The newest move of a namespace. `number`: how often a master took it over. `mover_id`: the master that works on
-    it. `released`: by master, the version of the registry with which it stopped serving the namespace. `aborted_by`:
-    who asked to abort it; empty: nobody. `ended_at_ms`: None while it is under way."""
+    """The newest move of a namespace.
+
+    * `number`: how often a master took it over.
+    * `mover_id`: the master that works on it.
+    * `released`: by master, the version of the registry with which it stopped serving the namespace.
+    * `aborted_by`: who asked to abort it. Empty: nobody.
+    * `ended_at_ms`: None while it is under way.
+    """
 
     name: str
     id: str

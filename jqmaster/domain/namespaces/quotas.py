@@ -9,9 +9,12 @@ from typing import Final
 class Quotas:
     """The bounds of a namespace. None: the default of the installation, or no bound.
 
-    `waiting_jobs`: jobs that may wait. `waiting_bytes`: bytes of the records of waiting jobs, of which the arguments
-    are usually the largest part. `pushes_per_s`: jobs pushed in a second. `argument_bytes`: bytes of the largest
-    argument of one job. `workers`: registered workers. `streams`: live event streams that one master serves.
+    * `waiting_jobs`: jobs that may wait.
+    * `waiting_bytes`: bytes of the records of waiting jobs, of which the arguments are usually the largest part.
+    * `pushes_per_s`: jobs pushed in a second.
+    * `argument_bytes`: bytes of the largest argument of one job.
+    * `workers`: registered workers.
+    * `streams`: live event streams that one master serves.
     """
 
     waiting_jobs: int | None = None

@@ -16,8 +16,12 @@ def state_of(engine_state: str) -> SlotMoveState:
 
 @dataclass(frozen=True, slots=True)
 class ClusterNode:
-    """A primary of a Cluster. `address`: host and port. `max_memory_bytes`: 0 if it has no limit. `may_evict`: whether
-    it deletes keys when its memory is full."""
+    """A primary of a Cluster.
+
+    * `address`: host and port.
+    * `max_memory_bytes`: 0 if it has no limit.
+    * `may_evict`: whether it deletes keys when its memory is full.
+    """
 
     id: str
     address: str
@@ -28,9 +32,14 @@ class ClusterNode:
 
 @dataclass(frozen=True, slots=True)
 class SlotMove:
-    """The newest move of a slot that the engine knows. `source`, `target`: IDs of nodes. `engine_state`: the engine's
-    word for the state. `reason`: why it failed, in the words of the engine. `is_alone`: whether the source moves no
-    other slots now. `began_at_ms`, `ended_at_ms`: by the clock of the node, to the second; None: it is under way."""
+    """The newest move of a slot that the engine knows.
+
+    * `source`, `target`: IDs of nodes.
+    * `engine_state`: the engine's word for the state.
+    * `reason`: why it failed, in the words of the engine.
+    * `is_alone`: whether the source moves no other slots now.
+    * `began_at_ms`, `ended_at_ms`: by the clock of the node, to the second. None: it is under way.
+    """
 
     source: str
     target: str
@@ -48,9 +57,13 @@ class SlotMove:
 
 @dataclass(frozen=True, slots=True)
 class SlotPlace:
-    """Where a slot is. `node_id`: the node that has it; empty: no node that answers says so. `nodes`: the primaries
-    that answer, by address. `move`: None if the engine knows none. `fault`: why the engine cannot move the slot; empty
-    if it can."""
+    """Where a slot is.
+
+    * `node_id`: the node that has it. Empty: no node that answers says so.
+    * `nodes`: the primaries that answer, by address.
+    * `move`: None if the engine knows none.
+    * `fault`: why the engine cannot move the slot; empty if it can.
+    """
 
     slot: int
     node_id: str

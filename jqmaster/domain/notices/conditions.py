@@ -37,12 +37,16 @@ _OF_NAMES: Final = ("name",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoticeCondition:
-    """One condition of notices. `is_lasting`: it lasts for a time, and one message reports its beginning, another its
-    end. All other conditions are single occurrences, which are counted. `texts`: of a lasting condition, the sentences
-    for beginning and end; of others, the noun in singular and plural. `page` and `query`: the page of the web UI with
-    details. `matched`: the fields that matchers may read; empty: the condition has no names and takes no matcher.
-    `every_s`: the least seconds between two checks, if a check is expensive. `is_of_installation`: it concerns all
-    namespaces, and only notices of the default one report it."""
+    """One condition of notices.
+
+    * `is_lasting`: it lasts for a time, and one message reports its beginning, another its end. All other conditions
+      are single occurrences, which are counted.
+    * `texts`: of a lasting condition, the sentences for beginning and end; of others, the noun in singular and plural.
+    * `page` and `query`: the page of the web UI with details.
+    * `matched`: the fields that matchers may read. Empty: the condition has no names and takes no matcher.
+    * `every_s`: the least seconds between two checks, if a check is expensive.
+    * `is_of_installation`: it concerns all namespaces, and only notices of the default one report it.
+    """
 
     when: When
     texts: tuple[str, str]

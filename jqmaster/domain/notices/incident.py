@@ -53,9 +53,13 @@ class Line:
 
 @dataclass(slots=True)
 class NoticeIncident:
-    """Findings of one group that belong together. `told_ms`: the time of the last message; 0 if there is none yet.
-    `is_present`: the last check found the lasting condition. `is_over`: the last message reported its end.
-    `acknowledged_by`: empty if nobody has acknowledged it."""
+    """Findings of one group that belong together.
+
+    * `told_ms`: the time of the last message; 0 if there is none yet.
+    * `is_present`: the last check found the lasting condition.
+    * `is_over`: the last message reported its end.
+    * `acknowledged_by`: empty if nobody has acknowledged it.
+    """
 
     key: str
     began_ms: int

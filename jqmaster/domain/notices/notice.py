@@ -79,9 +79,13 @@ class Destination:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A notice. `nid`: distinguishes it from earlier notices of its name. `threshold`: the number of findings within
-    `at_most_every_s`, or the seconds that a lasting condition must last, before people are notified. `muted_until_ms`:
-    0: not muted."""
+    """A notice.
+
+    * `nid`: distinguishes it from earlier notices of its name.
+    * `threshold`: the number of findings within `at_most_every_s`, or the seconds that a lasting condition must last,
+      before people are notified.
+    * `muted_until_ms`: 0: not muted.
+    """
 
     name: str
     nid: str

@@ -36,11 +36,17 @@ class LongWait:
 
 @dataclass(frozen=True, slots=True)
 class FullLimit:
-    """A constraint that holds jobs back. `held`: how many jobs. The other fields describe its gate that holds the most
-    jobs: `value` of the key (None: it has no key), `waiting`, and the limits that close it. `unit`: what the limits
-    count; empty: jobs. `used`: the units that started within the period of the rate. `keys` and `closed_keys`: how
-    many values of the key are in use, and how many of them are closed (None: not known). `since_ms`: since when the
-    constraint has held jobs back without a break, as far as the readings show; None: for less than WAIT_WARN_MS."""
+    """A constraint that holds jobs back.
+
+    * `held`: how many jobs. The other fields describe its gate that holds the most jobs: `value` of the key (None: it
+      has no key), `waiting`, and the limits that close it.
+    * `unit`: what the limits count. Empty: jobs.
+    * `used`: the units that started within the period of the rate.
+    * `keys` and `closed_keys`: how many values of the key are in use, and how many of them are closed (None: not
+      known).
+    * `since_ms`: since when the constraint has held jobs back without a break, as far as the readings show. None: for
+      less than WAIT_WARN_MS.
+    """
 
     name: str
     held: int
@@ -139,10 +145,12 @@ class TroubledDefinition:
 class HealthFacts:
     """The facts about a queue at `now_ms`.
 
-    `unserved`: names that no live worker runs, each with its ready jobs. `backlog`: ready jobs at the end of each of
-    the last complete minutes; None: not known, though the first and the last are; empty: not known at all.
-    `failed_before`: failures that ten minutes had on average, before the last ten. Lists begin with the worst.
-    """
+    * `unserved`: names that no live worker runs, each with its ready jobs.
+    * `backlog`: ready jobs at the end of each of the last complete minutes. None: not known, though the first and the
+      last are. Empty: not known at all.
+    * `failed_before`: failures that ten minutes had on average, before the last ten.
+
+    Lists begin with the worst."""
 
     now_ms: int
     ready: int

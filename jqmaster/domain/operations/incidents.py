@@ -19,8 +19,12 @@ _STORY: Final = _STARTS | _ENDS | {TimelineKind.LEADER_CHANGED}
 
 @dataclass(frozen=True, slots=True)
 class TimelineIncident:
-    """One incident. `entries`: at least one, in the order in which they began. `ended_ms`: None while a lost worker's
-    jobs are not taken back, or the backlog is still old. `acknowledged`: the entries of people, the oldest first."""
+    """One incident.
+
+    * `entries`: at least one, in the order in which they began.
+    * `ended_ms`: None while a lost worker's jobs are not taken back, or the backlog is still old.
+    * `acknowledged`: the entries of people, the oldest first.
+    """
 
     id: str
     began_ms: int

@@ -19,11 +19,15 @@ class MasterRole(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MasterRecord:
-    """A master process, as it registered itself. `url`: its address for other masters. `listens_sharded`: whether it
-    also receives messages that are published on one node of a Cluster only; masters of older releases do not.
-    `delivers`: whether it delivers jobs to targets; masters of older releases do not. `knows_namespaces`: whether it
-    serves namespaces besides the default one; masters of older releases do not. `duty_faults`: by duty, the fault of a
-    side duty that does not stop the master."""
+    """A master process, as it registered itself.
+
+    * `url`: its address for other masters.
+    * `listens_sharded`: whether it also receives messages that are published on one node of a Cluster only; masters of
+      older releases do not.
+    * `delivers`: whether it delivers jobs to targets; masters of older releases do not.
+    * `knows_namespaces`: whether it serves namespaces besides the default one; masters of older releases do not.
+    * `duty_faults`: by duty, the fault of a side duty that does not stop the master.
+    """
 
     id: str
     node_id: str

@@ -32,10 +32,13 @@ COUNTED: Final[tuple[Counted, ...]] = get_args(Counted)
 # Not frozen, because the hot path changes it; with slots for speed.
 @dataclass(slots=True)
 class NameCounts:
-    """Counts of one name. `retried`: attempts that failed or were lost, if the job continues. `deferred`, `handed_back`
-    and `lost` (attempts lost with their workers): only for metrics, not in the history. `wait`: the times of attempts
-    between ready and claimed. `run`: the run times of attempts that ended by themselves. `backlog` (ready jobs) and
-    `oldest_wait_ms`: the largest samples; -1: no sample.
+    """Counts of one name.
+
+    * `retried`: attempts that failed or were lost, if the job continues.
+    * `deferred`, `handed_back` and `lost` (attempts lost with their workers): only for metrics, not in the history.
+    * `wait`: the times of attempts between ready and claimed.
+    * `run`: the run times of attempts that ended by themselves. `backlog` (ready jobs) and `oldest_wait_ms`: the
+      largest samples. -1: no sample.
     """
 
     pushed: int = 0

@@ -46,9 +46,16 @@ class LeaderCause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TimelineEntry:
-    """One entry. `id`: its position, which grows; empty before it is stored. `since_ms`: when it began, if that was
-    before `at_ms`. `label`: the readable name of the subject, or text of a person. `before`: the readable name of the
-    former leader. `by`: the person who acted. `count`: jobs. `cause`: of a change of leader."""
+    """One entry.
+
+    * `id`: its position, which grows; empty before it is stored.
+    * `since_ms`: when it began, if that was before `at_ms`.
+    * `label`: the readable name of the subject, or text of a person.
+    * `before`: the readable name of the former leader.
+    * `by`: the person who acted.
+    * `count`: jobs.
+    * `cause`: of a change of leader.
+    """
 
     kind: TimelineKind
     at_ms: int
@@ -96,8 +103,12 @@ class LostWorker:
 
 @dataclass(frozen=True, slots=True)
 class QueueSeen:
-    """The queue as the leader sees it at `now_ms`. `leader`: its ID and its readable name. `cause` and `by`: why the
-    former leader no longer leads, and who demoted it. `backlog`: None if no job that may start waits."""
+    """The queue as the leader sees it at `now_ms`.
+
+    * `leader`: its ID and its readable name.
+    * `cause` and `by`: why the former leader no longer leads, and who demoted it.
+    * `backlog`: None if no job that may start waits.
+    """
 
     now_ms: int
     leader: tuple[str, str]
@@ -110,8 +121,12 @@ class QueueSeen:
 
 @dataclass(frozen=True, slots=True)
 class KnownState:
-    """The state of the queue according to the newest entries. `leader`: ID and readable name. `away_until_ms`: the end
-    of the last outage. `old_since_ms`: when the present old backlog began; 0: there is none."""
+    """The state of the queue according to the newest entries.
+
+    * `leader`: ID and readable name.
+    * `away_until_ms`: the end of the last outage.
+    * `old_since_ms`: when the present old backlog began. 0: there is none.
+    """
 
     leader: tuple[str, str] = ("", "")
     versions: frozenset[str] = frozenset()

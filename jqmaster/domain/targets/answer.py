@@ -34,9 +34,14 @@ class DeliveryResult(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DeliveryEnd:
-    """The end of one request. `detail` is for people, in the words of this service. `said`: what the endpoint said,
-    which is content of the job. `wait_s`: the time until the next request; None: the backoff of the job decides.
-    `await_s`: how long the callback is awaited. `value`: the result, as MessagePack. `code`: for programs."""
+    """The end of one request. `detail` is for people, in the words of this service.
+
+    * `said`: what the endpoint said, which is content of the job.
+    * `wait_s`: the time until the next request. None: the backoff of the job decides.
+    * `await_s`: how long the callback is awaited.
+    * `value`: the result, as MessagePack.
+    * `code`: for programs.
+    """
 
     result: DeliveryResult
     detail: str

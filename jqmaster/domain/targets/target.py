@@ -118,13 +118,15 @@ class SigningSecret:
 
 @dataclass(frozen=True, slots=True)
 class HttpTarget:
-    """An HTTP endpoint that does the jobs of some names. `names`: job names and patterns such as `mail.*`. `url`: its
-    address, with the placeholders `{name}` and `{job_id}`; empty: each job has its own, at `url_from`. `ok`: the
-    statuses that mean success; `final`: those that no repeat would change. Both have statuses such as 404, and classes
-    such as `2xx`. `timeout_s`: None: the timeout of the job applies.
+    """An HTTP endpoint that does the jobs of some names.
 
-    Secrets, the values of headers and those in the query of `url` may be credentials, so no view and no log shows
-    them.
+    * `names`: job names and patterns such as `mail.*`.
+    * `url`: its address, with the placeholders `{name}` and `{job_id}`. Empty: each job has its own, at `url_from`.
+    * `ok`: the statuses that mean success.
+    * `final`: those that no repeat would change. Both have statuses such as 404, and classes such as `2xx`.
+    * `timeout_s`: None: the timeout of the job applies.
+
+    Secrets, the values of headers and those in the query of `url` may be credentials, so no view and no log shows them.
     """
 
     name: str

@@ -27,11 +27,14 @@ class JobsAhead:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The facts in the store at one instant. `lease_until_ms`: of a running job, the end of its lease or its deadline,
-    whichever is sooner. `jobs_ahead`: None if the job is not ready, or waits in a lane of older constraints.
-    `index_fault`: the fault of the index that hides a ready job from claims; empty: none. `put_off`: why the last
-    attempt was put off; empty: it was not. `earlier_end`: how the previous attempt of a running job ended, if its
-    handler may still run on the same worker; empty: it does not.
+    """The facts in the store at one instant.
+
+    * `lease_until_ms`: of a running job, the end of its lease or its deadline, whichever is sooner.
+    * `jobs_ahead`: None if the job is not ready, or waits in a lane of older constraints.
+    * `index_fault`: the fault of the index that hides a ready job from claims. Empty: none.
+    * `put_off`: why the last attempt was put off. Empty: it was not.
+    * `earlier_end`: how the previous attempt of a running job ended, if its handler may still run on the same worker.
+      Empty: it does not.
     """
 
     now_ms: int
@@ -53,8 +56,11 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Reachability:
-    """Facts about a worker that only the leader knows. `paused_ms`: how long it asked for no offers. `refused_names`:
-    names that it registered but refused as unknown. `why`: the reason of the last failed push.
+    """Facts about a worker that only the leader knows.
+
+    * `paused_ms`: how long it asked for no offers.
+    * `refused_names`: names that it registered but refused as unknown.
+    * `why`: the reason of the last failed push.
     """
 
     breaker: str = "closed"

@@ -22,8 +22,12 @@ MAX_NAMED_JOBS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """The job waits for its time. `code`: its state. `in_ms`: negative if the instant is past. `put_off`: why its last
-    attempt was put off; empty: it was not."""
+    """The job waits for its time.
+
+    * `code`: its state.
+    * `in_ms`: negative if the instant is past.
+    * `put_off`: why its last attempt was put off. Empty: it was not.
+    """
 
     code: str
     due_at_ms: int

@@ -14,8 +14,13 @@ WorkerState = Literal["fresh", "stale", "draining", "detached"]
 
 @dataclass(frozen=True, slots=True)
 class WorkerSpec:
-    """The facts that a worker registers. `url`: None if it pulls. `place`: see RegisterRequest. `contracts`: by name,
-    the digest of the contract that it declared. `target`: the HTTP target to which it delivers; empty: none."""
+    """The facts that a worker registers.
+
+    * `url`: None if it pulls.
+    * `place`: see RegisterRequest.
+    * `contracts`: by name, the digest of the contract that it declared.
+    * `target`: the HTTP target to which it delivers. Empty: none.
+    """
 
     url: str | None
     names: tuple[str, ...]
@@ -40,11 +45,16 @@ class WorkerSpec:
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """A registered worker. `busy`: the number of its claims. `alone_with`: the last job that the worker got to run
-    alone. While the worker holds that job, it gets no other job. `polls_until_ms`: the end of its long poll; 0: it does
-    not poll, or was answered. `spec.max_jobs`: the number of slots, which an operator may have changed; `own_max_jobs`:
-    the number that it registered. `companion_of`: the ID of the master in whose process it runs; empty: none.
-    `unreachable`: why the target to which it delivers cannot be reached; empty: it can, or there is none.
+    """A registered worker.
+
+    * `busy`: the number of its claims.
+    * `alone_with`: the last job that the worker got to run alone. While the worker holds that job, it gets no other
+      job.
+    * `polls_until_ms`: the end of its long poll. 0: it does not poll, or was answered.
+    * `spec.max_jobs`: the number of slots, which an operator may have changed.
+    * `own_max_jobs`: the number that it registered.
+    * `companion_of`: the ID of the master in whose process it runs. Empty: none.
+    * `unreachable`: why the target to which it delivers cannot be reached. Empty: it can, or there is none.
     """
 
     id: str

@@ -55,9 +55,12 @@ class _Push:
 
 
 class ClaimOffers:
-    """Part of the dispatcher of one leadership. `is_trusted`: whether the leadership still holds, asked before each
-    push. `on_stale`: called when the store has a newer leader. `report`: takes outcomes of attempts, like results of
-    workers."""
+    """Part of the dispatcher of one leadership.
+
+    * `is_trusted`: whether the leadership still holds, asked before each push.
+    * `on_stale`: called when the store has a newer leader.
+    * `report`: takes outcomes of attempts, like results of workers.
+    """
 
     def __init__(
         self,

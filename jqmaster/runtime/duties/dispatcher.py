@@ -71,9 +71,13 @@ class _StaleConstraints(Exception):  # noqa: N818 - an everyday outcome
 
 
 class Dispatcher:
-    """A duty of one leadership: claims jobs for workers. `is_trusted`: whether the leadership still holds. `on_stale`:
-    called when the store has a newer leader. `notify`: gets ConstraintsChanged when the store has another edition, and
-    GateClosed when a gate was closed that will open at a known time."""
+    """A duty of one leadership: claims jobs for workers.
+
+    * `is_trusted`: whether the leadership still holds.
+    * `on_stale`: called when the store has a newer leader.
+    * `notify`: gets ConstraintsChanged when the store has another edition, and GateClosed when a gate was closed that
+      will open at a known time.
+    """
 
     def __init__(
         self,

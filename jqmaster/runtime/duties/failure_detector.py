@@ -25,9 +25,12 @@ MAX_PINGS_AT_ONCE: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class DetectorPolicy:
-    """The limits of silence. `stale_ms`: silence after which a worker is pinged. `max_missed`: pings without an
-    answer, each of `ping_timeout_s`, after which it is detached. `forget_ms`: silence after which a detached worker is
-    removed."""
+    """The limits of silence.
+
+    * `stale_ms`: silence after which a worker is pinged.
+    * `max_missed`: pings without an answer, each of `ping_timeout_s`, after which it is detached.
+    * `forget_ms`: silence after which a detached worker is removed.
+    """
 
     stale_ms: int
     forget_ms: int

@@ -277,9 +277,12 @@ class Fleet:
         *,
         ready: frozenset[str] = frozenset(),
     ) -> list[Candidate]:
-        """Return the workers that may take jobs now. `exhausted`: sets of names without further ready jobs; workers
-        with such a set are left out. `plenty`: `Candidate.plenty` by set of names. `ready`: names of jobs that become
-        ready; if there are any, workers that run none of them are left out."""
+        """Return the workers that may take jobs now.
+
+        * `exhausted`: sets of names without further ready jobs; workers with such a set are left out.
+        * `plenty`: `Candidate.plenty` by set of names.
+        * `ready`: names of jobs that become ready; if there are any, workers that run none of them are left out.
+        """
         plenty = plenty or {}
         if ready:
             self.add_queues(ready)

@@ -28,8 +28,12 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class GracePolicy:
-    """The settings of grace periods. `grace_s`: how long nothing is reclaimed or detached. `trust_s`: how long a leader
-    trusts its lock. `crowd`: how many workers must fall silent at once."""
+    """The settings of grace periods.
+
+    * `grace_s`: how long nothing is reclaimed or detached.
+    * `trust_s`: how long a leader trusts its lock.
+    * `crowd`: how many workers must fall silent at once.
+    """
 
     grace_s: float
     trust_s: float

@@ -54,8 +54,12 @@ DETACHED_MESSAGES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ReaperPolicy:
-    """The settings of the reaper. `rules`: decide what happens to jobs whose leases have expired. `timeout_grace_ms`:
-    the time that a job gets after its timeout. `offer_ms`: how long a worker may wait before it starts a job."""
+    """The settings of the reaper.
+
+    * `rules`: decide what happens to jobs whose leases have expired.
+    * `timeout_grace_ms`: the time that a job gets after its timeout.
+    * `offer_ms`: how long a worker may wait before it starts a job.
+    """
 
     rules: ExpiryRules
     timeout_grace_ms: int

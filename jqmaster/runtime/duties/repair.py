@@ -42,9 +42,13 @@ LeftLying = Callable[[], Awaitable[Collection[str]]]
 
 
 class RepairLoop(LeaderLoop):
-    """A duty of one leadership: checks and repairs the store. `unclaimed_jobs`: returns the names whose jobs are ready
-    although workers for them are free; None: do not check for such jobs. `repaired`: the number of repairs. `is_done`:
-    the first round is over."""
+    """A duty of one leadership: checks and repairs the store.
+
+    * `unclaimed_jobs`: returns the names whose jobs are ready although workers for them are free. None: do not check
+      for such jobs.
+    * `repaired`: the number of repairs.
+    * `is_done`: the first round is over.
+    """
 
     is_vital = False
 

@@ -25,10 +25,12 @@ STOP_WITHIN_S: Final = 15.0
 
 
 class Leader:
-    """Component: stands for election, and leads while it holds the lock. `make_duties`: builds the components of one
-    leadership, which stop before the lock is given back. `goes_first`: whether this master is the sub-leader, which
-    gets a head start when a leader resigns. `may_stand`: whether this master stands for election even without a message
-    that the lock is free. `renewals`: renews the locks on the shard's store.
+    """Component: stands for election, and leads while it holds the lock.
+
+    * `make_duties`: builds the components of one leadership, which stop before the lock is given back.
+    * `goes_first`: whether this master is the sub-leader, which gets a head start when a leader resigns.
+    * `may_stand`: whether this master stands for election even without a message that the lock is free.
+    * `renewals`: renews the locks on the shard's store.
     """
 
     def __init__(

@@ -14,8 +14,12 @@ MIN_SILENCE_S: Final = 3.0
 
 @dataclass(slots=True)
 class _Heard:
-    """A master. `seen_ms`: the store time of its last heartbeat. `heard_s`: when this process noticed that heartbeat.
-    `since_s`: since when it has been alive without a break."""
+    """A master.
+
+    * `seen_ms`: the store time of its last heartbeat.
+    * `heard_s`: when this process noticed that heartbeat.
+    * `since_s`: since when it has been alive without a break.
+    """
 
     seen_ms: int
     heard_s: float

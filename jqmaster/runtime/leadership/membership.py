@@ -24,8 +24,9 @@ LEAVE_WITHIN_S: Final = 1.0
 class Membership:
     """Component: registers this master, and leaves the further heartbeats to `beats`, those of the shard's store.
 
-    `describe`: called once, with the store time of the start. `duty_faults`: its result is part of each heartbeat.
-    `on_answer`: gets the answer to each heartbeat, with the time at which it was sent.
+    * `describe`: called once, with the store time of the start.
+    * `duty_faults`: its result is part of each heartbeat.
+    * `on_answer`: gets the answer to each heartbeat, with the time at which it was sent.
     """
 
     def __init__(

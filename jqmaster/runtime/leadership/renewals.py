@@ -27,8 +27,9 @@ class HeldLock:
     """The lock of one leadership. Trust in it is counted from the sending of its last renewal, by a monotonic clock,
     never from the answer.
 
-    `sent_at_s`, `ttl_s`: when the lock was last set, and the TTL that it got. `on_lost`: called when it is lost, or can
-    no longer be trusted. `on_answer`: gets why the store refused a renewal; empty if it did not.
+    * `sent_at_s`, `ttl_s`: when the lock was last set, and the TTL that it got.
+    * `on_lost`: called when it is lost, or can no longer be trusted.
+    * `on_answer`: gets why the store refused a renewal; empty if it did not.
     """
 
     def __init__(

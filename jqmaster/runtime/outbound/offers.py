@@ -67,10 +67,13 @@ class _OfferPiece:
 class Offers:
     """The offers of one claim.
 
-    `push`: sends jobs to their worker once; `first`: the result of the first push, if it was made already;
-    `is_in_doubt`: the jobs may have reached the worker in another way before. `may_push`: called before each push;
-    `is_stopping`: called before each repeat. Pushes without a valid answer are reported to `breaker` here; the consumer
-    of the results reports all other pushes.
+    * `push`: sends jobs to their worker once.
+    * `first`: the result of the first push, if it was made already.
+    * `is_in_doubt`: the jobs may have reached the worker in another way before.
+    * `may_push`: called before each push.
+    * `is_stopping`: called before each repeat.
+
+    Pushes without a valid answer are reported to `breaker` here; the consumer of the results reports all other pushes.
     """
 
     def __init__(

@@ -36,9 +36,10 @@ NAME_KEPT_S: Final = 600.0
 class TargetDeliveries:
     """Component of every master: delivers jobs to the targets. Without targets it does nothing.
 
-    `version`: returns the version of the targets, which comes with the settings; `follow`: calls back when it has
-    changed. `figures`: by target; this component fills it. `grace_s`: how long requests under way may take when this
-    master stops.
+    * `version`: returns the version of the targets, which comes with the settings.
+    * `follow`: calls back when it has changed.
+    * `figures`: by target; this component fills it.
+    * `grace_s`: how long requests under way may take when this master stops.
     """
 
     def __init__(

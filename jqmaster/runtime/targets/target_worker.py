@@ -85,11 +85,15 @@ class TargetServices:
 
 @dataclass(slots=True)
 class _Registration:
-    """One registration. `calls`: by job and token, the deliveries whose ends are not reported yet. `cut`: deliveries
-    without an end, although their endpoints may have done the jobs. The next heartbeat names them once more, so that
-    each counts as a loss and not as a job that never began. `refused`: offers to give back untouched. `sent_s`,
-    `heard_s` and `store_ms`: when the last answered heartbeat was sent, when its answer came, and the store's time in
-    that answer."""
+    """One registration.
+
+    * `calls`: by job and token, the deliveries whose ends are not reported yet.
+    * `cut`: deliveries without an end, although their endpoints may have done the jobs. The next heartbeat names them
+      once more, so that each counts as a loss and not as a job that never began.
+    * `refused`: offers to give back untouched.
+    * `sent_s`, `heard_s` and `store_ms`: when the last answered heartbeat was sent, when its answer came, and the
+      store's time in that answer.
+    """
 
     worker_id: str
     calls: dict[ClaimId, asyncio.Task[None]] = field(default_factory=dict)

@@ -23,10 +23,14 @@ _RANKS: Final = {level: rank for rank, level in enumerate(LEVELS)}
 
 
 class StoreHealth(PeriodicLoop):
-    """Component: watches the store, and decides whether new jobs are admitted. `report`: the probe's result at the
-    start. `quorum_of`: the clients whose writes wait for replicas, if that is configured. `faults`: why new jobs are
-    refused at present, by failed check: `space`, `fitness` (the store must not get any data), `durability` (less than
-    configured). `is_away`: the store did not answer the last look."""
+    """Component: watches the store, and decides whether new jobs are admitted.
+
+    * `report`: the probe's result at the start.
+    * `quorum_of`: the clients whose writes wait for replicas, if that is configured.
+    * `faults`: why new jobs are refused at present, by failed check: `space`, `fitness` (the store must not get any
+      data), `durability` (less than configured).
+    * `is_away`: the store did not answer the last look.
+    """
 
     is_vital = True
 

@@ -30,11 +30,15 @@ GIVE_UP_AGE_S: Final = 300.0
 
 
 class Watchdog(PeriodicLoop):
-    """Component: watches the progress, the loops and the data of this master. `stall`: returns how long the leader has
-    made no progress (0: this master does not lead). `rebuild`: drops the connections to the store. `fail`: ends the
-    process with a reason, so that its supervisor restarts it and another master leads. `mark`: the mark of the data
-    that this master serves. `is_calm`: returns whether a stall is ruled out. While it is ruled out, and the last
-    heartbeat found this `mark` in the data, the watchdog pauses its checks."""
+    """Component: watches the progress, the loops and the data of this master.
+
+    * `stall`: returns how long the leader has made no progress (0: this master does not lead).
+    * `rebuild`: drops the connections to the store.
+    * `fail`: ends the process with a reason, so that its supervisor restarts it and another master leads.
+    * `mark`: the mark of the data that this master serves.
+    * `is_calm`: returns whether a stall is ruled out. While it is ruled out, and the last heartbeat found this `mark`
+      in the data, the watchdog pauses its checks.
+    """
 
     is_vital = True
 

@@ -53,13 +53,13 @@ class KeyUsage:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The current usage of a constraint. None: not counted, or not summed up because the list has too many key
-    values.
+    """The current usage of a constraint. None: not counted, or not summed up because the list has too many key values.
 
-    `held`: how many of the `waiting` jobs this constraint holds back, because they wait at closed gates.
-    `closed_keys`: the number of key values with such gates. `next_opening_ms`: the first instant at which one of the
-    closed gates opens by time alone. `is_in_force`: every job has been matched to the current constraint. `is_exact`:
-    False if the key has more values than were read.
+    * `held`: how many of the `waiting` jobs this constraint holds back, because they wait at closed gates.
+    * `closed_keys`: the number of key values with such gates.
+    * `next_opening_ms`: the first instant at which one of the closed gates opens by time alone.
+    * `is_in_force`: every job has been matched to the current constraint.
+    * `is_exact`: False if the key has more values than were read.
     """
 
     waiting: int | None

@@ -33,10 +33,14 @@ _DRAFT_NAME: Final = "draft"
 
 @dataclass(frozen=True, slots=True)
 class PastReplay:
-    """A replay, and its basis. `looked_at`: number of jobs read. `is_whole`: all stored jobs that ended within the last
-    hour were read; otherwise `told.from_ms` is later than an hour ago. `gone`: number of jobs that ended since
-    `told.from_ms` and are already deleted, by the counts of the history. `without_key`: number of matching jobs that
-    lack the key."""
+    """A replay, and its basis.
+
+    * `looked_at`: number of jobs read.
+    * `is_whole`: all stored jobs that ended within the last hour were read; otherwise `told.from_ms` is later than an
+      hour ago.
+    * `gone`: number of jobs that ended since `told.from_ms` and are already deleted, by the counts of the history.
+    * `without_key`: number of matching jobs that lack the key.
+    """
 
     told: Replay
     constraint: Constraint

@@ -37,10 +37,14 @@ BACKLOG_RETRY_AFTER_S: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Backfill:
-    """The result of a backfill, in numbers of instants. `due`: instants in the range. `fired_before`: instants of
-    these that have already fired. `forgotten`: instants of these that may have fired, because run records up to
-    `forgotten_until_ms` may have been removed (None: none was removed). `started`: jobs that were started; None for a
-    dry run."""
+    """The result of a backfill, in numbers of instants.
+
+    * `due`: instants in the range.
+    * `fired_before`: instants of these that have already fired.
+    * `forgotten`: instants of these that may have fired, because run records up to `forgotten_until_ms` may have been
+      removed (None: none was removed).
+    * `started`: jobs that were started; None for a dry run.
+    """
 
     due: int
     fired_before: int

@@ -199,9 +199,12 @@ def firing_of(known: KnownDefinition, now_ms: int) -> Firing:
 
 @dataclass(frozen=True, slots=True)
 class _DueInstants:
-    """The due instants of one step, oldest first. `next_ms`: the instant after these (None: there is none).
-    `are_more`: that instant is also due. `newer`: the number of further due instants that start jobs, counted only as
-    far as `catch_up` needs it."""
+    """The due instants of one step, oldest first.
+
+    * `next_ms`: the instant after these (None: there is none).
+    * `are_more`: that instant is also due.
+    * `newer`: the number of further due instants that start jobs, counted only as far as `catch_up` needs it.
+    """
 
     found: list[Occurrence]
     next_ms: int | None

@@ -70,8 +70,12 @@ class Identity:
         provider_policy: ProviderPolicy | None = None,
         starts_blind: bool = False,
     ) -> "Identity":
-        """Build the services for a shard. `is_exposed`: callers from this machine are not trusted without a token.
-        `provider`: logs people in by the rules of `provider_policy`. `starts_blind`: see `IdentityDirectory`."""
+        """Build the services for a shard.
+
+        * `is_exposed`: callers from this machine are not trusted without a token.
+        * `provider`: logs people in by the rules of `provider_policy`.
+        * `starts_blind`: see `IdentityDirectory`.
+        """
         store, sessions, logins = CredentialStore(shard), SessionStore(shard), LoginStore(shard)
         directory = IdentityDirectory(
             store, logins, clock, configured, rests=rests, starts_blind=starts_blind

@@ -61,9 +61,13 @@ class Begun(NamedTuple):
 
 
 class LedTo(NamedTuple):
-    """The place at which a login was begun, and to which it leads. `namespace`: empty for the web UI of the
-    installation. `page`: as the browser requested it, unchecked. `own_session`: the digest of the session that a
-    token of the namespace opened in this browser; empty if there is none."""
+    """The place at which a login was begun, and to which it leads.
+
+    * `namespace`: empty for the web UI of the installation.
+    * `page`: as the browser requested it, unchecked.
+    * `own_session`: the digest of the session that a token of the namespace opened in this browser; empty if there is
+      none.
+    """
 
     namespace: str
     page: str

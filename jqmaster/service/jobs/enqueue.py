@@ -62,10 +62,14 @@ class EnqueuedBulk:
 
 
 class EnqueueService:
-    """Component. Enqueues jobs. `admit(durability)`: raises while new jobs are refused; returns how many replicas
-    must have a job before it is accepted (`durability`: None for the configured one). `pace`: slows pushes down.
-    `can_notify`: webhooks can be signed. `reach`: decides which jobs and batches a `caller` may name. The caller None
-    is the master itself."""
+    """Component. Enqueues jobs.
+
+    * `admit(durability)`: raises while new jobs are refused; returns how many replicas must have a job before it is
+      accepted (`durability`: None for the configured one).
+    * `pace`: slows pushes down.
+    * `can_notify`: webhooks can be signed.
+    * `reach`: decides which jobs and batches a `caller` may name. The caller None is the master itself.
+    """
 
     def __init__(
         self,

@@ -31,10 +31,14 @@ _HEAD: Final = 140
 
 @dataclass(frozen=True, slots=True)
 class ValueCounts:
-    """Counts of jobs by value, as JSON, the most frequent first. `examined`: the number of jobs that were read;
-    `without`: how many of them have no such value; `is_complete`: False if there may be further jobs or values.
-    `distinct`: the number of different values in these jobs, of which `values` has the most frequent; `paths`: paths at
-    which these jobs have values."""
+    """Counts of jobs by value, as JSON, the most frequent first.
+
+    * `examined`: the number of jobs that were read.
+    * `without`: how many of them have no such value.
+    * `is_complete`: False if there may be further jobs or values.
+    * `distinct`: the number of different values in these jobs, of which `values` has the most frequent.
+    * `paths`: paths at which these jobs have values.
+    """
 
     values: list[tuple[str, int]]
     examined: int

@@ -25,9 +25,12 @@ _JOBS_PER_READ: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class ShownFailures:
-    """A group with its text. `is_hidden`: the text is replaced, because the caller may not see it. `frame`: the place
-    in the code at which the example failed; None: it is unknown, or the caller may not see it.
-    `shows_merged`: the caller may see the texts of groups that were merged into it."""
+    """A group with its text.
+
+    * `is_hidden`: the text is replaced, because the caller may not see it.
+    * `frame`: the place in the code at which the example failed. None: it is unknown, or the caller may not see it.
+    * `shows_merged`: the caller may see the texts of groups that were merged into it.
+    """
 
     group: GroupedFailures
     message: str

@@ -25,8 +25,12 @@ FLOWS_AT_A_TIME: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class FlowNode:
-    """A job of a flow. `job`: None if it was deleted. `after`: its predecessors in the flow. `more_before`,
-    `more_behind`: how many of its predecessors and dependents are left out."""
+    """A job of a flow.
+
+    * `job`: None if it was deleted.
+    * `after`: its predecessors in the flow.
+    * `more_before`, `more_behind`: how many of its predecessors and dependents are left out.
+    """
 
     id: str
     job: Job | None
@@ -45,9 +49,13 @@ class FlowGraph:
 
 @dataclass(frozen=True, slots=True)
 class Revival:
-    """The effect of a job's retry on the jobs that were skipped because of it. `jobs`: how many would wait again;
-    `held`: how many stay skipped because they also need other jobs; `gone`: how many were removed. `is_complete`:
-    False: there are more than were read."""
+    """The effect of a job's retry on the jobs that were skipped because of it.
+
+    * `jobs`: how many would wait again.
+    * `held`: how many stay skipped because they also need other jobs.
+    * `gone`: how many were removed.
+    * `is_complete`: False: there are more than were read.
+    """
 
     jobs: int
     held: int

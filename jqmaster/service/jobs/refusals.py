@@ -14,8 +14,12 @@ OTHERS_ACCEPTED: Final = "all other jobs were accepted"
 def error_of(
     refused: Mapping[int, PushRefusal], numbers: Sequence[int] | None = None, others: str = NOTHING_ACCEPTED
 ) -> JqmasterError:
-    """Return one error for all refused jobs. `refused`: the faults by position. `numbers`: the index of each position
-    in a bulk; None if the job was pushed alone. `others`: the outcome for the other jobs of the bulk."""
+    """Return one error for all refused jobs.
+
+    * `refused`: the faults by position.
+    * `numbers`: the index of each position in a bulk; None if the job was pushed alone.
+    * `others`: the outcome for the other jobs of the bulk.
+    """
     # The error has only one code. Prefer the code of a conflict that a repeated push cannot resolve.
     first = min(refused.values(), key=attrgetter("may_pass"))
     errors = [

@@ -36,9 +36,12 @@ class SentLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LogReceipt:
-    """The answer to a worker. `accepted`: number of lines stored by this call or an earlier one. `dropped`: number of
-    lines of any job that the limits or the worker dropped. `stale`: jobs that the worker does not hold under these
-    tokens."""
+    """The answer to a worker.
+
+    * `accepted`: number of lines stored by this call or an earlier one.
+    * `dropped`: number of lines of any job that the limits or the worker dropped.
+    * `stale`: jobs that the worker does not hold under these tokens.
+    """
 
     accepted: int
     dropped: int

@@ -29,9 +29,14 @@ MAX_ASKED: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class NamespaceFigures:
-    """Figures of one namespace. `leader_id`: None: no master leads. `waiting`: jobs that wait for any reason.
-    `oldest_wait_s`: how long the longest-waiting ready job has waited; None if there is none, or if its wait is not
-    known. `failures`: attempts that failed in this hour and in the previous hour."""
+    """Figures of one namespace.
+
+    * `leader_id`: None: no master leads.
+    * `waiting`: jobs that wait for any reason.
+    * `oldest_wait_s`: how long the longest-waiting ready job has waited; None if there is none, or if its wait is not
+      known.
+    * `failures`: attempts that failed in this hour and in the previous hour.
+    """
 
     leader_id: str | None
     ready: int

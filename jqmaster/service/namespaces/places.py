@@ -14,8 +14,12 @@ from jqmaster.store.link.shard import Shard
 
 @dataclass(frozen=True, slots=True)
 class StorePlace:
-    """A configured store. `topology`: single, sentinel or cluster. `server`: kind and version; empty: it has not
-    answered. `faults`: why it takes no new jobs, by failed check, or why it does not answer (`away`)."""
+    """A configured store.
+
+    * `topology`: single, sentinel or cluster.
+    * `server`: kind and version. Empty: it has not answered.
+    * `faults`: why it takes no new jobs, by failed check, or why it does not answer (`away`).
+    """
 
     name: str
     topology: str

@@ -15,8 +15,10 @@ class QuotasInForce:
     """Component. The quotas for pushes, registrations and streams: the namespace's own, or the defaults of the
     installation. The limits in the settings apply in addition.
 
-    `argument_bytes`: bytes of one argument; `streams`: live event streams of this master; both are `UNBOUNDED` without
-    a quota. `pushes_per_s`: jobs pushed in a second; `workers`: registered workers; None: there is no quota.
+    * `argument_bytes`: bytes of one argument.
+    * `streams`: live event streams of this master; both are `UNBOUNDED` without a quota.
+    * `pushes_per_s`: jobs pushed in a second.
+    * `workers`: registered workers. None: there is no quota.
     """
 
     def __init__(self, registry: NamespaceRegistry, name: str) -> None:

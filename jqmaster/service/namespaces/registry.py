@@ -26,10 +26,11 @@ class NamespaceRegistry:
     """Component. Follows the registry in the store, and keeps a copy on the disk of this master. With this copy, the
     master can start and serve while that store is unreachable.
 
-    `current`: all namespaces by name, the default one first; the mapping is replaced as a whole. `is_confirmed`: the
-    registry was read from the store, and not only from the copy. `fault`: why the copy or the registry cannot be read
-    or written; empty if there is no fault. `shard`: the tag of the default namespace. `defaults`: the quotas of
-    namespaces that have none of their own.
+    * `current`: all namespaces by name, the default one first; the mapping is replaced as a whole.
+    * `is_confirmed`: the registry was read from the store, and not only from the copy.
+    * `fault`: why the copy or the registry cannot be read or written; empty if there is no fault.
+    * `shard`: the tag of the default namespace.
+    * `defaults`: the quotas of namespaces that have none of their own.
 
     Nothing is read again unless `wake` is called, which `LiveSettings` does when the version of the registry changes.
     """

@@ -21,12 +21,17 @@ CALENDARS_EVERY_S: Final = 60.0
 
 
 class LastingConditions:
-    """Checks lasting conditions. `store_faults`: the current faults of the store by name. `log_due_ms`: the time
-    since which the longest-waiting log has waited to be archived, in milliseconds since 1970; None if no log waits,
-    or if there is no archive. `duty_faults`: the faults of this master's side duties by name. `quotas`: by name, the
-    quotas that are nearly used up. `troubles`: the troubles of the installation; empty except in the default
-    namespace. Durations count from this master's first check, except the ages of waiting jobs and logs. Methods raise
-    what the stores raise."""
+    """Checks lasting conditions.
+
+    * `store_faults`: the current faults of the store by name.
+    * `log_due_ms`: the time since which the longest-waiting log has waited to be archived, in milliseconds since 1970;
+      None if no log waits, or if there is no archive.
+    * `duty_faults`: the faults of this master's side duties by name.
+    * `quotas`: by name, the quotas that are nearly used up.
+    * `troubles`: the troubles of the installation; empty except in the default namespace.
+
+    Durations count from this master's first check, except the ages of waiting jobs and logs. Methods raise what the
+    stores raise."""
 
     def __init__(
         self,

@@ -14,9 +14,14 @@ from jqmaster.store.workers.workers import WorkerStore
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """Demand and supply. `ready`: jobs that could start now if slots were free; `blocked`: jobs that wait for
-    constraints. `slots`: slots of the workers that may run such jobs. `oldest_wait_s`: None if no job is ready.
-    `is_exact`: False if the numbers of jobs are lower bounds."""
+    """Demand and supply.
+
+    * `ready`: jobs that could start now if slots were free.
+    * `blocked`: jobs that wait for constraints.
+    * `slots`: slots of the workers that may run such jobs.
+    * `oldest_wait_s`: None if no job is ready.
+    * `is_exact`: False if the numbers of jobs are lower bounds.
+    """
 
     ready: int
     blocked: int

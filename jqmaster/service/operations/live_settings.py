@@ -63,8 +63,12 @@ class _Given(Settings):
 
 @dataclass(frozen=True, slots=True)
 class LiveSetting:
-    """One setting as operators see it. `source`: default, configured, runtime or namespace. `reset_value`: the value
-    after a reset. `is_settable`: it can be changed here."""
+    """One setting as operators see it.
+
+    * `source`: default, configured, runtime or namespace.
+    * `reset_value`: the value after a reset.
+    * `is_settable`: it can be changed here.
+    """
 
     info: SettingInfo
     value: Any

@@ -60,9 +60,12 @@ class Saturation:
 
 @dataclass(frozen=True, slots=True)
 class StoreFacts:
-    """Facts in the store. `ready`: by name, the number of ready jobs, and the longest wait in ms (None: unknown).
-    `startable_wait_ms`: by name, the longest wait of ready jobs that no limit holds back. `running` and
-    `slots_by_name`: by name, running jobs, and slots that may run such jobs."""
+    """Facts in the store.
+
+    * `ready`: by name, the number of ready jobs, and the longest wait in ms (None: unknown).
+    * `startable_wait_ms`: by name, the longest wait of ready jobs that no limit holds back.
+    * `running` and `slots_by_name`: by name, running jobs, and slots that may run such jobs.
+    """
 
     jobs: Mapping[JobState, int]
     ready: Mapping[str, tuple[int, int | None]]
@@ -145,8 +148,12 @@ class Metrics:
         *,
         is_up: bool,
     ) -> Iterator[Metric]:
-        """Return the metrics of the namespace. `counts`: the counts of the tally, by the label of each name.
-        `places`: see `of_store`. `is_up`: whether the store answers."""
+        """Return the metrics of the namespace.
+
+        * `counts`: the counts of the tally, by the label of each name.
+        * `places`: see `of_store`.
+        * `is_up`: whether the store answers.
+        """
         yield from _jobs(counts, self.tally.returned_offers)
         yield from self._definitions()
         yield from self._event_counts()

@@ -49,9 +49,12 @@ class Risk:
 
 @dataclass(slots=True)
 class Restored:
-    """The outcome. `may_run_again` and `jobs`: numbers of jobs by their states in the backup. `failed`: number of
-    jobs that were running in the backup and must not run twice. `definitions`: definitions with instants between the
-    backup and now, with their `catch_up`."""
+    """The outcome.
+
+    * `may_run_again` and `jobs`: numbers of jobs by their states in the backup.
+    * `failed`: number of jobs that were running in the backup and must not run twice.
+    * `definitions`: definitions with instants between the backup and now, with their `catch_up`.
+    """
 
     manifest: Manifest
     restored_at_ms: int

@@ -40,12 +40,18 @@ _OF_CONSTRAINTS: Final = ("constraint", "pause", "resume")
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """One mark. `kind`: `deploy`, `leader`, `incident`, `pause`, `resume`, or a kind of `_MARKED`. `until_ms`: its
-    end if it has one. `matcher`, `reason`: those of a pause or constraint, as far as the caller may see them.
-    `incident_id`: empty for kinds other than incidents. `action`: the action in the audit log, and `did`: the same in
-    words. Both are empty for marks from the timeline, which have an `entry`. `is_new`: the action created the
-    constraint. `changed`: the members of a constraint, or the settings, that it changed. `name`: of the worker, its
-    machine and process."""
+    """One mark.
+
+    * `kind`: `deploy`, `leader`, `incident`, `pause`, `resume`, or a kind of `_MARKED`.
+    * `until_ms`: its end if it has one.
+    * `matcher`, `reason`: those of a pause or constraint, as far as the caller may see them.
+    * `incident_id`: empty for kinds other than incidents.
+    * `action`: the action in the audit log, and `did`: the same in words. Both are empty for marks from the timeline,
+      which have an `entry`.
+    * `is_new`: the action created the constraint.
+    * `changed`: the members of a constraint, or the settings, that it changed.
+    * `name`: of the worker, its machine and process.
+    """
 
     at_ms: int
     kind: str

@@ -41,8 +41,13 @@ class _SearchPosition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FoundObject:
-    """An object that holds one of the texts. `place`: job, event, failure_group or notice. `state`: the state of a
-    job. `paths`: where the texts are, at most MAX_PATHS. `more`: the number of further paths."""
+    """An object that holds one of the texts.
+
+    * `place`: job, event, failure_group or notice.
+    * `state`: the state of a job.
+    * `paths`: where the texts are, at most MAX_PATHS.
+    * `more`: the number of further paths.
+    """
 
     place: str
     id: str

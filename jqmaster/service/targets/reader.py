@@ -18,9 +18,13 @@ from jqmaster.store.workers.workers import WorkerStore
 
 @dataclass(frozen=True, slots=True)
 class ShownTarget:
-    """A target. `serving`: the names that it serves now; `left_out`: how many further names with jobs its patterns
-    match, beyond the maximum that one target may serve; `running`: requests in progress; `unreachable`: why masters
-    cannot reach the target; empty if they can, or have not tried."""
+    """A target.
+
+    * `serving`: the names that it serves now.
+    * `left_out`: how many further names with jobs its patterns match, beyond the maximum that one target may serve.
+    * `running`: requests in progress.
+    * `unreachable`: why masters cannot reach the target; empty if they can, or have not tried.
+    """
 
     stored: StoredTarget
     serving: tuple[str, ...]

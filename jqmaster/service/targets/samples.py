@@ -17,8 +17,13 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A request and its outcome. `headers`: those of the request, without credentials. `status`: 0 if no answer came.
-    `body`: the beginning of the answer's body. `meaning`: see `DeliveryResult`."""
+    """A request and its outcome.
+
+    * `headers`: those of the request, without credentials.
+    * `status`: 0 if no answer came.
+    * `body`: the beginning of the answer's body.
+    * `meaning`: see `DeliveryResult`.
+    """
 
     method: str
     url: str

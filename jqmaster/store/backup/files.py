@@ -45,9 +45,13 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The description of a backup. `mark`: the mark of the data (see `generation`). `epoch`: the number of the newest
-    epoch at the instant of the copy. `jobs`: the number of jobs by state; `objects`: the number of other objects by
-    kind."""
+    """The description of a backup.
+
+    * `mark`: the mark of the data (see `generation`).
+    * `epoch`: the number of the newest epoch at the instant of the copy.
+    * `jobs`: the number of jobs by state.
+    * `objects`: the number of other objects by kind.
+    """
 
     format: int
     version: str

@@ -147,8 +147,12 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Firing:
-    """The instants of one definition that get their records. `handled_ms`: the new value of its clock; `next_due_ms`:
-    when to check it next (None: never); `memory`: the new memory of the calendar in the clock (None: unchanged)."""
+    """The instants of one definition that get their records.
+
+    * `handled_ms`: the new value of its clock.
+    * `next_due_ms`: when to check it next (None: never).
+    * `memory`: the new memory of the calendar in the clock (None: unchanged).
+    """
 
     known: KnownDefinition
     handled_ms: int

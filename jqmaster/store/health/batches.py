@@ -22,9 +22,13 @@ MAX_MISSING: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class BatchFault:
-    """A batch whose counts are wrong. `counts`: the right counts, as arguments of scripts. `missing`: members without a
-    record, which have to leave the batch. `changes`: the batch's change counter when the batch was read; empty if the
-    right values are unknown, so that it cannot be repaired."""
+    """A batch whose counts are wrong.
+
+    * `counts`: the right counts, as arguments of scripts.
+    * `missing`: members without a record, which have to leave the batch.
+    * `changes`: the batch's change counter when the batch was read; empty if the right values are unknown, so that it
+      cannot be repaired.
+    """
 
     batch_id: str
     detail: str

@@ -21,7 +21,12 @@ class NamedJobs:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One finding. `rule`: a stable word; `key`: the key with the fault; `detail`: the fault in words."""
+    """One finding.
+
+    * `rule`: a stable word.
+    * `key`: the key with the fault.
+    * `detail`: the fault in words.
+    """
 
     rule: str
     key: str

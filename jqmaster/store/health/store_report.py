@@ -11,8 +11,13 @@ LEVELS: Final[tuple[Durability, ...]] = ("besteffort", "fsync", "fsync+quorum")
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """One result. `error`: a master does not start, or is not ready; `warning`: a risk; `note`: information. `check`:
-    whether the store fails the configured durability, or the needs of any master."""
+    """One result.
+
+    * `error`: a master does not start, or is not ready.
+    * `warning`: a risk.
+    * `note`: information.
+    * `check`: whether the store fails the configured durability, or the needs of any master.
+    """
 
     level: Literal["error", "warning", "note"]
     what: str
@@ -22,11 +27,15 @@ class ProbeResult:
 
 @dataclass(frozen=True, slots=True)
 class StoreReport:
-    """Facts about a store. None: the store does not show the fact. `durability`: the highest level that it can give;
-    with replicas, this requires that `replicas_needed` of them are in sync. `replicas_seen`: the highest number of
-    replicas so far. `rights_missing`: commands that the store's user may not run on the keys and channels of the shard.
-    `has_sharded_channels`: whether messages can be published on one node of a Cluster only. `shared_settings`: settings
-    that matter if others share the server; empty: not shown."""
+    """Facts about a store. None: the store does not show the fact.
+
+    * `durability`: the highest level that it can give; with replicas, this requires that `replicas_needed` of them are
+      in sync.
+    * `replicas_seen`: the highest number of replicas so far.
+    * `rights_missing`: commands that the store's user may not run on the keys and channels of the shard.
+    * `has_sharded_channels`: whether messages can be published on one node of a Cluster only.
+    * `shared_settings`: settings that matter if others share the server. Empty: not shown.
+    """
 
     kind: str
     version: tuple[int, ...]

@@ -21,11 +21,12 @@ MAX_USERS: Final = 2_000
 
 @dataclass(frozen=True, slots=True)
 class StoredToken:
-    """A stored token. `names`: globs of the job names that the token may push and run; empty: all. `digest`: SHA-256 of
-    the token. `namespaces`: the namespaces to which it gives access; empty: all, or only the namespace in whose store
-    it is.
+    """A stored token.
 
-    `lineage`: ID of the first token in a chain of rotations; empty for the first token itself.
+    * `names`: globs of the job names that the token may push and run. Empty: all.
+    * `digest`: SHA-256 of the token.
+    * `namespaces`: the namespaces to which it gives access. Empty: all, or only the namespace in whose store it is.
+    * `lineage`: ID of the first token in a chain of rotations; empty for the first token itself.
     """
 
     id: str
@@ -76,8 +77,13 @@ class StoredToken:
 
 @dataclass(frozen=True, slots=True)
 class StoredUser:
-    """A stored user. `role`: the role in all namespaces; `roles`: further roles by namespace. `password`: the argon2id
-    hash, with its parameters and salt. `stored`: the document as it was read."""
+    """A stored user.
+
+    * `role`: the role in all namespaces.
+    * `roles`: further roles by namespace.
+    * `password`: the argon2id hash, with its parameters and salt.
+    * `stored`: the document as it was read.
+    """
 
     name: str
     role: Role

@@ -171,11 +171,13 @@ class ChallengeStore:
         answer: GivenAnswer | None = None,
         digest: bytes | None = None,
     ) -> ReceivedCallback | CallbackSignature | AskedForm:
-        """Store a callback. `identity`: equal for repeats of one callback. `digest`: differs if the content differs; by
-        default the digest of the callback. `answer`: the answer of a person.
+        """Store a callback.
 
-        Unless `is_verified`, return the expected signature if the challenge has one, or AskedForm if it has a form.
-        """
+        * `identity`: equal for repeats of one callback.
+        * `digest`: differs if the content differs; by default the digest of the callback.
+        * `answer`: the answer of a person.
+
+        Unless `is_verified`, return the expected signature if the challenge has one, or AskedForm if it has a form."""
         k = self._keys
         call = ScriptCall(
             load("take_callback"),

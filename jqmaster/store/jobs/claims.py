@@ -73,9 +73,12 @@ class ClaimedJob:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Jobs claimed for one worker. Tokens have 32 hex characters. `passed_over`: the number of expired or damaged jobs.
-    `is_exhausted`: the wanted names have no more jobs that may start. `opens_in_ms`: the time until a closed gate opens
-    by itself (-1: none)."""
+    """Jobs claimed for one worker. Tokens have 32 hex characters.
+
+    * `passed_over`: the number of expired or damaged jobs.
+    * `is_exhausted`: the wanted names have no more jobs that may start.
+    * `opens_in_ms`: the time until a closed gate opens by itself (-1: none).
+    """
 
     now_ms: int
     busy: int
@@ -90,9 +93,14 @@ class Claim:
 
 
 class NotClaimed(Enum):
-    """The reason why a claim was refused. `NO_POLL`: the worker pulls, and has no open poll. `DAMAGED`: a key of the
-    worker has the wrong type. For a suspect, which has to run alone: `BUSY`: the worker holds a job; `OVER`: the job no
-    longer waits for such a claim; `CLOSED`: a gate is closed."""
+    """The reason why a claim was refused.
+
+    * `NO_POLL`: the worker pulls, and has no open poll.
+    * `DAMAGED`: a key of the worker has the wrong type. For a suspect, which has to run alone: `BUSY`: the worker holds
+      a job.
+    * `OVER`: the job no longer waits for such a claim.
+    * `CLOSED`: a gate is closed.
+    """
 
     STALE_CONSTRAINTS = "stale_constraints"
     GONE = "gone"

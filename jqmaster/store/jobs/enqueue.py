@@ -71,14 +71,15 @@ class EnqueueStore:
         most_per_s: int | None = None,
     ) -> list[Outcome]:
         """Accept jobs, each by itself, in one round trip. Predecessors in the same push have to come before their
-        dependents. `is_whole`: refuse all jobs (PushRefused) if the first call finds a full backlog, or refuses one of
-        them. `replicas`: how many must have the jobs before they count as accepted (None: as many as every
-        write needs). `most_per_s`: how many jobs may be pushed in one second of the store (None: any number; the jobs
-        are not counted).
+        dependents.
+
+        * `is_whole`: refuse all jobs (PushRefused) if the first call finds a full backlog, or refuses one of them.
+        * `replicas`: how many must have the jobs before they count as accepted (None: as many as every write needs).
+        * `most_per_s`: how many jobs may be pushed in one second of the store (None: any number; the jobs are not
+          counted).
 
         Raise StaleConstraints. Some jobs may have been accepted nevertheless; a repeat reports these as KNOWN. Raise
-        StoreUnavailableError if the store was emptied or replaced, as after a FLUSHALL.
-        """
+        StoreUnavailableError if the store was emptied or replaced, as after a FLUSHALL."""
         spans = [(0, 1)] if len(specs) == 1 else list(_spans(specs))
         calls = self._enqueue_calls(specs, spans, constraints, is_whole=is_whole, most_per_s=most_per_s)
         # In a whole push, the first call decides whether all jobs are accepted, so send it alone.

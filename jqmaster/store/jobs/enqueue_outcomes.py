@@ -241,8 +241,12 @@ class PushRefused(Exception):  # noqa: N818 - a value for the service, not an er
 def outcome_of(
     word: str, about: str, spec: JobSpec, now_ms: int, *, most_per_s: int | None = None
 ) -> Outcome:
-    """Return the outcome that the script reports. `about`: the gate or the other job that it names. `now_ms`: the time
-    of the store. `most_per_s`: the quota of pushed jobs."""
+    """Return the outcome that the script reports.
+
+    * `about`: the gate or the other job that it names.
+    * `now_ms`: the time of the store.
+    * `most_per_s`: the quota of pushed jobs.
+    """
     match word:
         case "known":
             return Accepted.KNOWN

@@ -26,10 +26,14 @@ SET_ASIDE_PER_CALL: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class ExpiredLease:
-    """A lease that is over. `worker_as_of_ms`: 0 if the worker does not send it; negative: further calls of its
-    heartbeat follow. `job`: None if its record cannot be read, see `LeaseStore.set_aside`. `detached_by`: see `Worker`.
-    `is_worker_gone`: the worker's process is known to have ended. `lease_until_ms`: the end of the lease in store time;
-    no heartbeat renews it beyond the deadline of the run."""
+    """A lease that is over.
+
+    * `worker_as_of_ms`: 0 if the worker does not send it. Negative: further calls of its heartbeat follow.
+    * `job`: None if its record cannot be read, see `LeaseStore.set_aside`.
+    * `detached_by`: see `Worker`.
+    * `is_worker_gone`: the worker's process is known to have ended.
+    * `lease_until_ms`: the end of the lease in store time; no heartbeat renews it beyond the deadline of the run.
+    """
 
     job: Job | None
     job_id: str

@@ -68,9 +68,14 @@ async def new_extras(shard: Shard, jobs: Sequence[Job], constraints: ConstraintS
 
 
 class StoredLane(NamedTuple):
-    """A lane as scripts store it. `queue`: see `Lane`. `at`: the gate at which the lane is parked; empty: it is open.
-    `score`, `member`: its entry in the sorted set of open or parked lanes; an empty member: the lane has no ready job.
-    `jobs`: the number of its unfinished jobs."""
+    """A lane as scripts store it.
+
+    * `queue`: see `Lane`.
+    * `at`: the gate at which the lane is parked. Empty: it is open.
+    * `score`, `member`: its entry in the sorted set of open or parked lanes; an empty member: the lane has no ready
+      job.
+    * `jobs`: the number of its unfinished jobs.
+    """
 
     queue: str
     edition: int

@@ -39,10 +39,15 @@ class GateHold:
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """The end of one attempt. `decision`: the domain's decision; `entry`: for the history; `result`: if the job ends.
-    `name` (of the job), `message` (of the attempt) and `frame` (of its error) are for the counts; without a name, the
-    end is not counted. `worker_id`: the worker that lost the attempt, if no worker reports its end. `used`: the units
-    that it has used."""
+    """The end of one attempt.
+
+    * `decision`: the domain's decision.
+    * `entry`: for the history.
+    * `result`: if the job ends. `name` (of the job), `message` (of the attempt) and `frame` (of its error) are for the
+      counts; without a name, the end is not counted.
+    * `worker_id`: the worker that lost the attempt, if no worker reports its end.
+    * `used`: the units that it has used.
+    """
 
     job_id: str
     token: str

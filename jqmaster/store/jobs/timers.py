@@ -13,9 +13,12 @@ from jqmaster.store.link.wake import JobsReady
 
 @dataclass(frozen=True, slots=True)
 class TimerRound:
-    """The result of one call. `moved`: the number of jobs that were skipped or made ready. `is_partial`: more jobs were
-    due than one call may move. `next_ms`: the time until the next job is due (-1: none). `is_told`: a claim of the
-    leader travelled with the call.
+    """The result of one call.
+
+    * `moved`: the number of jobs that were skipped or made ready.
+    * `is_partial`: more jobs were due than one call may move.
+    * `next_ms`: the time until the next job is due (-1: none).
+    * `is_told`: a claim of the leader travelled with the call.
     """
 
     moved: int

@@ -43,9 +43,13 @@ class MasterRegistry:
 
 # A named tuple is created faster than a frozen dataclass, and one is created for each shard every second.
 class BeatAnswer(NamedTuple):
-    """The store's answer to a heartbeat: the versions that every master follows, 0 before the first change. `versions`:
-    the versions of settings, targets and namespaces. `mark`: see `generation`; None: it is gone. `leader`: the holder
-    of the lock, and the time of its last heartbeat, which is negative if it has sent none; None: nobody leads."""
+    """The store's answer to a heartbeat: the versions that every master follows, 0 before the first change.
+
+    * `versions`: the versions of settings, targets and namespaces.
+    * `mark`: see `generation`. None: it is gone.
+    * `leader`: the holder of the lock, and the time of its last heartbeat, which is negative if it has sent none. None:
+      nobody leads.
+    """
 
     now_ms: int
     versions: tuple[int, int, int]

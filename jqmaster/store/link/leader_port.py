@@ -47,13 +47,14 @@ class NextJobs(Protocol):
 class TravellingClaim:
     """Claims that follow a write in its round trip, and are otherwise independent of it.
 
-    Before the write returns or raises, one of two functions is called. `on_replies`: with the reply to each call, or
-    the error that `run` would have raised for it. `on_failure`: if the round trip failed, so that any call may have
-    run. `on_overtaken`: called after `on_replies` if the claims ran before the write, because a script of the write had
-    to be loaded.
+    Before the write returns or raises, one of two functions is called.
 
-    `given`: by worker ID, the jobs that go with the answer to its report, once `on_replies` was called. `on_no_answer`:
-    called if the reports get no such answers.
+    * `on_replies`: with the reply to each call, or the error that `run` would have raised for it.
+    * `on_failure`: if the round trip failed, so that any call may have run.
+    * `on_overtaken`: called after `on_replies` if the claims ran before the write, because a script of the write had to
+      be loaded.
+    * `given`: by worker ID, the jobs that go with the answer to its report, once `on_replies` was called.
+    * `on_no_answer`: called if the reports get no such answers.
     """
 
     calls: Sequence[ScriptCall]

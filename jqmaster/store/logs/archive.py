@@ -32,9 +32,13 @@ _SAID: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ArchiveAddress:
-    """The address of the archive. `url`: `file:///directory` or `s3://bucket/prefix`. Without a key, credentials come
-    from the environment, where AWS tools find them. `endpoint`: for storage outside AWS; `cafile`: CA certificates to
-    trust there, in addition to the system's."""
+    """The address of the archive.
+
+    * `url`: `file:///directory` or `s3://bucket/prefix`. Without a key, credentials come from the environment, where
+      AWS tools find them.
+    * `endpoint`: for storage outside AWS.
+    * `cafile`: CA certificates to trust there, in addition to the system's.
+    """
 
     url: str
     endpoint: str | None = None

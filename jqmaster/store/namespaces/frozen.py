@@ -36,9 +36,12 @@ class Freeze:
 
 @dataclass(frozen=True, slots=True)
 class HeldData:
-    """The state of the data of a namespace in one store. `mark`: masters may serve the data; empty: they may not.
-    `moved_by`: the move that opened them here last; empty: none. `lost_by`: the move that froze them, if the key that
-    says so is lost or cannot be read; empty: the key is intact."""
+    """The state of the data of a namespace in one store.
+
+    * `mark`: masters may serve the data. Empty: they may not.
+    * `moved_by`: the move that opened them here last. Empty: none.
+    * `lost_by`: the move that froze them, if the key that says so is lost or cannot be read. Empty: the key is intact.
+    """
 
     mark: str
     moved_by: str

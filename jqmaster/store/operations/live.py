@@ -17,9 +17,12 @@ _MAX_ENTRIES: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class LiveFingerprint:
-    """The state of a shard in short: if two fingerprints are equal, nothing has changed. `changed`: by the audit log,
-    the kinds of objects that changed since the last look. `running_actions`: IDs of bulk actions under way.
-    `news_of_actions`: IDs of bulk actions that began or ended since then."""
+    """The state of a shard in short: if two fingerprints are equal, nothing has changed.
+
+    * `changed`: by the audit log, the kinds of objects that changed since the last look.
+    * `running_actions`: IDs of bulk actions under way.
+    * `news_of_actions`: IDs of bulk actions that began or ended since then.
+    """
 
     at_ms: int
     jobs: tuple[Any, ...]

@@ -18,12 +18,17 @@ class Look:
     """One look at a shard. All times are milliseconds until an instant by the store's clock (0: the instant has come;
     -1: there is none).
 
-    `jobs`: until a job is due or expires. `leases`: until a lease ends. `callbacks`: until the wait for a callback
-    ends. `gates`: until a gate opens by itself. `results`: until a result is discarded.
-
-    `has_…`: whether there are any such entries. `is_ready`: whether jobs are ready. `workers`: how many are registered;
-    `silent_ms`: how long the longest silent of them has been silent. `edition`: version, edition, and edition in force
-    of the constraints. `finished`: by final state, how many jobs there are, and how long ago the first of them ended.
+    * `jobs`: until a job is due or expires.
+    * `leases`: until a lease ends.
+    * `callbacks`: until the wait for a callback ends.
+    * `gates`: until a gate opens by itself.
+    * `results`: until a result is discarded.
+    * `has_…`: whether there are any such entries.
+    * `is_ready`: whether jobs are ready.
+    * `workers`: how many are registered.
+    * `silent_ms`: how long the longest silent of them has been silent.
+    * `edition`: version, edition, and edition in force of the constraints.
+    * `finished`: by final state, how many jobs there are, and how long ago the first of them ended.
     """
 
     now_ms: int

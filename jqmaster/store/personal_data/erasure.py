@@ -24,8 +24,12 @@ _LETTERS: Final[Mapping[Drop, str]] = {"progress": "p", "parts": "s", "challenge
 
 @dataclass(frozen=True, slots=True)
 class StoredContent:
-    """A job with its remaining data, as they were read. `extras`: see `store/codec.py`. `history`: each entry with the
-    attempt that it holds. `result`: None if none is kept."""
+    """A job with its remaining data, as they were read.
+
+    * `extras`: see `store/codec.py`.
+    * `history`: each entry with the attempt that it holds.
+    * `result`: None if none is kept.
+    """
 
     job: Job
     extras: Mapping[str, Any]

@@ -38,9 +38,13 @@ class WorkerQuota(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatReply:
-    """The store's answer to a heartbeat. Each claim is a pair (job ID, token). `epoch`: 0 before the first election.
-    `fence`: the newest one; 0 before the first claim. `max_jobs`: how many jobs the worker may have. `outdated`: claims
-    for which the store has a later report than the heartbeat."""
+    """The store's answer to a heartbeat. Each claim is a pair (job ID, token).
+
+    * `epoch`: 0 before the first election.
+    * `fence`: the newest one; 0 before the first claim.
+    * `max_jobs`: how many jobs the worker may have.
+    * `outdated`: claims for which the store has a later report than the heartbeat.
+    """
 
     now_ms: int
     epoch: int
