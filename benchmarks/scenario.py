@@ -64,8 +64,11 @@ class Meter:
         self._calls = {kind: calls_after[kind] - calls[kind] for kind in calls}
 
     def figures(self, jobs: int, *, seconds: float | None = None, since_s: float | None = None) -> Figures:
-        """Return the figures of the block. `seconds`: given if the load itself knows how long it took. `since_s`: when
-        it began, by the monotonic clock; a process that pushes takes a while to start."""
+        """Return the figures of the block.
+
+        * `seconds`: given if the load itself knows how long it took.
+        * `since_s`: when it began, by the monotonic clock; a process that pushes takes a while to start.
+        """
         if since_s is not None:
             seconds = self._ended_s - since_s
         split = {f"cpu_us_{kind}": spent / jobs * 1e6 for kind, spent in self._spent.items()}

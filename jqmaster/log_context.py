@@ -13,8 +13,12 @@ _REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9_.:/+=@-]{1,128}")
 
 @dataclass(slots=True)
 class RequestContext:
-    """The context of one request. `given`: the field X-Request-ID; `path`: the path parameters of the route. Without an
-    ID from the client, the ID is created at the first use, because most are never needed."""
+    """The context of one request.
+
+    * `given`: the field X-Request-ID.
+    * `path`: the path parameters of the route. Without an ID from the client, the ID is created at the first use,
+      because most are never needed.
+    """
 
     given: bytes | None
     path: Mapping[str, str]

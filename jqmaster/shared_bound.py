@@ -11,8 +11,11 @@ FREE_FACTOR: Final = 3
 
 
 class SharedBound:
-    """A limit on a scarce resource of this process, such as bytes or places. `most`: the total; `taken`: what all
-    namespaces together hold. Each namespace takes its part through a separate `Portion`."""
+    """A limit on a scarce resource of this process, such as bytes or places.
+
+    * `most`: the total.
+    * `taken`: what all namespaces together hold. Each namespace takes its part through a separate `Portion`.
+    """
 
     __slots__ = ("__weakref__", "_portions", "most", "taken")
 

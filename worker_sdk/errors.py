@@ -124,8 +124,11 @@ class CodedError(Exception):
 
 
 class NotReady(Exception):  # noqa: N818
-    """Raised by the SDK when `prepare` returns `Defer`: prepare the job again later. `order`: the `Defer`.
-    `max_wait_s`, `for_s`: the limit of the total waiting time. Handlers do not raise this."""
+    """Raised by the SDK when `prepare` returns `Defer`: prepare the job again later.
+
+    * `order`: the `Defer`.
+    * `max_wait_s`, `for_s`: the limit of the total waiting time. Handlers do not raise this.
+    """
 
     def __init__(self, order: Defer, *, max_wait_s: float, for_s: float | None) -> None:
         super().__init__(order.reason or "not ready")

@@ -65,8 +65,11 @@ class ToolCall:
 
 @dataclass(frozen=True)
 class AgentTool:
-    """A tool. `scope`: the right that it needs. `subject`: the argument that the audit log names. `text` and
-    `title` are for the model and its user."""
+    """A tool.
+
+    * `scope`: the right that it needs.
+    * `subject`: the argument that the audit log names. `text` and `title` are for the model and its user.
+    """
 
     name: str
     title: str

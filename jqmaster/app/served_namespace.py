@@ -47,9 +47,11 @@ class ServedNamespace:
     reason, and opened again later; other namespaces and the process go on.
 
     If the mark of the store's data is not that of the data served before, the namespace stays closed until somebody
-    closes and opens it or restarts the master. `may_begin`: returns whether data without a mark, such as an empty
-    store, may be served, because the registry confirms that the namespace's data belong there. `on_opened`: called when
-    the namespace is open for the first time.
+    closes and opens it or restarts the master.
+
+    * `may_begin`: returns whether data without a mark, such as an empty store, may be served, because the registry
+      confirms that the namespace's data belong there.
+    * `on_opened`: called when the namespace is open for the first time.
     """
 
     def __init__(

@@ -31,8 +31,8 @@ from jqmaster.store.link.shard import Shard
 class ServedShard:
     """Serves one shard as a follower or leader. A shard that fails says so in `faults`, with its reason.
 
-    `describe`: makes this master's entry in the list of masters, from the store time of its start. `identity`: is
-    notified of changes of users and tokens; these are in this shard's store.
+    * `describe`: makes this master's entry in the list of masters, from the store time of its start.
+    * `identity`: is notified of changes of users and tokens; these are in this shard's store.
     """
 
     def __init__(

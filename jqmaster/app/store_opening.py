@@ -72,13 +72,14 @@ async def opened_store(
 async def open_shard(
     store: ServedStore, tag: str, *, expected_mark: str | None = None, may_begin: bool = True
 ) -> Shard:
-    """Return the shard with this hash tag, with the mark of its data. `expected_mark`: the mark that these data must
-    have; None: any. `may_begin`: data without a mark get a new mark; otherwise such data are not served, because it is
-    not known whether the namespace is still in this store.
+    """Return the shard with this hash tag, with the mark of its data.
 
-    Raises StoreUnfitError if a restore into the shard was not finished or the data were replaced,
-    StoreUnavailableError if there are no data that may be served, and what `StoreClient.run` raises.
-    """
+    * `expected_mark`: the mark that these data must have. None: any.
+    * `may_begin`: data without a mark get a new mark; otherwise such data are not served, because it is not known
+      whether the namespace is still in this store.
+
+    Raises StoreUnfitError if a restore into the shard was not finished or the data were replaced, StoreUnavailableError
+    if there are no data that may be served, and what `StoreClient.run` raises."""
     shard = Shard(store.client, Keys(tag))
     with naming_the_store(store.url):
         if await loading.is_under_way(shard):

@@ -70,9 +70,12 @@ class Behaviour:
 
 
 class FalseMaster:
-    """Records `beats`, `reports`, `polls`, `registrations` and `faults`, and never removes any. `beat_s`: seconds
-    between two heartbeats. `namespace`: the only namespace that this master serves. It answers calls for other
-    namespaces as a master whose store is away."""
+    """Records `beats`, `reports`, `polls`, `registrations` and `faults`, and never removes any.
+
+    * `beat_s`: seconds between two heartbeats.
+    * `namespace`: the only namespace that this master serves. It answers calls for other namespaces as a master whose
+      store is away.
+    """
 
     def __init__(
         self, *, lease_s: float = 4.0, beat_s: float | None = None, namespace: str | None = None

@@ -43,9 +43,12 @@ _BEGINS, _SERVES, _ENDS_WELL = "oO0OoO0OoO0Oo", "Ready to accept connections", "
 
 @dataclass(frozen=True, slots=True)
 class EndDiagnosis:
-    """Why a server ended. `line`: the server's last message about it. `leaves_doubt`: bytes of the append-only file may
-    never reach the disk although they can be read. Linux treats the pages of a failed fsync as clean, so no later fsync
-    writes them."""
+    """Why a server ended.
+
+    * `line`: the server's last message about it.
+    * `leaves_doubt`: bytes of the append-only file may never reach the disk although they can be read. Linux treats the
+      pages of a failed fsync as clean, so no later fsync writes them.
+    """
 
     cause: Cause
     line: str

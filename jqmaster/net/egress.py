@@ -95,12 +95,13 @@ class EgressGuard:
         *,
         allows_public: bool = False,
     ) -> None:
-        """Guard by these addresses. `forbidden_addresses`: host (name or address) and port of the store and of this
-        master. `allows_public`: the addresses of the public internet are allowed, too.
+        """Guard by these addresses.
+
+        * `forbidden_addresses`: host (name or address) and port of the store and of this master.
+        * `allows_public`: the addresses of the public internet are allowed, too.
 
         A wildcard host (`0.0.0.0`, `::`) forbids the port on every address of this machine. Raise ValueError for a text
-        that is not a network.
-        """
+        that is not a network."""
         self._allowed: list[Network] = [ipaddress.ip_network(text) for text in allowed_networks]
         self._allows_public = allows_public
         self._resolver = Resolver()

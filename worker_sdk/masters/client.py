@@ -66,9 +66,12 @@ class MasterClient:
         timeout_s: float | None = None,
         fields: str = "",
     ) -> MasterAnswer:
-        """Make one call. `timeout_s`: for calls that wait on purpose. `fields`: further header fields, as `field_lines`
-        writes them. Raise MasterUnreachableError if no answer comes. The caller then tries another master, as after a
-        5xx."""
+        """Make one call.
+
+        * `timeout_s`: for calls that wait on purpose.
+        * `fields`: further header fields, as `field_lines` writes them.
+
+        Raise MasterUnreachableError if no answer comes. The caller then tries another master, as after a 5xx."""
         if self._tls:
             self._tls.refresh()
         address = self._masters.current

@@ -44,8 +44,11 @@ def namespace_at(masters: str | Sequence[str]) -> str:
 
 
 class LazyPushers:
-    """Makes each pusher at its first use. `affinity`: the store that the jobs go to; None: the store of the first
-    master that grants a call. `middleware`: as for `Pusher`."""
+    """Makes each pusher at its first use.
+
+    * `affinity`: the store that the jobs go to. None: the store of the first master that grants a call.
+    * `middleware`: as for `Pusher`.
+    """
 
     def __init__(
         self,

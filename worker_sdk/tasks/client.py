@@ -71,8 +71,12 @@ outbox_pushers: "Final[ContextVar[Pushers | None]]" = ContextVar("outbox_pushers
 def pushers_for(
     own: "LazyPushers | None", *, namespace: str | None = None, is_outbox_left_out: bool = False
 ) -> "Pushers":
-    """Return the clients for a call at this moment. `own`: the clients of the tasks' own master, if they have one.
-    `namespace`: the namespace that the call names. Raise ValueError for an invalid namespace."""
+    """Return the clients for a call at this moment.
+
+    * `own`: the clients of the tasks' own master, if they have one.
+    * `namespace`: the namespace that the call names.
+
+    Raise ValueError for an invalid namespace."""
     if namespace is not None:
         return pushers_for(own, is_outbox_left_out=is_outbox_left_out).in_namespace(namespace)
     if not is_outbox_left_out and (writer := outbox_pushers.get()) is not None:

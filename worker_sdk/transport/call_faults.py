@@ -16,8 +16,12 @@ HUNG_UP: Final = "it answered before, so it may have restarted, or it or a proxy
 
 @dataclass(frozen=True, slots=True)
 class Remedies:
-    """Remedies of one kind of caller. `refused`: the text for a refused connection; `cafile` and `certfile`: the names
-    of the settings for the authorities that the caller trusts, and for the certificate that it presents."""
+    """Remedies of one kind of caller.
+
+    * `refused`: the text for a refused connection.
+    * `cafile` and `certfile`: the names of the settings for the authorities that the caller trusts, and for the
+      certificate that it presents.
+    """
 
     refused: str
     cafile: str

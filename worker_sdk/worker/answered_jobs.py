@@ -14,8 +14,11 @@ HEADER: Final = "JQ-Jobs-After"
 
 
 class AnsweredJobs:
-    """Takes the jobs in such answers. `hand_back(job_id, token)`: called for a job that this worker does not accept.
-    `field_line`: the field of a report whose answer may carry jobs. It shows the masters which answers have arrived."""
+    """Takes the jobs in such answers.
+
+    * `hand_back(job_id, token)`: called for a job that this worker does not accept.
+    * `field_line`: the field of a report whose answer may carry jobs. It shows the masters which answers have arrived.
+    """
 
     def __init__(
         self,

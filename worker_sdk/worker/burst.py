@@ -17,8 +17,11 @@ JOIN_WITHIN_S: Final = 30.0
 
 
 class Burst:
-    """Decides when a worker ends because it has had nothing to do for `idle_s`. `failed`: IDs of the jobs whose last
-    attempt here failed. `has_joined`: masters registered the worker in each namespace."""
+    """Decides when a worker ends because it has had nothing to do for `idle_s`.
+
+    * `failed`: IDs of the jobs whose last attempt here failed.
+    * `has_joined`: masters registered the worker in each namespace.
+    """
 
     def __init__(self, idle_s: float) -> None:
         self._idle_s = idle_s

@@ -64,8 +64,11 @@ class GatheredCall:
 
 
 class GatheredCalls:
-    """The calls that run many jobs at once. Use it only in the event loop. `context_of`: returns the context of a run,
-    the same object each time; any thread may call it. `has_room`: returns whether the worker could get another job."""
+    """The calls that run many jobs at once. Use it only in the event loop.
+
+    * `context_of`: returns the context of a run, the same object each time; any thread may call it.
+    * `has_room`: returns whether the worker could get another job.
+    """
 
     def __init__(
         self,

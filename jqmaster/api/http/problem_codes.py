@@ -12,9 +12,12 @@ from jqmaster.domain.jobs.job import JobState
 
 @dataclass(frozen=True, slots=True)
 class ProblemCode:
-    """One code. `statuses`: the HTTP statuses that it can have. `had_no_effect`: for a code of status 429 or 503,
-    whether it proves that the request had no effect, so that a client need not treat its outcome as unknown; None for
-    all other codes."""
+    """One code.
+
+    * `statuses`: the HTTP statuses that it can have.
+    * `had_no_effect`: for a code of status 429 or 503, whether it proves that the request had no effect, so that a
+      client need not treat its outcome as unknown; None for all other codes.
+    """
 
     code: str
     statuses: tuple[int, ...]

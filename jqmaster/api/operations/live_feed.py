@@ -47,9 +47,11 @@ Body = Callable[[], Awaitable[Mapping[str, Any]]]
 
 
 class LiveSign(NamedTuple):
-    """An event that makes the client fetch data again. Changes by other masters are found when the store is next
-    read. `part`: the part of a fingerprint that shows the change. `subject`: the kind of audit entries that record
-    the change; empty: none."""
+    """An event that makes the client fetch data again. Changes by other masters are found when the store is next read.
+
+    * `part`: the part of a fingerprint that shows the change.
+    * `subject`: the kind of audit entries that record the change. Empty: none.
+    """
 
     name: str
     part: Callable[[LiveFingerprint], object] | None = None
@@ -72,10 +74,14 @@ SIGNS: Final = (
 
 
 class LiveFeed:
-    """Component. Serves the event streams of dashboards. `stats` gives the body of `GET /api/stats`, `counts` the
-    jobs by state. `streams`: the namespace's share of the streams that may be open at once. `quota`: the maximum for
-    the namespace. All listeners get the same events; `access` limits the content of these. A stream is never more
-    than one state behind, because newer data replaces data that its client has not taken yet."""
+    """Component. Serves the event streams of dashboards. `stats` gives the body of `GET /api/stats`, `counts` the jobs
+    by state.
+
+    * `streams`: the namespace's share of the streams that may be open at once.
+    * `quota`: the maximum for the namespace.
+
+    All listeners get the same events; `access` limits the content of these. A stream is never more than one state
+    behind, because newer data replaces data that its client has not taken yet."""
 
     def __init__(
         self,

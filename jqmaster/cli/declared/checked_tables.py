@@ -22,8 +22,8 @@ def checked_tables(
     """Return by name the valid tables, each with its document as the master would show it; and the faults of the other
     tables.
 
-    `document_of`: makes a document from a name and a request; it may raise TypeError and JqmasterError. `kind`: the
-    kind of object, for the texts of the faults.
+    * `document_of`: makes a document from a name and a request; it may raise TypeError and JqmasterError.
+    * `kind`: the kind of object, for the texts of the faults.
     """
     from pydantic import ValidationError
 

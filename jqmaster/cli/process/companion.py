@@ -19,8 +19,11 @@ _ANYWHERE: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - a comparison
 
 
 class Companion:
-    """Runs a worker in its own thread. `worker`: the `worker_sdk.Worker`, which starts and stops once. `token`: a token
-    for this worker, which is valid while the process runs."""
+    """Runs a worker in its own thread.
+
+    * `worker`: the `worker_sdk.Worker`, which starts and stops once.
+    * `token`: a token for this worker, which is valid while the process runs.
+    """
 
     def __init__(self, worker: Any) -> None:
         self._worker = worker

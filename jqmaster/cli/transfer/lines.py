@@ -136,8 +136,12 @@ def checked(
     raw_fields: frozenset[str] = frozenset(),
     given: Mapping[str, Any] | None = None,
 ) -> ModelT:
-    """Return a document as a checked request. `raw_fields`: fields to return as MessagePack. `given`: values that
-    replace fields. Raise a LineError that names the field, the rule and the line."""
+    """Return a document as a checked request.
+
+    * `raw_fields`: fields to return as MessagePack.
+    * `given`: values that replace fields.
+
+    Raise a LineError that names the field, the rule and the line."""
     from pydantic import ValidationError
 
     from jqmaster.api.encoding.envelopes import read_map

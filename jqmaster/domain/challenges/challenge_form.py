@@ -44,8 +44,11 @@ Value = str | int | float | bool
 
 
 class Audience(StrEnum):
-    """The people who may answer a challenge that has a form. `link`: everybody who has its address. `users`: users who
-    are logged in and have the scope `operate`."""
+    """The people who may answer a challenge that has a form.
+
+    * `link`: everybody who has its address.
+    * `users`: users who are logged in and have the scope `operate`.
+    """
 
     LINK = "link"
     USERS = "users"
@@ -131,8 +134,11 @@ class Submission:
 
 @dataclass(frozen=True, slots=True)
 class GivenAnswer:
-    """An answer as stored with its challenge. `by`: the person who gave it; empty for a person who only had the link.
-    `address`: the network address of that person."""
+    """An answer as stored with its challenge.
+
+    * `by`: the person who gave it; empty for a person who only had the link.
+    * `address`: the network address of that person.
+    """
 
     choice: str
     comment: str

@@ -34,8 +34,11 @@ class PastRun:
 
 @dataclass(frozen=True, slots=True)
 class ReplayPoint:
-    """One minute of a replay. `held`: the most jobs held at one time. `started_units`, `held_units`: the weights of the
-    started and of the held jobs, in thousandths of units."""
+    """One minute of a replay.
+
+    * `held`: the most jobs held at one time.
+    * `started_units`, `held_units`: the weights of the started and of the held jobs, in thousandths of units.
+    """
 
     at_ms: int
     started: int

@@ -18,9 +18,12 @@ _STEP: Final = Decimal("0.001")
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """The weights of jobs under one constraint. `path`: the path at which a job has its weight; None: every job has the
-    default weight. A job without a number of at least 0 at the path has it, too. `default`: the default weight, in
-    thousandths."""
+    """The weights of jobs under one constraint.
+
+    * `path`: the path at which a job has its weight. None: every job has the default weight. A job without a number of
+      at least 0 at the path has it, too.
+    * `default`: the default weight, in thousandths.
+    """
 
     path: Path | None = None
     default: int = THOUSAND

@@ -48,10 +48,13 @@ class Days:
 
 @dataclass(frozen=True, slots=True)
 class DayPlan:
-    """The calendar of a definition, and instants that a change of the calendar moved. `done`: ranges of instants of
-    the schedule, both ends included, that already have run records although the calendar now moves them to a later
-    time. `overdue`: instants without a record that the calendar now moves to a time in the past, each with the time
-    from which it moved."""
+    """The calendar of a definition, and instants that a change of the calendar moved.
+
+    * `done`: ranges of instants of the schedule, both ends included, that already have run records although the
+      calendar now moves them to a later time.
+    * `overdue`: instants without a record that the calendar now moves to a time in the past, each with the time from
+      which it moved.
+    """
 
     calendar: Calendar | None = None
     done: Sequence[tuple[int, int]] = ()

@@ -46,8 +46,11 @@ class RunReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """The record of one due instant, or of one event. `job_id` is empty unless a job was enqueued. `left_out`: with the
-    reason CALENDAR, why the calendar left it out. `moved_from_ms`: the instant that a calendar moved to `due_at_ms`."""
+    """The record of one due instant, or of one event. `job_id` is empty unless a job was enqueued.
+
+    * `left_out`: with the reason CALENDAR, why the calendar left it out.
+    * `moved_from_ms`: the instant that a calendar moved to `due_at_ms`.
+    """
 
     definition: str
     due_at_ms: int

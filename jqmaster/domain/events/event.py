@@ -21,9 +21,10 @@ class Event:
     """An application's message that something has happened. `payload` is one MessagePack value.
 
     Events with the same `source` and `dedupe_key` are the same event; an event with an empty key is never a repeat.
-    `is_bound`: the sender's token is bound to names, so the key only compares with bound events of the same type.
-    Otherwise such a token could suppress events that it may not send. `replay_of`: the event that an operator sent
-    again.
+
+    * `is_bound`: the sender's token is bound to names, so the key only compares with bound events of the same type.
+      Otherwise such a token could suppress events that it may not send.
+    * `replay_of`: the event that an operator sent again.
     """
 
     id: str

@@ -18,8 +18,11 @@ _LONG_PREFIX: Final = 12
 
 @dataclass(frozen=True, slots=True)
 class LabelFacts:
-    """The facts about a job that may distinguish it. `key`: its uniqueness key; None: it has none. `argument`: decoded;
-    None if it is not known."""
+    """The facts about a job that may distinguish it.
+
+    * `key`: its uniqueness key. None: it has none.
+    * `argument`: decoded; None if it is not known.
+    """
 
     id: str
     name: str

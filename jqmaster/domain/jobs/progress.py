@@ -20,8 +20,11 @@ class Progress:
 
 
 class RefusedReports(NamedTuple):
-    """Claims, as (job ID, token), whose reports were not saved. `stale`: the claim is over. `outdated`: a later report
-    of the claim is saved already, because a master held this one up."""
+    """Claims, as (job ID, token), whose reports were not saved.
+
+    * `stale`: the claim is over.
+    * `outdated`: a later report of the claim is saved already, because a master held this one up.
+    """
 
     stale: frozenset[tuple[str, str]]
     outdated: frozenset[tuple[str, str]]

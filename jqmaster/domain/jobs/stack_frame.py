@@ -27,8 +27,11 @@ _STDLIB: Final = re.compile(r"/lib/python3\.\d+/(?!site-packages)")
 
 @dataclass(frozen=True, slots=True)
 class StackFrame:
-    """The innermost frame of the application's own code. `file`: the name of the file and its folder, such as
-    `mail/send.py`; `code`: the source line, empty if the trace has none."""
+    """The innermost frame of the application's own code.
+
+    * `file`: the name of the file and its folder, such as `mail/send.py`.
+    * `code`: the source line, empty if the trace has none.
+    """
 
     type: str
     file: str

@@ -75,8 +75,11 @@ class NoticeIncident:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message. `count` and `new`: findings since the incident began, and since the last message. `lines`: text,
-    count and example of the most frequent findings."""
+    """One message.
+
+    * `count` and `new`: findings since the incident began, and since the last message.
+    * `lines`: text, count and example of the most frequent findings.
+    """
 
     id: str
     kind: MessageKind

@@ -10,8 +10,11 @@ from jqmaster.domain.instant import span
 
 @dataclass(frozen=True, slots=True)
 class SilentProcess:
-    """A worker or master that gives no sign of life. `held`: the jobs that are still assigned to it. `successor`: the
-    worker that took its place; empty: none."""
+    """A worker or master that gives no sign of life.
+
+    * `held`: the jobs that are still assigned to it.
+    * `successor`: the worker that took its place. Empty: none.
+    """
 
     name: str
     last_seen_ms: int
@@ -22,8 +25,11 @@ class SilentProcess:
 
 @dataclass(frozen=True, slots=True)
 class LongWait:
-    """The job that waits longest although no limit holds it back. `cause`: why, if it is known, as the verdict
-    `cause_code` says it, with its values. `is_queued`: it waits only because all slots of its workers are taken."""
+    """The job that waits longest although no limit holds it back.
+
+    * `cause`: why, if it is known, as the verdict `cause_code` says it, with its values.
+    * `is_queued`: it waits only because all slots of its workers are taken.
+    """
 
     job_id: str
     name: str
@@ -72,9 +78,13 @@ class FullLimit:
 
 @dataclass(frozen=True, slots=True)
 class PausedJobs:
-    """A pause. `kind`: a separate pause, a paused constraint, or paused values of a constraint. `of` and `subject` say
-    which jobs: those of a name, with a tag, with a value of `key`, of a constraint, or those that a matcher selects.
-    `by` is empty if it is not known. `values`: the number of paused values."""
+    """A pause.
+
+    * `kind`: a separate pause, a paused constraint, or paused values of a constraint. `of` and `subject` say which
+      jobs: those of a name, with a tag, with a value of `key`, of a constraint, or those that a matcher selects. `by`
+      is empty if it is not known.
+    * `values`: the number of paused values.
+    """
 
     name: str
     kind: Literal["pause", "paused", "paused_values"]

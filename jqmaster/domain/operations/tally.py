@@ -75,8 +75,11 @@ class NameCounts:
 
 @dataclass(slots=True)
 class WorkerCounts:
-    """Counts of attempts that ended on one worker. `failed`: failed and lost attempts, even if the job continues.
-    Canceled, deferred and handed-back attempts are not counted. `run`: see `NameCounts`.
+    """Counts of attempts that ended on one worker.
+
+    * `failed`: failed and lost attempts, even if the job continues. Canceled, deferred and handed-back attempts are not
+      counted.
+    * `run`: see `NameCounts`.
     """
 
     succeeded: int = 0

@@ -56,8 +56,11 @@ class DeliveryEnd:
 def judged(
     target: HttpTarget, status: int, *, retry_after_s: float | None = None, await_text: str | None = None
 ) -> DeliveryEnd:
-    """Return the meaning of an answer for its job. `retry_after_s`: its Retry-After; `await_text`: its JQ-Await, if it
-    has one. The caller adds the value of an answer that means success."""
+    """Return the meaning of an answer for its job.
+
+    * `retry_after_s`: its Retry-After.
+    * `await_text`: its JQ-Await, if it has one. The caller adds the value of an answer that means success.
+    """
     if status == 202 and await_text is not None:
         await_s = read_await_s(await_text)
         if await_s is None:

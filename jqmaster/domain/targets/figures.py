@@ -16,8 +16,11 @@ MAX_EXCERPT_CHARS: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class LastAnswer:
-    """One of the newest answers. `detail`: in the words of this service. `excerpt`: the beginning of its body, and
-    `said`: what the endpoint said of it; both are content of the job."""
+    """One of the newest answers.
+
+    * `detail`: in the words of this service.
+    * `excerpt`: the beginning of its body, and `said`: what the endpoint said of it; both are content of the job.
+    """
 
     at_ms: int
     job_id: str

@@ -52,8 +52,11 @@ class TargetSet:
         return next((one.target for one in self._patterns if one.fits(name)), None)
 
     def served(self, known: Collection[str], of_workers: Collection[str] = ()) -> dict[str, tuple[str, ...]]:
-        """Return the names that each target serves now. `known`: names that have jobs; `of_workers`: names that
-        ordinary workers serve; patterns leave out these names."""
+        """Return the names that each target serves now.
+
+        * `known`: names that have jobs.
+        * `of_workers`: names that ordinary workers serve; patterns leave out these names.
+        """
         found: dict[str, list[str]] = {name: [] for name in self.targets}
         for name, target in self._exact.items():
             found[target].append(name)

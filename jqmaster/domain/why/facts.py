@@ -71,8 +71,11 @@ class Reachability:
 
 @dataclass(frozen=True, slots=True)
 class FleetFacts:
-    """Facts about the workers. `reach`: by worker ID; None if this master does not lead. `deadline_extra_ms`: how long
-    a run may last beyond its timeout before the master ends it."""
+    """Facts about the workers.
+
+    * `reach`: by worker ID; None if this master does not lead.
+    * `deadline_extra_ms`: how long a run may last beyond its timeout before the master ends it.
+    """
 
     workers: Sequence[Worker]
     stale_ms: int

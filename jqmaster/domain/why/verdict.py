@@ -96,8 +96,11 @@ class ConstraintsChanging:
 
 @dataclass(frozen=True, slots=True)
 class ByConstraint:
-    """A closed gate. `kind` is the most lasting of `kinds`. `silent_ms`: the silence of each worker that no
-    longer counts as alive. `paused_by`: who made the pause; empty: it is not a pause, or this is not known."""
+    """A closed gate. `kind` is the most lasting of `kinds`.
+
+    * `silent_ms`: the silence of each worker that no longer counts as alive.
+    * `paused_by`: who made the pause. Empty: it is not a pause, or this is not known.
+    """
 
     code: ClassVar = "constraint"
     constraint: Constraint
@@ -159,9 +162,12 @@ class ByConstraint:
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """Other jobs start first. `count`: the number of these jobs: those that may start now and, if a constraint holds
-    this job back (`held_back_by`: it or a pause), those that wait for the same one. `others`: counts of other names
-    that the same workers take."""
+    """Other jobs start first.
+
+    * `count`: the number of these jobs: those that may start now and, if a constraint holds this job back
+      (`held_back_by`: it or a pause), those that wait for the same one.
+    * `others`: counts of other names that the same workers take.
+    """
 
     code: ClassVar = "ahead"
     name: str
@@ -210,9 +216,12 @@ class Next(PlainVerdict):
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """The job is running. `is_confirmed`: a heartbeat of the worker has named it, so it is no longer only an offer.
-    `earlier_end`: how the previous attempt ended, if its handler may still run on the same worker; empty: it does
-    not."""
+    """The job is running.
+
+    * `is_confirmed`: a heartbeat of the worker has named it, so it is no longer only an offer.
+    * `earlier_end`: how the previous attempt ended, if its handler may still run on the same worker. Empty: it does
+      not.
+    """
 
     code: ClassVar = "running"
     worker_id: str

@@ -11,8 +11,10 @@ MAX_DOUBLINGS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A worker that may take jobs now. `busy` of its `max_jobs` slots are taken. `names`: the names that it serves.
-    `plenty`: how many rounds of claims in a row have left jobs of exactly these names behind.
+    """A worker that may take jobs now. `busy` of its `max_jobs` slots are taken.
+
+    * `names`: the names that it serves.
+    * `plenty`: how many rounds of claims in a row have left jobs of exactly these names behind.
     """
 
     worker_id: str

@@ -9,8 +9,11 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """The contract of one job name. `argument_schema`: JSON Schema of the argument; None: any argument will do.
-    `options`: how jobs of the name are enqueued by default, for people."""
+    """The contract of one job name.
+
+    * `argument_schema`: JSON Schema of the argument. None: any argument will do.
+    * `options`: how jobs of the name are enqueued by default, for people.
+    """
 
     version: str
     argument_schema: Mapping[str, Any] | None

@@ -124,8 +124,9 @@ class ClaimOffers:
     ) -> asyncio.Task[None] | None:
         """Begin the push of a claim, or answer the worker's poll with it. Return the push; None: the worker pulls.
 
-        `on_returned`: called when offers were returned, so that their jobs are ready again. `is_in_doubt`: the jobs may
-        have reached the worker already, so they are returned only if the worker itself refuses them.
+        * `on_returned`: called when offers were returned, so that their jobs are ready again.
+        * `is_in_doubt`: the jobs may have reached the worker already, so they are returned only if the worker itself
+          refuses them.
         """
         if logger.isEnabledFor(logging.DEBUG):
             way = "its poll" if member.worker.is_pulling else "a push"

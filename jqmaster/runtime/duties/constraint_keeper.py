@@ -29,12 +29,13 @@ _NO_CONSTRAINTS: Final = (0, 0, 0)
 
 
 class ConstraintKeeper(WokenLoop):
-    """A duty of one leadership: applies changes of the constraints. `on_ready`: called when jobs may start that could
-    not before. `on_stale`: called when the store has a newer epoch.
+    """A duty of one leadership: applies changes of the constraints.
+
+    * `on_ready`: called when jobs may start that could not before.
+    * `on_stale`: called when the store has a newer epoch.
 
     After a change, no job is claimed before every running job holds the slots that the new edition demands. Waiting
-    jobs are moved to their new lanes, beginning with the next to start, and can be claimed once they are moved.
-    """
+    jobs are moved to their new lanes, beginning with the next to start, and can be claimed once they are moved."""
 
     is_vital = True
     poll_s = POLL_MS / 1000

@@ -56,8 +56,11 @@ Wanted = Sequence[tuple[Member, WantedClaim]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _PendingClaims:
-    """Claims that the store has not answered yet. `takers`: the workers that may get their jobs with the answers to
-    their reports. `given`: the jobs that are given in this way, by worker ID."""
+    """Claims that the store has not answered yet.
+
+    * `takers`: the workers that may get their jobs with the answers to their reports.
+    * `given`: the jobs that are given in this way, by worker ID.
+    """
 
     wanted: Wanted
     sent_at_s: float

@@ -14,8 +14,11 @@ RETRY_S: Final = 0.2
 
 
 class Promoter(WokenLoop):
-    """A duty of one leadership: makes due jobs ready. `on_ready`: called when jobs became ready. `on_stale`: called
-    when the store has a newer epoch."""
+    """A duty of one leadership: makes due jobs ready.
+
+    * `on_ready`: called when jobs became ready.
+    * `on_stale`: called when the store has a newer epoch.
+    """
 
     is_vital = True
     poll_s = POLL_MS / 1000

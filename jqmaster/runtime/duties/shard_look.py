@@ -46,8 +46,11 @@ def _rests(look: Look) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class FollowedDuty:
-    """A duty that follows the looks. `due_ms`: returns the milliseconds until it has something to do; -1: nothing is
-    known. `polls`: returns whether the duty must poll by itself, every `poll_s`."""
+    """A duty that follows the looks.
+
+    * `due_ms`: returns the milliseconds until it has something to do. -1: nothing is known.
+    * `polls`: returns whether the duty must poll by itself, every `poll_s`.
+    """
 
     duty: LeaderLoop
     due_ms: Callable[[Look], int] = _not_due

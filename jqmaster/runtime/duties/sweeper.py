@@ -23,8 +23,11 @@ MAX_AGAIN_S: Final = 600.0
 
 
 class Sweeper(LeaderLoop):
-    """A duty of one leadership: removes jobs and results after their retention. `retention`: the limits for each final
-    state. `archives_logs`: whether logs of removed jobs go to the archive."""
+    """A duty of one leadership: removes jobs and results after their retention.
+
+    * `retention`: the limits for each final state.
+    * `archives_logs`: whether logs of removed jobs go to the archive.
+    """
 
     is_vital = False
     poll_s = IDLE_POLL_S

@@ -34,13 +34,14 @@ class _Fit(NamedTuple):
 
 class HandOver(PeriodicLoop):
     """Component of every master: hands over leads. While there are several namespaces, it follows which masters are
-    alive, and resigns the lead of each namespace that another master should lead. `store`: the masters of the
-    installation. `led`: returns the namespaces that this process leads, by name.
+    alive, and resigns the lead of each namespace that another master should lead.
+
+    * `store`: the masters of the installation.
+    * `led`: returns the namespaces that this process leads, by name.
 
     The other master must have been alive for `SETTLED_S` both in the installation and in the shard of the namespace,
     because it may reach the store of the installation but not that of the namespace. While the store of the
-    installation is away, nobody hands over a lead.
-    """
+    installation is away, nobody hands over a lead."""
 
     is_vital = False
 

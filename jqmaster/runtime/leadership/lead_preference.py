@@ -16,7 +16,10 @@ class LeadPreference:
 
     Every master computes the same order from the same namespaces and masters. Only the leader's lock decides who leads,
     so masters that disagree for a moment lose time and nothing else. With one namespace there is no order; any master
-    may win the election. `namespaces`: returns the namespaces of the installation. `living`: its live masters.
+    may win the election.
+
+    * `namespaces`: returns the namespaces of the installation.
+    * `living`: its live masters.
     """
 
     def __init__(self, namespaces: Callable[[], Mapping[str, Namespace]], living: LiveMasters) -> None:

@@ -56,8 +56,11 @@ class JobRequestToTarget:
 
 @dataclass(frozen=True, slots=True)
 class TargetAnswer:
-    """The end of a request. `was_sent`: a part of the request may have reached the endpoint. `fields` and `body`: of
-    the answer; the body is shortened for display."""
+    """The end of a request.
+
+    * `was_sent`: a part of the request may have reached the endpoint.
+    * `fields` and `body`: of the answer; the body is shortened for display.
+    """
 
     end: DeliveryEnd
     was_sent: bool

@@ -26,8 +26,12 @@ _ASKS_FOR_TIME: Final = frozenset({429, 503})
 
 @dataclass(frozen=True, slots=True)
 class WebhookCall:
-    """One call of a webhook. `message_id`: the same in each repeat. `keys`: the keys that sign the call; empty: the
-    keys of the settings do. A call without a signature is for a receiver that does not support signatures."""
+    """One call of a webhook.
+
+    * `message_id`: the same in each repeat.
+    * `keys`: the keys that sign the call. Empty: the keys of the settings do. A call without a signature is for a
+      receiver that does not support signatures.
+    """
 
     url: str = field(repr=False)
     message_id: str

@@ -117,8 +117,11 @@ class _Registration:
 
 
 class TargetWorker:
-    """Registers, asks for jobs, delivers them, keeps their leases and reports their ends. `slots`: how many requests
-    this master may have under way; `share`: gives its part of other limits."""
+    """Registers, asks for jobs, delivers them, keeps their leases and reports their ends.
+
+    * `slots`: how many requests this master may have under way.
+    * `share`: gives its part of other limits.
+    """
 
     def __init__(
         self,

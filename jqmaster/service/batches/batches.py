@@ -65,8 +65,11 @@ class MemberPage:
 
 
 class BatchService:
-    """Creates, fills, seals, cancels, retries and reads batches. Methods raise what the store raises. `now_ms`: the
-    store's time. `reach`: decides which jobs and batches a `caller` may name. The caller None is the master itself."""
+    """Creates, fills, seals, cancels, retries and reads batches. Methods raise what the store raises.
+
+    * `now_ms`: the store's time.
+    * `reach`: decides which jobs and batches a `caller` may name. The caller None is the master itself.
+    """
 
     def __init__(
         self,

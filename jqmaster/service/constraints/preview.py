@@ -104,8 +104,11 @@ class AskedUnits:
 
 @dataclass(frozen=True, slots=True)
 class PreviewUnits:
-    """The weights of the counted jobs, in thousandths. `by_default`: how many have the default weight because they have
-    no number at the path. `too_heavy`: how many are heavier than a limit, with some of them."""
+    """The weights of the counted jobs, in thousandths.
+
+    * `by_default`: how many have the default weight because they have no number at the path.
+    * `too_heavy`: how many are heavier than a limit, with some of them.
+    """
 
     unit: str
     total: int
@@ -117,8 +120,11 @@ class PreviewUnits:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """The waiting jobs to which a constraint would apply. `without_key`: matching jobs that lack the key.
-    `overrides`: by its position in the request, the counts of each override that applies to any job."""
+    """The waiting jobs to which a constraint would apply.
+
+    * `without_key`: matching jobs that lack the key.
+    * `overrides`: by its position in the request, the counts of each override that applies to any job.
+    """
 
     count: int
     without_key: int

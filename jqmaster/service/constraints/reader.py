@@ -80,8 +80,11 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """A constraint with its usage. `only_gate`: the usage of the only gate of a constraint without a key. `asked`:
-    the usage at the requested key value."""
+    """A constraint with its usage.
+
+    * `only_gate`: the usage of the only gate of a constraint without a key.
+    * `asked`: the usage at the requested key value.
+    """
 
     stored: StoredConstraint
     usage: Usage
@@ -221,9 +224,13 @@ class ConstraintReader:
         least_limit: int | None = None,
     ) -> Preview:
         """Return the waiting jobs to which a constraint would apply, the number of jobs for each override, and the
-        weights of the jobs. `weight`: the document of a weight. `least_limit`: the smallest limit, in units. Raise
-        InvalidError, OverloadedError, or ForbiddenError if the caller may not tell jobs apart by the matchers, the
-        key or the weight."""
+        weights of the jobs.
+
+        * `weight`: the document of a weight.
+        * `least_limit`: the smallest limit, in units.
+
+        Raise InvalidError, OverloadedError, or ForbiddenError if the caller may not tell jobs apart by the matchers,
+        the key or the weight."""
         parsed, path = parse_matcher_document(matcher), parse_key(key)
         targets = OverrideTargets.of(overrides)
         if overrides and path is None:

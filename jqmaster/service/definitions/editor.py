@@ -207,8 +207,10 @@ class DefinitionEditor:
     async def backfill(
         self, name: str, from_ms: int, to_ms: int, who: str, *, is_dry: bool, also_forgotten: bool = False
     ) -> Backfill:
-        """Start the jobs of instants from `from_ms` to before `to_ms` that have not fired yet. `is_dry`: only count
-        them. `also_forgotten`: also start instants of which it is unknown whether they fired.
+        """Start the jobs of instants from `from_ms` to before `to_ms` that have not fired yet.
+
+        * `is_dry`: only count them.
+        * `also_forgotten`: also start instants of which it is unknown whether they fired.
 
         Raise NotFoundError; InvalidError if the range is empty, has too many instants, or has instants whose run
         records may have been removed."""

@@ -48,8 +48,11 @@ class ShownRun:
 
 @dataclass(frozen=True, slots=True)
 class ShownDefinition:
-    """A definition in a view. `next_due_ms`: the next instant that its calendar lets start a job; None: there is none.
-    `runs`: the requested number of newest run records."""
+    """A definition in a view.
+
+    * `next_due_ms`: the next instant that its calendar lets start a job. None: there is none.
+    * `runs`: the requested number of newest run records.
+    """
 
     known: KnownDefinition
     next_due_ms: int | None
@@ -59,8 +62,11 @@ class ShownDefinition:
 
 @dataclass(frozen=True, slots=True)
 class DefinitionSkips:
-    """Why a definition starts no jobs. `skips`: the last skips in a row that nobody chose, newest first, at most
-    MAX_SKIPS. `unfinished`: the newest fired run whose job is not finished, if the definition waits for that."""
+    """Why a definition starts no jobs.
+
+    * `skips`: the last skips in a row that nobody chose, newest first, at most MAX_SKIPS.
+    * `unfinished`: the newest fired run whose job is not finished, if the definition waits for that.
+    """
 
     shown: ShownDefinition
     skips: Sequence[RunRecord]

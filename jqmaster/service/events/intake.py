@@ -78,8 +78,12 @@ class _StoreCall:
 
 
 class EventIntake:
-    """Component. Accepts events. `admit(durability)`: raises while new jobs are refused; returns how many replicas
-    must have an event before it is accepted. `pace`: slows senders down."""
+    """Component. Accepts events.
+
+    * `admit(durability)`: raises while new jobs are refused; returns how many replicas must have an event before it is
+      accepted.
+    * `pace`: slows senders down.
+    """
 
     def __init__(
         self,

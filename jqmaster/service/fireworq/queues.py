@@ -44,8 +44,12 @@ _REASON: Final = "A queue of the Fireworq gateway. Change it there."
 
 
 class FireworqQueues:
-    """Reads and changes queues and routings. `default_queue`: the queue for categories without a routing, which always
-    exists; None: jobs of such categories are refused. `hosts`: where jobs may be sent, as in `allow_hosts` of a target.
+    """Reads and changes queues and routings.
+
+    * `default_queue`: the queue for categories without a routing, which always exists. None: jobs of such categories
+      are refused.
+    * `hosts`: where jobs may be sent, as in `allow_hosts` of a target.
+
     Methods raise what the store raises."""
 
     def __init__(

@@ -104,8 +104,11 @@ class ProviderLogins:
         self._directory = directory
 
     async def begin(self, page: str, prefix: str = "", *, own_session: str = "") -> Begun:
-        """Begin a login that leads to `page` of the web UI (`#/jobs?state=failed`). `prefix`: `/ns/NAME` for the web UI
-        of a namespace. `own_session`: see `LedTo`."""
+        """Begin a login that leads to `page` of the web UI (`#/jobs?state=failed`).
+
+        * `prefix`: `/ns/NAME` for the web UI of a namespace.
+        * `own_session`: see `LedTo`.
+        """
         secret = secrets.token_urlsafe(32)
         try:
             url = await self.provider.authorize_url(

@@ -24,8 +24,11 @@ MAX_ASKED: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class BacklogExplanation:
-    """The causes for which ready jobs wait. `ready`: the number of ready jobs, a lower bound unless `is_exact`.
-    `examined`: how many of them `causes` cover."""
+    """The causes for which ready jobs wait.
+
+    * `ready`: the number of ready jobs, a lower bound unless `is_exact`.
+    * `examined`: how many of them `causes` cover.
+    """
 
     ready: int
     is_exact: bool

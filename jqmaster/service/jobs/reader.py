@@ -36,8 +36,11 @@ ListOrder = Literal["oldest", "newest"]
 
 @dataclass(frozen=True, slots=True)
 class JobDetail:
-    """A job with its attempts, the current one last. `events`: entries of the history that do not end an attempt.
-    `result`: the encoded Result that is kept for its pusher; None: there is none."""
+    """A job with its attempts, the current one last.
+
+    * `events`: entries of the history that do not end an attempt.
+    * `result`: the encoded Result that is kept for its pusher. None: there is none.
+    """
 
     job: Job
     attempts: list[Attempt]

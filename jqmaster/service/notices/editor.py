@@ -22,8 +22,11 @@ MAX_PENDING_TESTS: Final = 5
 
 
 class NoticeEditor:
-    """Creates, changes, mutes, acknowledges, tests and removes notices. `can_sign`, `can_mail`: whether this master
-    can sign webhooks and send mail. `is_of_installation`: whether these are the notices of the default namespace.
+    """Creates, changes, mutes, acknowledges, tests and removes notices.
+
+    * `can_sign`, `can_mail`: whether this master can sign webhooks and send mail.
+    * `is_of_installation`: whether these are the notices of the default namespace.
+
     Methods raise what the store raises."""
 
     def __init__(

@@ -84,8 +84,11 @@ class Letter:
 
 
 class Letters:
-    """Writes letters. `public_url`: the address of the web UI, for links; None if there are no links.
-    `link_templates`: templates of links from a job to other systems."""
+    """Writes letters.
+
+    * `public_url`: the address of the web UI, for links; None if there are no links.
+    * `link_templates`: templates of links from a job to other systems.
+    """
 
     def __init__(self, public_url: str | None, link_templates: Sequence[str] = ()) -> None:
         self._link_templates = link_templates
@@ -102,8 +105,11 @@ class Letters:
         jobs: Mapping[str, Job],
         questions: Mapping[str, str] = MappingProxyType({}),
     ) -> Letter:
-        """Return the letter for a message. `jobs`: the jobs of the message that still exist. `questions`: the
-        addresses at which people answer the challenges of these jobs."""
+        """Return the letter for a message.
+
+        * `jobs`: the jobs of the message that still exist.
+        * `questions`: the addresses at which people answer the challenges of these jobs.
+        """
         subject, lead = _subject(notice, message), _lead(notice, message)
         lines = []
         for text, count, job_id in message.lines:

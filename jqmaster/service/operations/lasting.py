@@ -33,7 +33,10 @@ class Lasting(Generic[T]):
 
     def follow(self, present: Mapping[str, T], possible: Collection[str], now_ms: int) -> list[tuple[T, int]]:
         """Return the states to report, each as it was last seen and with the time since which it has been seen.
-        `present`: the states now. `possible`: the names that may still have it; all others end at once."""
+
+        * `present`: the states now.
+        * `possible`: the names that may still have it; all others end at once.
+        """
         is_first = self._read_at_ms is None or now_ms - self._read_at_ms > MAX_GAP_MS
         before = {} if is_first else self._seen
         self._read_at_ms = now_ms

@@ -102,8 +102,11 @@ class ProcessFigures:
 
 
 class Metrics:
-    """The metrics of one namespace. `ask_store` raises the store's errors. `meters`: the store clients whose calls
-    are counted. `is_away`: returns whether the store was found unreachable."""
+    """The metrics of one namespace. `ask_store` raises the store's errors.
+
+    * `meters`: the store clients whose calls are counted.
+    * `is_away`: returns whether the store was found unreachable.
+    """
 
     def __init__(
         self,

@@ -22,8 +22,11 @@ STANDINGS: Final = ("fresh", "stale", "draining", "detached")
 
 
 class StoreFactsReader:
-    """Reads facts from the store. `stale_ms`: the current setting of the silence after which a worker gets no new jobs.
-    `log_retention_ms`: the age at which logs are archived; None: there is no archive."""
+    """Reads facts from the store.
+
+    * `stale_ms`: the current setting of the silence after which a worker gets no new jobs.
+    * `log_retention_ms`: the age at which logs are archived. None: there is no archive.
+    """
 
     def __init__(
         self,

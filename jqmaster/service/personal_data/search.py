@@ -65,8 +65,11 @@ class FoundObject:
 @dataclass(slots=True)
 class SearchOutcome:
     """The outcome of one call. `searched` counts by kind: `jobs`, `log_lines`, `events`, `failure_groups`, `notices`.
-    `unread` counts what the call could not search: `sealed_values`, `damaged_jobs`, `archived_logs`. `total_jobs`: the
-    number of all jobs. `cursor`: None after the last call."""
+    `unread` counts what the call could not search: `sealed_values`, `damaged_jobs`, `archived_logs`.
+
+    * `total_jobs`: the number of all jobs.
+    * `cursor`: None after the last call.
+    """
 
     found: list[FoundObject] = field(default_factory=list)
     searched: Counter[str] = field(default_factory=Counter)

@@ -29,8 +29,11 @@ _MODULE: Final = "jqmaster.service.workers.schema_child"
 
 @dataclass(frozen=True, slots=True)
 class JudgeTask:
-    """A task. `schemas`: JSON texts by digest. An argument fits if it fits one of them. `argument`: None if the task
-    is to check the schema itself."""
+    """A task.
+
+    * `schemas`: JSON texts by digest. An argument fits if it fits one of them.
+    * `argument`: None if the task is to check the schema itself.
+    """
 
     schemas: Mapping[str, str]
     argument: bytes | None

@@ -50,9 +50,11 @@ _GONE: Final = -2
 @dataclass(frozen=True, slots=True)
 class Cut:
     """The instant of the copy, the length of the pause, and facts about the shard at that instant: the mark of its
-    data, its newest epoch, the number of jobs in each state, and the number of other objects of each kind. `store`: the
-    server and its version. `unknown`: the number of keys under the shard's tag that this version does not know and has
-    left out."""
+    data, its newest epoch, the number of jobs in each state, and the number of other objects of each kind.
+
+    * `store`: the server and its version.
+    * `unknown`: the number of keys under the shard's tag that this version does not know and has left out.
+    """
 
     at_ms: int
     paused_ms: int

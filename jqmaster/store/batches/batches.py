@@ -81,10 +81,12 @@ class BatchStore:
     async def put(
         self, spec: BatchSpec, *, life_ms: int, expires_at_ms: int | None = None, filled_by: str = ""
     ) -> bool:
-        """Create a batch, and return whether it is new. `life_ms`: its lifetime if it has no `expires_at_ms`; the
-        argument `expires_at_ms` overrides that of the spec. `filled_by`: the ID of the call that fills and seals the
-        batch, and may `drop` it until then. Raise BatchRefused; StoreUnavailableError if the store was emptied or
-        replaced."""
+        """Create a batch, and return whether it is new.
+
+        * `life_ms`: its lifetime if it has no `expires_at_ms`; the argument `expires_at_ms` overrides that of the spec.
+        * `filled_by`: the ID of the call that fills and seals the batch, and may `drop` it until then.
+
+        Raise BatchRefused; StoreUnavailableError if the store was emptied or replaced."""
         k = self._keys
         until_ms = expires_at_ms or spec.expires_at_ms or 0
         callbacks = [str(callback) for callback in spec.callbacks]

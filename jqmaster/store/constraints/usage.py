@@ -29,8 +29,9 @@ class GateUsage:
     gate is closed and opens by itself. `condition`: the ID of the conditional override that applies to the jobs of its
     key value; empty: none.
 
-    `running_units` and `window_units`: thousandths charged to running jobs and within the period, if a limit counts
-    them. `observed`: thousandths that another system still admits until `observed_until_ms`, if a worker reported so.
+    * `running_units` and `window_units`: thousandths charged to running jobs and within the period, if a limit counts
+      them.
+    * `observed`: thousandths that another system still admits until `observed_until_ms`, if a worker reported so.
     """
 
     gate_id: str

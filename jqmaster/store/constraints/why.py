@@ -61,9 +61,11 @@ class WhyStore:
     async def snapshots(
         self, asked: Mapping[str, Sequence[str]], *, is_keyed: bool = True
     ) -> dict[str, Snapshot | None]:
-        """Return by job ID the facts about why these jobs wait; None: there is no such job. `asked`: by job ID, other
-        names whose jobs may start before it. `is_keyed`: whether any constraint has a key, so that jobs have to be
-        checked one by one."""
+        """Return by job ID the facts about why these jobs wait; None: there is no such job.
+
+        * `asked`: by job ID, other names whose jobs may start before it.
+        * `is_keyed`: whether any constraint has a key, so that jobs have to be checked one by one.
+        """
         found = {}
         for page in pages(list(asked), ASKED_PER_CALL):
             calls = [self._call(job_id, asked[job_id], is_keyed=is_keyed) for job_id in page]

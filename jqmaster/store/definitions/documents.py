@@ -44,8 +44,11 @@ class StoredDefinition:
 
 @dataclass(frozen=True, slots=True)
 class CalendarMemory:
-    """The part of a definition's clock that remembers its calendar. `etag`: the ETag of the calendar that instants up
-    to the clock followed (empty: none). `done` and `overdue`: as in DayPlan."""
+    """The part of a definition's clock that remembers its calendar.
+
+    * `etag`: the ETag of the calendar that instants up to the clock followed (empty: none).
+    * `done` and `overdue`: as in DayPlan.
+    """
 
     etag: str = ""
     done: Sequence[tuple[int, int]] = ()

@@ -142,11 +142,12 @@ class EventStore:
         kept: KeptEvents,
         replicas: int | None = None,
     ) -> list[ReceivedEvent]:
-        """Store events with their effects in one step; at most 500 events with 500 matches. `edition`: the edition of
-        the definitions. `replicas`: see `EnqueueStore.enqueue`.
+        """Store events with their effects in one step; at most 500 events with 500 matches.
 
-        Raises StaleConstraints, StaleDefinitions; StoreUnavailableError if the store was emptied or replaced.
-        """
+        * `edition`: the edition of the definitions.
+        * `replicas`: see `EnqueueStore.enqueue`.
+
+        Raises StaleConstraints, StaleDefinitions; StoreUnavailableError if the store was emptied or replaced."""
         k = self._keys
         table = LaneTable()
         numbers: dict[str, int] = {}

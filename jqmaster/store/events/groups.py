@@ -32,9 +32,12 @@ _PACKER: Final = msgpack.Packer(autoreset=True, use_bin_type=False)
 
 @dataclass(frozen=True, slots=True)
 class ClosedGroup:
-    """A closed group, with its events and their arguments, oldest first. `id`: the ID of its job. `is_list`: whether
-    the job's argument is the list of these arguments; otherwise, there is only one event, and the job gets its
-    argument."""
+    """A closed group, with its events and their arguments, oldest first.
+
+    * `id`: the ID of its job.
+    * `is_list`: whether the job's argument is the list of these arguments; otherwise, there is only one event, and the
+      job gets its argument.
+    """
 
     id: str
     definition: str

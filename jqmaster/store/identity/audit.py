@@ -108,12 +108,13 @@ class AuditStore:
         until_ms: int | None = None,
         is_shown: Sight | None = None,
     ) -> AuditEntries:
-        """Return up to `limit` entries, the newest first. `who`: a part of the author's name, in upper or lower case.
-        `since_ms` and `until_ms` are inclusive. `is_shown`: whether the reader may see an entry; None: all.
+        """Return up to `limit` entries, the newest first.
+
+        * `who`: a part of the author's name, in upper or lower case. `since_ms` and `until_ms` are inclusive.
+        * `is_shown`: whether the reader may see an entry. None: all.
 
         A page may be short although its cursor continues. It is empty only after MAX_SEARCHED entries or
-        MAX_BYTES_SEARCHED. Raise InvalidError for an invalid cursor.
-        """
+        MAX_BYTES_SEARCHED. Raise InvalidError for an invalid cursor."""
         positions: Mapping[Log, str] = {}
         if cursor is not None:
             positions = _positions(cursor, is_upper_bound=True)

@@ -37,8 +37,10 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class FoundSession:
-    """A valid session. `subject`: `user:NAME`, `token:ID`, `config:DIGEST` or `oidc:NAME`. `credential`: the present
-    document of that user or token, or the `Grant` of a login provider; empty: none.
+    """A valid session.
+
+    * `subject`: `user:NAME`, `token:ID`, `config:DIGEST` or `oidc:NAME`.
+    * `credential`: the present document of that user or token, or the `Grant` of a login provider. Empty: none.
     """
 
     subject: str

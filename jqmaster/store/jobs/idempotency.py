@@ -14,8 +14,11 @@ from jqmaster.store.link.shard import Shard
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """The job behind an idempotency key. `was_accepted`: a push with the key was accepted before. `conflict`: the
-    outcome of that push if another job held its uniqueness key."""
+    """The job behind an idempotency key.
+
+    * `was_accepted`: a push with the key was accepted before.
+    * `conflict`: the outcome of that push if another job held its uniqueness key.
+    """
 
     job_id: str
     was_accepted: bool

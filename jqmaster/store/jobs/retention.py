@@ -47,9 +47,11 @@ class RetentionStore:
         passed: Mapping[JobState | None, int] | None = None,
         archives_logs: bool = False,
     ) -> dict[JobState | None, Swept]:
-        """Call `sweep` for each of these states, and `sweep_results` for None, in one round trip. `passed`: by state,
-        how many of the oldest jobs to skip, because earlier calls kept them. `archives_logs`: keep logs until they are
-        archived."""
+        """Call `sweep` for each of these states, and `sweep_results` for None, in one round trip.
+
+        * `passed`: by state, how many of the oldest jobs to skip, because earlier calls kept them.
+        * `archives_logs`: keep logs until they are archived.
+        """
         calls = [
             self._results_sweep(epoch)
             if state is None

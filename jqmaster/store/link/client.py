@@ -148,13 +148,13 @@ class StoreClient:
         claim: TravellingClaim | None = None,
         replicas: int | None = None,
     ) -> list[tuple[str, list[Any]]]:
-        """Run scripts in order, in one round trip. `replicas`: how many must confirm these writes; None: as many as
-        every write of this client needs. `claim`: claims to send behind the scripts; they get their replies before this
-        method returns or raises.
+        """Run scripts in order, in one round trip.
+
+        * `replicas`: how many must confirm these writes. None: as many as every write of this client needs.
+        * `claim`: claims to send behind the scripts; they get their replies before this method returns or raises.
 
         Raises what `run` raises for the first script that failed; OutcomeUnknownError if others were done, or if too
-        few replicas confirmed in time.
-        """
+        few replicas confirmed in time."""
         if claim is None:
             replies = await self._replies(calls, replicas)
         else:

@@ -16,9 +16,12 @@ from jqmaster.store.link.wake import JobsReady, WakeMessage
 
 @dataclass(frozen=True, slots=True)
 class ReportedSlots:
-    """Slots that the report of a worker frees. `newest_fence`: the fence of the newest job that the worker got with an
-    answer (0: none yet); None: the worker takes no jobs with answers. `has_answer`: the answer to this report may carry
-    jobs."""
+    """Slots that the report of a worker frees.
+
+    * `newest_fence`: the fence of the newest job that the worker got with an answer (0: none yet). None: the worker
+      takes no jobs with answers.
+    * `has_answer`: the answer to this report may carry jobs.
+    """
 
     worker_id: str
     count: int

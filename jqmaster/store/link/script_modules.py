@@ -81,8 +81,11 @@ class _Piece:
 
 @dataclass(frozen=True, slots=True)
 class _Module:
-    """A module's file. `functions`: the parts that have names. `entries`: the fields of the module's table, each with
-    the name of its function or value."""
+    """A module's file.
+
+    * `functions`: the parts that have names.
+    * `entries`: the fields of the module's table, each with the name of its function or value.
+    """
 
     name: str
     is_lazy: bool

@@ -75,8 +75,11 @@ def page_call(page: Sequence[ScriptCall]) -> ScriptCall:
 
 
 class PagedTrip(NamedTuple):
-    """A round trip for calls of different shards. `together`: for each page, the one call that makes its calls.
-    `commands`: the commands to send; None: they are not composed yet."""
+    """A round trip for calls of different shards.
+
+    * `together`: for each page, the one call that makes its calls.
+    * `commands`: the commands to send. None: they are not composed yet.
+    """
 
     calls: Sequence[ScriptCall]
     pages: Sequence[Sequence[ScriptCall]]

@@ -25,8 +25,11 @@ class LogsToArchive(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredPiece:
-    """The oldest chunks of a job's log. `archived`: the last line that was archived before. `dropped`: the number of
-    missing lines so far. `drop` compares `last`, `chunks` and `size`."""
+    """The oldest chunks of a job's log.
+
+    * `archived`: the last line that was archived before.
+    * `dropped`: the number of missing lines so far. `drop` compares `last`, `chunks` and `size`.
+    """
 
     job: Job
     archived: int

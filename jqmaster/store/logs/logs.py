@@ -35,9 +35,13 @@ class ClaimLines:
 
 @dataclass(frozen=True, slots=True)
 class SavedLines:
-    """The result of a call: the number of lines that were `kept`, that the worker `left_out` before them, and that
-    were removed from any log (`made_room`). `is_stale`: the claim is over, and nothing was kept. `behind`: nothing was
-    done, because the claim has already sent the lines up to this one, which lies within a chunk."""
+    """The result of a call: the number of lines that were `kept`, that the worker `left_out` before them, and that were
+    removed from any log (`made_room`).
+
+    * `is_stale`: the claim is over, and nothing was kept.
+    * `behind`: nothing was done, because the claim has already sent the lines up to this one, which lies within a
+      chunk.
+    """
 
     kept: int = 0
     left_out: int = 0

@@ -206,9 +206,12 @@ class MoveStore:
         *,
         left: tuple[LeftCopy, int] | None = None,
     ) -> int | None:
-        """Drop the record of the newest move, whether or not it can be read, and write the entry. `audit_entry`:
-        empty: none. `left`: a copy to remove, and after how many milliseconds. Return the version of the entry; None if
-        the entry has changed since `present` was read."""
+        """Drop the record of the newest move, whether or not it can be read, and write the entry.
+
+        * `audit_entry`: empty: none.
+        * `left`: a copy to remove, and after how many milliseconds.
+
+        Return the version of the entry; None if the entry has changed since `present` was read."""
         k = self._keys
         member, left_for_ms = (_member(left[0]), left[1]) if left else ("", 0)
         word, data = await self._shard.client.run(

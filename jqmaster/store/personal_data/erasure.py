@@ -39,8 +39,11 @@ class StoredContent:
 
 @dataclass(slots=True)
 class Erasure:
-    """New values in place of those in the store; None: unchanged. `errors`: message and encoded error of each entry of
-    the history. `drops`: which data are removed as a whole."""
+    """New values in place of those in the store; None: unchanged.
+
+    * `errors`: message and encoded error of each entry of the history.
+    * `drops`: which data are removed as a whole.
+    """
 
     extras: Mapping[str, Any] | None = None
     argument: bytes | None = None
