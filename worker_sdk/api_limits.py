@@ -209,7 +209,7 @@ def rooms_in(headers: Mapping[str, str], status: int = 200) -> list[Room]:
 
 
 def duration_s(text: str, now: datetime | None = None) -> float | None:
-    """Return the seconds that a header states; None: it has another form.
+    """Return the seconds that a header states, or None if it has another form.
 
     * `text`: `12`, `0.5s`, `6m0s` or `20ms`, an instant in seconds or milliseconds since 1970 or in the form of RFC
       3339, or a date of HTTP.
@@ -245,7 +245,7 @@ def _instant_s(text: str, now: datetime) -> float | None:
 
 
 def _number(text: str) -> float | None:
-    """Return the number that a header states; None: it states no finite number."""
+    """Return the number that a header states, or None if it states no finite number."""
     try:
         number = float(text)
     except ValueError:

@@ -133,7 +133,7 @@ class NamespaceSet:
         return {name: led for name, one in self._served.items() if (led := one.led)}
 
     def metrics(self) -> dict[str, Metrics | None]:
-        """Return the metrics of all namespaces here, by name; None: the namespace is not open."""
+        """Return the metrics of all namespaces here, by name, or None if the namespace is not open."""
         return {name: one.metrics for name, one in sorted(self._served.items())}
 
     def faults(self) -> dict[str, str]:

@@ -36,7 +36,7 @@ def oidc_provider(settings: Settings, clock: Clock) -> "OidcProvider | None":
 
 
 def provider_policy(settings: Settings) -> ProviderPolicy | None:
-    """Return the roles for people from the provider; None: no provider is configured. Raise ValueError for faulty
+    """Return the roles for people from the provider, or None if no provider is configured. Raise ValueError for faulty
     roles."""
     if settings.oidc_issuer is None:
         return None
@@ -50,7 +50,7 @@ def provider_policy(settings: Settings) -> ProviderPolicy | None:
 
 
 def proxy_login(settings: Settings, clock: Clock) -> ProxyLogin | None:
-    """Return the login by headers of a proxy; None: it is not configured. Raise ValueError for faulty roles."""
+    """Return the login by headers of a proxy, or None if it is not configured. Raise ValueError for faulty roles."""
     if settings.login_user_header is None:
         return None
     secret = settings.login_proxy_secret

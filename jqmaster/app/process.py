@@ -414,7 +414,7 @@ class Master:
 
     @property
     def failure(self) -> str | None:
-        """Return why the process must end; None: it goes on."""
+        """Return why the process must end, or None if it goes on."""
         return self.shard.services.faults.reason if self._store else None
 
     def _end(self, reason: str) -> None:

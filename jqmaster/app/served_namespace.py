@@ -109,12 +109,12 @@ class ServedNamespace:
 
     @property
     def metrics(self) -> Metrics | None:
-        """Return the metrics of the namespace; None: it is not open."""
+        """Return the metrics of the namespace, or None if it is not open."""
         return self._open.metrics if self._open else None
 
     @property
     def fault(self) -> str | None:
-        """Return why the namespace is not served; None: it is served, or is being opened."""
+        """Return why the namespace is not served, or None if it is served or is being opened."""
         if self._open is not None or not self.tried.is_set() or self._refusal.code == "namespace_moving":
             return None
         return (

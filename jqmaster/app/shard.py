@@ -134,12 +134,12 @@ class ServedShard:
 
     @property
     def led(self) -> LedNamespace | None:
-        """Return the lead that this master may hand over; None: it does not lead."""
+        """Return the lead that this master may hand over, or None if it does not lead."""
         return LedNamespace(self.leader, self.services.stores.masters) if self.leader.leadership else None
 
     @property
     def duties(self) -> LeaderDuties | None:
-        """Return the duties of the present leadership; None: this master does not lead."""
+        """Return the duties of the present leadership, or None if this master does not lead."""
         return self._duties if self.leader.leadership else None
 
     def make_duties(self, leadership: Leadership) -> Sequence[Component]:

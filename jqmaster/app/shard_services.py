@@ -385,7 +385,7 @@ class ShardServices:
         return {**faults, **{check.name: check.fault for check in self.outside_checks if check.fault}}
 
     def log_archiving(self) -> LogArchiving | None:
-        """Return the service that moves logs to the archive; None: there is no archive."""
+        """Return the service that moves logs to the archive, or None if there is no archive."""
         if self._archive is None:
             return None
         policies = self._shared.policies

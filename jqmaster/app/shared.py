@@ -74,13 +74,13 @@ class Shared:
         return self.prefix.rpartition("/")[2] or DEFAULT
 
     def callback_base(self) -> str | None:
-        """Return the address at which outside systems reach the namespace; None: it is unknown."""
+        """Return the address at which outside systems reach the namespace, or None if it is unknown."""
         base = self.base()
         return None if base is None else base + self.prefix
 
     @property
     def public_url(self) -> str | None:
-        """Return the address of the namespace's web UI; None: it is not configured."""
+        """Return the address of the namespace's web UI, or None if it is not configured."""
         url = self.settings.public_url
         return None if url is None else url.rstrip("/") + self.prefix
 

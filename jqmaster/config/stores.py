@@ -142,7 +142,7 @@ class DefaultStoreSettings(SettingsBase):
 
 
 def _store_fault(store: DefaultStoreSettings | StoreSettings) -> str | None:
-    """Return the fault in the options of a store; None: they are valid."""
+    """Return the fault in the options of a store, or None if they are valid."""
     if (store.redis_certfile is None) != (store.redis_keyfile is None):
         return "set both redis_certfile and redis_keyfile, or neither"
     try:

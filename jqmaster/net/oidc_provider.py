@@ -116,7 +116,7 @@ class OidcProvider:
         )
 
     async def end_session_url(self, id_token: str, back_to: str) -> str | None:
-        """Return the address that ends the provider's own session; None: there is none, or the provider does not
+        """Return the address that ends the provider's own session, or None if there is none or the provider does not
         answer."""
         try:
             endpoints = await self._discovered()

@@ -190,7 +190,7 @@ class LeaderLoop(PeriodicLoop):
 
     @property
     def next_round_s(self) -> float | None:
-        """Return when the pause under way ends, by the clock of the event loop; None: there is none, or it has no
+        """Return when the pause under way ends, by the clock of the event loop, or None if there is none or it has no
         end."""
         if self._resting is not None:
             return self._resting.when()

@@ -52,7 +52,7 @@ def role_by_permissions(user: Any) -> str | None:
 
 
 def role_of(user: Any) -> str | None:
-    """Return the role of a user; None: the user has no role or is not logged in."""
+    """Return the role of a user, or None if the user has no role or is not logged in."""
     if not user.is_authenticated or not user.is_active:
         return None
     role = ui_settings().role(user)

@@ -300,7 +300,7 @@ class Endings:
 
 
 def fields_of_stop(run: JobRun) -> outcomes.Fields | None:
-    """Return the report for the reason of the stop; None: there is nothing to report."""
+    """Return the report for the reason of the stop, or None if there is nothing to report."""
     match run.stopping:
         case Stop.TIMEOUT:
             return outcomes.timeout(run.timeout_s)

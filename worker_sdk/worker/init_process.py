@@ -29,7 +29,7 @@ def main(child: int) -> int:
 
 
 def _reap(child: int) -> "int | None":
-    """Reap all processes that have ended. Return the exit code of the child in the form of shells; None: the child
+    """Reap all processes that have ended. Return the exit code of the child in the form of shells, or None if the child
     still runs."""
     while True:
         try:

@@ -64,8 +64,9 @@ class WorkerRegistration:
         self._rejected_since_s: float | None = None
 
     def attempt(self, tries: int) -> float | None:
-        """Register. Return the seconds until the first heartbeat or the next try; None: the usual pause after a
-        failure."""
+        """Register. Return the seconds until the first heartbeat or the next try. None stands for the usual pause after
+        a failure.
+        """
         if not self._may_join():
             return _JOIN_PAUSE_S
         sent_s = now_s()

@@ -148,7 +148,7 @@ def usual_jobs(data: bytes, limits: ScanLimits) -> list[JobSpec] | None:
 
 
 def usual_event(data: bytes | msgspec.Raw, limits: ScanLimits) -> Event | None:
-    """Return the event in `data`; None: it is not usual."""
+    """Return the event in `data`, or None if it is not usual."""
     try:
         item = _EVENT.decode(data)
         if _ENCODER.encode(item)[0] != memoryview(data)[0] or not _is_event_type(item.event_type):
@@ -171,7 +171,7 @@ def usual_events(data: bytes, limits: ScanLimits) -> list[Event] | None:
 
 
 def usual_success(data: bytes | msgspec.Raw, limits: ScanLimits) -> Outcome | None:
-    """Return the result in `data` of an attempt that succeeded; None: it is not usual."""
+    """Return the result in `data` of an attempt that succeeded, or None if it is not usual."""
     try:
         item = _SUCCESS.decode(data)
         if memoryview(data)[0] != _SUCCESS_HEADER or not (is_id(item.job_id) and _are_hex(item.token)):

@@ -10,8 +10,8 @@ _UNITS_S: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
 def duration_s(lasts: str | None, until: str | None) -> float | None:
-    """Return the seconds of `--for` or `--until`; None: neither option is given. End the command if the text is not a
-    time."""
+    """Return the seconds of `--for` or `--until`, or None if neither option is given. End the command if the text is
+    not a time."""
     if lasts is not None and until is not None:
         exits.fail(exits.USAGE, "give --for or --until, not both")
     if lasts is not None:

@@ -110,7 +110,7 @@ class Form:
     schema: Mapping[str, Any] | None = field(default=None, compare=False)
 
     def choice(self, value: str) -> Choice | None:
-        """Return the choice of this value; None: there is none."""
+        """Return the choice of this value, or None if there is none."""
         return next((one for one in self.choices if one.value == value), None)
 
 
@@ -301,7 +301,7 @@ def _is_of_kind(kind: str, value: object) -> bool:
 
 
 def fault_of(asked: FormField, value: object) -> str | None:
-    """Return the rule that a value of a field breaks; None: the value is valid."""
+    """Return the rule that a value of a field breaks, or None if the value is valid."""
     if not _is_of_kind(asked.kind, value):
         return f"must be of the type {asked.kind}"
     if asked.options and value not in asked.options:

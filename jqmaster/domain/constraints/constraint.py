@@ -179,7 +179,7 @@ class Constraint:
         return self._read_weight is not None
 
     def own_weight(self, fields: JobFields) -> int | None:
-        """Return the weight of a job in thousandths; None: it has the default weight."""
+        """Return the weight of a job in thousandths, or None if it has the default weight."""
         return None if self._read_weight is None else weight_of(self._read_weight(fields))
 
     @property

@@ -75,7 +75,8 @@ def _without(constraint: Constraint, chosen: tuple[Reservation, ...]) -> Constra
 
 
 def _less(limits: GateLimits, reserved: int) -> GateLimits | None:
-    """Return the limits that a reservation leaves to other jobs; None: the value does not have its own concurrency."""
+    """Return the limits that a reservation leaves to other jobs, or None if the value does not have its own
+    concurrency."""
     if limits.concurrency is None:
         return None
     left = limits.concurrency - reserved

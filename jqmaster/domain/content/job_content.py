@@ -111,14 +111,14 @@ class JobContent:
         return str(_without(attempt.message, self._quoted(found)))
 
     def value(self, value: bytes) -> bytes | None:
-        """Return a value that the handler wrote for people; None: the caller sees no content."""
+        """Return a value that the handler wrote for people, or None if the caller sees no content."""
         if not self.is_shown:
             return None
         quoted = self._quoted()
         return _encoded(_without(_decoded(value), quoted)) if quoted else value
 
     def text(self, text: str) -> str | None:
-        """Return a text that the handler wrote; None: the caller sees no content."""
+        """Return a text that the handler wrote, or None if the caller sees no content."""
         if not self.is_shown:
             return None
         return str(_without(text, self._quoted()))

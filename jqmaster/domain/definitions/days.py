@@ -160,7 +160,7 @@ def _edge(calendar: Calendar, day: date, step: timedelta) -> date:
 
 
 def _workday(rule: DaysRule, calendar: Calendar, day: date) -> date | None:
-    """Return the day to which the instants of a day move: itself if it is a workday; None: there is none."""
+    """Return the day to which the instants of a day move. A workday is its own. None: there is no such day."""
     step = _DAY if rule is DaysRule.NEXT_WORKDAY else -_DAY
     for _ in range(MAX_MOVE_DAYS + 1):
         if not calendar.day_off(day):

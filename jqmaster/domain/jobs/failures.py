@@ -91,8 +91,8 @@ class GroupedFailures:
         return self.ignore is not None and self.changed(now_ms) is None
 
     def reopened_by(self) -> str | None:
-        """Return the version of workers whose failure reopened the group after it was resolved; None: it was not
-        reopened, or never resolved."""
+        """Return the version of workers whose failure reopened the group after it was resolved, or None if it was not
+        reopened or never resolved."""
         if self.resolution is None:
             return None
         return self.resolution.reopened_by(self.versions, self.last_seen_ms)
@@ -106,7 +106,7 @@ class GroupedFailures:
         return not self.is_ignored(now_ms) and not self.is_resolved()
 
     def changed(self, now_ms: int) -> Changed | None:
-        """Return why the group is no longer ignored; None: it is still ignored, or never was."""
+        """Return why the group is no longer ignored, or None if it is still ignored or never was."""
         ignore = self.ignore
         if ignore is None:
             return None

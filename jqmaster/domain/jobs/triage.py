@@ -41,8 +41,9 @@ class Resolution:
     known: tuple[str, ...]
 
     def reopened_by(self, versions: Sequence[SeenVersion], last_seen_ms: int) -> str | None:
-        """Return the version whose failure after the decision reopened the group; None: it is still resolved. Empty: a
-        worker without a version failed, in a group that knows no versions."""
+        """Return the version whose failure reopened the group after the decision, or None if the group is still
+        resolved. The version is empty if a worker without a version failed in a group that knows no versions.
+        """
         if not versions and not self.known and not self.version:
             return "" if last_seen_ms > self.at_ms else None
         late = [

@@ -50,7 +50,7 @@ def quotas_set(quotas: Quotas) -> dict[str, int]:
 
 
 def quota_fault(name: str, value: int) -> str | None:
-    """Return why this value is invalid for a quota; None: it is valid."""
+    """Return why this value is invalid for a quota, or None if it is valid."""
     if value < 1:
         return "must be at least 1; leave it out for the default of the installation"
     return f"must be at most {MOST[name]}" if value > MOST[name] else None

@@ -38,7 +38,7 @@ class JobEnd(NamedTuple):
 
 
 def url_fault(url: str) -> str | None:
-    """Return the fault in the form of a webhook's URL; None: it is valid. Its address is checked at each call."""
+    """Return the fault in the form of a webhook's URL, or None if it is valid. Its address is checked at each call."""
     if len(url) > MAX_URL_CHARS:
         return f"must have at most {MAX_URL_CHARS} characters"
     if not _URL_CHARACTERS.fullmatch(url):

@@ -101,7 +101,7 @@ def judged(
 
 
 def read_await_s(text: str) -> float | None:
-    """Return the seconds of a JQ-Await field; None: it has none."""
+    """Return the seconds of a JQ-Await field, or None if it has none."""
     try:
         seconds = float(text.strip())
     except ValueError:

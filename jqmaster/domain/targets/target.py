@@ -361,7 +361,7 @@ def address_of(target: HttpTarget, name: str, job_id: str, argument: object) -> 
 
 
 def _value_at(value: object, parts: Iterable[str | int]) -> object:
-    """Return the value at a path; None: there is none."""
+    """Return the value at a path, or None if there is none."""
     for part in parts:
         match value, part:
             case dict(), str():

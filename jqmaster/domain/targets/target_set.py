@@ -44,7 +44,7 @@ class TargetSet:
         return bool(self._patterns)
 
     def target_of(self, name: str) -> str | None:
-        """Return the name of the target that serves jobs of this name; None: there is none."""
+        """Return the name of the target that serves jobs of this name, or None if there is none."""
         if (listed := self._exact.get(name)) is not None:
             return listed
         if not self._patterns or name.startswith(RESERVED_PREFIX):
@@ -68,7 +68,7 @@ class TargetSet:
         return {target: tuple(sorted(names)) for target, names in found.items()}
 
     def other_with(self, target: HttpTarget) -> tuple[str, str] | None:
-        """Return a name that another target lists, too, and that target; None: there is none."""
+        """Return a name that another target lists, too, and that target, or None if there is none."""
         for other in self.targets.values():
             if other.name != target.name and (both := set(other.names) & set(target.names)):
                 return min(both), other.name

@@ -38,7 +38,7 @@ class WaitCause:
 
     @property
     def eta_ms(self) -> int | None:
-        """Return the time in which a rate lets all of these jobs start; None: no rate limits them."""
+        """Return the time in which a rate lets all of these jobs start, or None if no rate limits them."""
         if not isinstance(self.verdict, ByConstraint) or self.verdict.kind.name != "rate":
             return None
         limit, _, period_s = self.verdict.kind.use(self.verdict.gate)

@@ -122,7 +122,7 @@ class ClaimOffers:
         *,
         is_in_doubt: bool = False,
     ) -> asyncio.Task[None] | None:
-        """Begin the push of a claim, or answer the worker's poll with it. Return the push; None: the worker pulls.
+        """Begin the push of a claim, or answer the worker's poll with it. Return the push, or None if the worker pulls.
 
         * `on_returned`: called when offers were returned, so that their jobs are ready again.
         * `is_in_doubt`: the jobs may have reached the worker already, so they are returned only if the worker itself

@@ -464,7 +464,7 @@ class Dispatcher:
                 self._plenty.pop(names, None)
 
     def _take_refusal(self, member: Member, why: NotClaimed) -> Exception | None:
-        """Handle a refused claim. Return the error to raise; None: the refusal concerns only this worker."""
+        """Handle a refused claim. Return the error to raise, or None if the refusal concerns only this worker."""
         match why:
             case NotClaimed.STALE_CONSTRAINTS:
                 return _StaleConstraints()

@@ -28,7 +28,7 @@ class TargetHosts:
         self._breakers.clear()
 
     def breaker(self, origin: str) -> Breaker | None:
-        """Return the breaker of a host; None: it has not failed."""
+        """Return the breaker of a host, or None if it has not failed."""
         return self._breakers.get(origin)
 
     def why_unreachable(self) -> str:

@@ -360,7 +360,7 @@ class TargetWorker:
         return max(breaker.open_until_s - self._services.clock.monotonic_s(), 0.05)
 
     def _own_breaker(self) -> Breaker | None:
-        """Return the breaker of the target's address; None: it works, or jobs have their own addresses."""
+        """Return the breaker of the target's address, or None if it works or jobs have their own addresses."""
         return None if self.target.url_from else self._hosts.breaker(origin_of(self.target.url))
 
     def _begin(self, tenure: _Registration, offer: Offer) -> None:
@@ -477,7 +477,7 @@ class TargetWorker:
         return tenure.earliest_ms(self._now_s())
 
     async def _call(self, tenure: _Registration, target: HttpTarget, job: ClaimedJob) -> TargetAnswer | None:
-        """Send the request. Return its answer; None: its host has as many requests as it may have."""
+        """Send the request. Return its answer, or None if its host has as many requests as it may have."""
         services = self._services
         try:
             request = request_of(

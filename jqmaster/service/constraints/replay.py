@@ -59,7 +59,7 @@ class PastJobs:
         self._clock = clock
 
     async def read(self, runs: "_Runs", wanted: JobFilter) -> int | None:
-        """Read the newest jobs, within bounds. Return the instant before which no jobs were read; None: all were
+        """Read the newest jobs, within bounds. Return the instant before which no jobs were read, or None if all were
         read."""
         ends_at_s = self._clock.monotonic_s() + REPLAY_MAX_S / 2
         cursor = None

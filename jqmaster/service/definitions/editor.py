@@ -109,7 +109,9 @@ class DefinitionEditor:
                 return new, present is None
 
     async def calendar_of(self, definition: Definition) -> StoredCalendar | None:
-        """Return the calendar of a definition; None: it has none. Raise InvalidError if there is no such calendar."""
+        """Return the calendar of a definition, or None if it has none. Raise InvalidError if the calendar does not
+        exist.
+        """
         if not definition.calendar:
             return None
         found = await self._calendars.get([definition.calendar])

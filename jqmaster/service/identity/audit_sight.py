@@ -5,7 +5,7 @@ from jqmaster.store.identity.audit import DAMAGED, AuditEntry, Sight
 
 
 def audit_sight(caller: Principal) -> Sight | None:
-    """Return which entries this caller may see; None: all.
+    """Return which entries this caller may see, or None for all entries.
 
     The audit log of `default` is also that of the installation: of its users, logins, tokens and namespaces. A caller
     without rights in all namespaces sees entries about its own acts and about `default`. If it may operate other

@@ -69,8 +69,8 @@ class MoveService:
         self._rescue = MoveRescue(moves, places)
 
     async def of(self, name: str) -> Move | None:
-        """Return the newest move of a namespace; None: there was none. Raise DamagedError, which names the remedy, if
-        the record of the move cannot be read, or if the namespace is marked as being moved although no move is in
+        """Return the newest move of a namespace, or None if there was none. Raise DamagedError, which names the remedy,
+        if the record of the move cannot be read, or if the namespace is marked as being moved although no move is in
         progress."""
         move = await self._moves.get(name)
         if await self._moves.lost([name]):

@@ -353,7 +353,7 @@ def _process(worker: Worker) -> str:
 
 
 def _newest_kind(groups: Sequence[GroupedFailures], now_ms: int) -> NewKind | None:
-    """Return the first kind of failure that is new or came back; None: there is none."""
+    """Return the first kind of failure that is new or came back, or None if there is none."""
     for group in groups:
         marks = group.marks(now_ms)
         if not marks:

@@ -33,7 +33,7 @@ class WhyStore:
         self._records = records
 
     async def last_end(self, job_id: str) -> Attempt | None:
-        """Return the end of the last attempt in the job's history; None: there is none."""
+        """Return the end of the last attempt in the job's history, or None if there is none."""
         return (await self._records.last_ends([job_id]))[0]
 
     async def keyed_gates(self, job_ids: Sequence[str]) -> list[bytes]:
@@ -61,7 +61,7 @@ class WhyStore:
     async def snapshots(
         self, asked: Mapping[str, Sequence[str]], *, is_keyed: bool = True
     ) -> dict[str, Snapshot | None]:
-        """Return by job ID the facts about why these jobs wait; None: there is no such job.
+        """Return by job ID the facts about why these jobs wait, or None if there is no such job.
 
         * `asked`: by job ID, other names whose jobs may start before it.
         * `is_keyed`: whether any constraint has a key, so that jobs have to be checked one by one.

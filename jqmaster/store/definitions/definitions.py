@@ -364,7 +364,7 @@ class DefinitionStore:
         return [decode_run(name, raw) for raw in page]
 
     async def forgotten_until_ms(self, known: KnownDefinition) -> int | None:
-        """Return the last instant of a definition whose run record may have been removed; None: no record was
+        """Return the last instant of a definition whose run record may have been removed, or None if no record was
         removed."""
         definition = known.stored.definition
         memory, first = await self._client.pipeline(

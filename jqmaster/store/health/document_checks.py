@@ -59,7 +59,7 @@ async def check_definitions(client: StoreClient, keys: Keys) -> AsyncIterator[Fi
 
 
 def _calendar_of(definition: Definition, known: Mapping[bytes, bytes]) -> StoredCalendar | None:
-    """Return the calendar of a definition; None: it has none. Raise DamagedError."""
+    """Return the calendar of a definition, or None if it has none. Raise DamagedError."""
     if not definition.calendar:
         return None
     raw = known.get(definition.calendar.encode())

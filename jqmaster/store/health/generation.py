@@ -41,6 +41,6 @@ async def is_frozen(shard: Shard) -> bool:
 
 
 async def read(shard: Shard) -> str | None:
-    """Return the mark; None: it is gone. Raises what `StoreClient.run` raises."""
+    """Return the mark, or None if it is gone. Raises what `StoreClient.run` raises."""
     kept = await shard.client.command("GET", shard.keys.generation)
     return None if kept is None else kept.decode()

@@ -120,7 +120,7 @@ class SessionStore:
         return int(data[0]) if word == "ok" else None
 
     async def use(self, digest: str, *, idle_ms: int) -> FoundSession | None:
-        """Return the session, and restart its idle time; None: it does not exist, or is over."""
+        """Return the session, and restart its idle time. Return None if it does not exist or is over."""
         k = self._keys
         word, data = await self._client.run(
             "use_session", (k.session(digest), k.users, k.tokens), (self._shard.now_arg, idle_ms)

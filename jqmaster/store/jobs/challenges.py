@@ -150,7 +150,7 @@ class ChallengeStore:
         self, worker_id: str, job_id: str, token: str
     ) -> tuple[int, NotReadyRecord] | None:
         """Count a report that the work cannot begin yet. Return the store time, the time of the first such report, and
-        their number; None: the token is stale."""
+        their number, or None if the token is stale."""
         k = self._keys
         word, data = await self._client.run(
             "note_not_ready",
@@ -212,12 +212,12 @@ class ChallengeStore:
         return received
 
     async def find(self, request: RequestId) -> Challenge | None:
-        """Return the challenge of a request ID; None: there is none."""
+        """Return the challenge of a request ID, or None if there is none."""
         found = (await self.of([request.job_id]))[request.job_id]
         return next((one for one in found if one.digest == request.digest), None)
 
     async def find_shown(self, job_id: str, shown: str) -> Challenge | None:
-        """Return the newest challenge with this shown part of the request ID; None: there is none."""
+        """Return the newest challenge with this shown part of the request ID, or None if there is none."""
         found = (await self.of([job_id]))[job_id]
         return next((one for one in reversed(found) if one.shown == shown), None)
 
@@ -381,7 +381,7 @@ def _answer(packed: bytes, at_ms: int) -> GivenAnswer:
 
 
 def _form(packed: bytes) -> Form | None:
-    """Return a form; None: it cannot be read, and the challenge is shown without it."""
+    """Return a form, or None if it cannot be read. The challenge is then shown without it."""
     try:
         return form_of(msgpack.unpackb(packed))
     except _UNREADABLE:

@@ -118,7 +118,7 @@ class EnqueueStore:
         return statuses
 
     def _claim_with(self, specs: Sequence[JobSpec], replicas: int | None) -> TravellingClaim | None:
-        """Return the leader's claims for the jobs that become ready at once; None: there are none."""
+        """Return the leader's claims for the jobs that become ready at once, or None if there are none."""
         if replicas not in (None, self._client.quorum_replicas):
             # Do not claim in this round trip: claims wait for the usual number of replicas, and this push for another.
             return None

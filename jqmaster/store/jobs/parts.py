@@ -49,8 +49,8 @@ class PartStore:
                 raise AssertionError(word)
 
     async def read(self, job_id: str, after: PartPosition, *, watch: bool) -> PartPage | None:
-        """Return parts of the present attempt after a position; None: there is no such job. `watch`: request a message
-        when the job ends."""
+        """Return parts of the present attempt after a position, or None if there is no such job. `watch`: request a
+        message when the job ends."""
         k = self._keys
         word, data = await self._client.run(
             "read_parts",

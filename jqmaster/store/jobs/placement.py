@@ -217,7 +217,7 @@ class SoleLane(NamedTuple):
 
 
 def sole_lane(constraints: ConstraintSet, queue: str) -> SoleLane | None:
-    """Return the lane that all jobs of this queue share; None: the lane also depends on other fields of a job."""
+    """Return the lane that all jobs of this queue share, or None if the lane also depends on other fields of a job."""
     lane = constraints.lane_of_queue(queue)
     if lane is None:
         return None

@@ -84,7 +84,7 @@ class RecordStore:
         return found
 
     async def last_ends(self, job_ids: Sequence[str]) -> list[Attempt | None]:
-        """Return the last end in the history of each job; None: there is none, or it cannot be read."""
+        """Return the last end in the history of each job, or None if there is none or it cannot be read."""
         histories = await self._client.pipeline(
             [("LRANGE", self._keys.history(job_id), -_LAST_ENTRIES, -1) for job_id in job_ids],
             skip_damaged=True,

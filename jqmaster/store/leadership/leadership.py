@@ -46,9 +46,8 @@ class LeadershipStore:
         self._shard = shard
 
     async def elect(self, master_id: str, nonce: str, *, ttl_ms: int) -> Leadership | None:
-        """Try to become leader. Return the new leadership; None: another master holds the lock, or this one was
-        demoted.
-        """
+        """Try to become leader. Return the new leadership, or None if another master holds the lock or this one was
+        demoted."""
         k = self._shard.keys
         call = ScriptCall(
             load("elect"), (k.leader, k.epoch, k.demoted), (self._shard.now_arg, master_id, nonce, ttl_ms)
@@ -89,7 +88,7 @@ class LeadershipStore:
         audit_entry: bytes,
     ) -> Leadership | None:  # fmt: skip
         """Make `master_id` the leader in place of a silent leader, which sent its last heartbeat at `seen_ms`. Return
-        the new leadership; None: another master leads, or the silent leader has sent a heartbeat since."""
+        the new leadership, or None if another master leads, or the silent leader has sent a heartbeat since."""
         k = self._shard.keys
         call = ScriptCall(
             load("depose"),

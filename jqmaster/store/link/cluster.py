@@ -99,7 +99,7 @@ class ClusterLocator(Locator):
         return [*self._seeds.values(), *self._others.values()]
 
     async def _claims(self, node: Redis) -> list[Primary] | None:
-        """Return the primaries that have the slot as this node sees it; None: it knows none."""
+        """Return the primaries that have the slot as this node sees it, or None if it knows none."""
         return [one for one in await self._view(node) if one.has_slot] or None
 
     async def _view(self, node: Redis) -> list[Primary]:

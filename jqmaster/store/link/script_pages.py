@@ -121,7 +121,7 @@ class RepeatedTrips:
 
 
 def page_replies(page: Sequence[ScriptCall], reply: Any) -> Sequence[Any] | None:
-    """Return the reply to each call of a page; None: the store refused the page as a whole, and did nothing."""
+    """Return the reply to each call of a page, or None if the store refused the page as a whole, and did nothing."""
     if len(page) == 1:
         return (reply,)
     return None if isinstance(reply, ResponseError) else reply

@@ -49,7 +49,7 @@ class ArchiveAddress:
 
     @classmethod
     def of(cls, settings: Settings) -> "ArchiveAddress | None":
-        """Return the configured address; None: no archive is configured."""
+        """Return the configured address, or None if no archive is configured."""
         if settings.log_archive_url is None:
             return None
         return cls(
@@ -101,7 +101,7 @@ class LogArchive:
                 await asyncio.to_thread(_sync, self._directory, path)
 
     async def get(self, job_id: str, name: PieceName) -> bytes | None:
-        """Return the bytes of an object; None: there is none."""
+        """Return the bytes of an object, or None if there is none."""
         async with self._asking("read"):
             try:
                 found = await self._obstore.get_async(self._store(), f"{self.ref(job_id)}{name}")

@@ -87,7 +87,7 @@ class LogArchivingStore:
         return LogsToArchive([raw.decode() for raw in gone], [raw.decode() for raw in others])
 
     async def next_piece(self, epoch: str, job_id: str, ref: str) -> StoredPiece | None:
-        """Return the oldest lines of a log; None: the log has none. Raise DamagedError if the log cannot be read."""
+        """Return the oldest lines of a log, or None if the log has none. Raise DamagedError if the log cannot be read."""
         k = self._keys
         word, data = await self._client.run(
             "take_log_piece",
@@ -117,8 +117,8 @@ class LogArchivingStore:
             raise DamagedError(f"the log of job {job_id} cannot be read") from exc
 
     async def drop(self, epoch: str, piece: StoredPiece) -> bool | None:
-        """Remove an archived piece from the store. Return whether more of the log is left; None: it has changed, and
-        nothing was removed."""
+        """Remove an archived piece from the store. Return whether more of the log is left, or None if it has changed,
+        and nothing was removed."""
         k, job_id = self._keys, piece.job.id
         word, data = await self._client.run(
             "drop_archived",

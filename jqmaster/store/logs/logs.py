@@ -95,7 +95,7 @@ class LogStore:
         )
 
     async def read(self, job_id: str, after: int, *, watch: bool) -> LogSlice | None:
-        """Return entries after a line; None: there is no such job. `watch`: request a message when the job ends."""
+        """Return entries after a line, or None if there is no such job. `watch`: request a message when the job ends."""
         k = self._keys
         word, data = await self._client.run(
             "read_logs",
@@ -127,8 +127,8 @@ class LogStore:
         return dropped, has_more == 1
 
     async def due_since_ms(self, retention_ms: int) -> int | None:
-        """Return the time from which the first log has to be archived, which may be in the future; None: there is no
-        log."""
+        """Return the time from which the first log has to be archived, which may be in the future, or None if there is
+        no log."""
         k = self._keys
         gone, others = await self._client.pipeline(
             [("ZRANGE", key, 0, 0, "WITHSCORES") for key in (k.log_waits, k.log_times)]

@@ -206,7 +206,7 @@ def _read(shard: Shard, key: bytes, kind: int, cursor: Any) -> tuple[Arg, ...]:
 
 
 def _part(kind: int, reply: Any, cursor: Any) -> tuple[list[Any], Any]:
-    """Return the values of a part, and where the next one begins; None: there is none."""
+    """Return the values of a part, and where the next one begins, or None if there is none."""
     if kind in (HASH, SET):
         following, found = reply
         return flat(kind, found), None if following == b"0" else following

@@ -59,7 +59,7 @@ class MoveStore:
         self._keys = shard.keys
 
     async def get(self, name: str) -> Move | None:
-        """Return the newest move of a namespace; None: there was none. Raise DamagedError."""
+        """Return the newest move of a namespace, or None if there was none. Raise DamagedError."""
         try:
             flat = await self._shard.client.command("HGETALL", self._keys.move(name))
         except DamagedError as exc:
@@ -259,7 +259,7 @@ def _is_moving(name: str, raw: bytes) -> bool:
 
 
 def _move_from(name: str, flat: Sequence[bytes] | None) -> Move | None:
-    """Return the move of a stored record; None: there is none. `flat` None: the key is of another type."""
+    """Return the move of a stored record, or None if there is none. `flat` is None if the key is of another type."""
     if flat is None:
         raise DamagedError(unreadable(name))
     pairs = zip(flat[::2], flat[1::2], strict=True)

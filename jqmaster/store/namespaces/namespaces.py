@@ -60,7 +60,7 @@ class NamespaceStore:
         return StoredNamespaces(int(version or 0), dict(sorted(namespaces.items())), frozenset(damaged))
 
     async def get(self, name: str) -> Namespace | None:
-        """Return a namespace; None: the registry has none of this name. Raise DamagedError."""
+        """Return a namespace, or None if the registry has none of this name. Raise DamagedError."""
         raw = await self._client.command("HGET", self._keys.namespaces, name)
         return decode_namespace(name, raw) if raw else None
 

@@ -68,7 +68,9 @@ class SlotStore:
             raise _away(str(exc)) from exc
 
     async def _ask(self, primary: Primary) -> tuple[ClusterNode | None, list[_Entry], str]:
-        """Return the node, the moves of slots that it knows, and why it cannot move any; None: it does not answer."""
+        """Return the node, the moves of slots that it knows, and why it cannot move any. Return None if it does not
+        answer.
+        """
         client = self._cluster.client_of(primary)
         try:
             node = await _node(primary, client)

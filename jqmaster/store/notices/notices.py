@@ -79,7 +79,7 @@ class NoticeStore:
         )
 
     async def get(self, name: str) -> tuple[StoredNotice | None, StoredState]:
-        """Return a notice and its state; None: there is no such notice. Raise DamagedError."""
+        """Return a notice and its state, or None if there is no such notice. Raise DamagedError."""
         k = self._keys
         document, state = await self._client.pipeline(
             [("HGET", k.notices, name), ("HGET", k.notice_states, name)]

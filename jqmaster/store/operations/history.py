@@ -205,7 +205,7 @@ class HistoryStore:
         return await self._shard.now_ms()
 
     async def backlog(self) -> BacklogSample | None:
-        """Return the leader's last sample; None: there is none, or it is too old."""
+        """Return the leader's last sample, or None if there is none or it is too old."""
         packed = await self._client.command("GET", self._keys.backlog)
         if packed is None:
             return None
@@ -223,8 +223,9 @@ class HistoryStore:
         return {flat[n].decode(): int(float(flat[n + 1])) for n in range(0, len(flat), 2)}
 
     async def series(self, name: str, step: Step, numbers: Sequence[int]) -> list[NameCounts | None]:
-        """Return the counts of one name (empty: of all names) in each of these minutes or hours; None: nothing was
-        counted."""
+        """Return the counts of one name in each of these minutes or hours, or None where nothing was counted. An empty
+        name stands for all names.
+        """
         found: list[NameCounts | None] = []
         for page in pages(numbers, _VALUES_PER_READ):
             packed = await self._client.pipeline(

@@ -40,7 +40,7 @@ class TimelineStore:
         self._keys = shard.keys
 
     async def known(self) -> KnownState | None:
-        """Return the stored known state; None: nothing was written yet, or it cannot be read."""
+        """Return the stored known state, or None if nothing was written yet or it cannot be read."""
         packed = await self._client.command("GET", self._keys.timeline_marks)
         return _known(packed) if packed else None
 

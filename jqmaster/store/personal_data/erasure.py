@@ -61,7 +61,7 @@ class ErasureStore:
         self._keys = shard.keys
 
     async def read(self, job_id: str) -> StoredContent | None:
-        """Return a job with its content; None: there is no such job. Raise DamagedError."""
+        """Return a job with its content, or None if there is no such job. Raise DamagedError."""
         k = self._keys
         record, history, result = await self._client.pipeline(
             [("GET", k.job(job_id)), ("LRANGE", k.history(job_id), 0, -1), ("GET", k.result(job_id))]

@@ -54,7 +54,7 @@ class TargetStore:
         return StoredTargets(int(version or 0), dict(sorted(targets.items())))
 
     async def get(self, name: str) -> StoredTarget | None:
-        """Return a target; None: there is none. Raise DamagedError."""
+        """Return a target, or None if there is none. Raise DamagedError."""
         document = await self._client.command("HGET", self._keys.targets, name)
         return decode_target(name, document) if document else None
 

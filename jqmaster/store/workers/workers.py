@@ -184,7 +184,7 @@ class WorkerStore:
         return now_ms, codec.epoch_number(epoch)
 
     async def owner(self, worker_id: str) -> WorkerOwner | None:
-        """Return the owner of a worker; None: the worker is unknown, or its record cannot be read."""
+        """Return the owner of a worker, or None if the worker is unknown, or its record cannot be read."""
         owner, secret, names = await self._client.command(
             "HMGET", self._keys.worker(worker_id), "owner", "secret", "names"
         )
