@@ -124,8 +124,9 @@ async def _change(document: Document) -> Figures:
 
 
 async def key_memory() -> Figures:
-    """Measure how many bytes the store needs for a waiting job with its own value of a constraint's key: while its gate
-    is open, and while the gate is closed and the job waits in its own lane."""
+    """Measure how many bytes the store needs for a waiting job with its own value of a constraint's key. Measure first
+    while its gate is open, then while the gate is closed and the job waits in its own lane.
+    """
     async with _system(workers=1) as (system, session, pusher):
         store = system.store
         await _put(session, system, {"pause": {"matcher": ALL, "paused": True}})

@@ -48,8 +48,9 @@ async def lateness(*, definitions: int = 200, minutes: int = 1) -> Figures:
 
 
 async def burst(*, definitions: int = 5_000) -> Figures:
-    """Measure definitions that are all due at one instant, without a worker: how long it takes until the last
-    one has fired, in seconds, and how late they are, in ms."""
+    """Measure definitions that are all due at one instant, without a worker. Figures: the seconds until the last one
+    has fired, and how late they are, in ms.
+    """
     with running_system(workers=0) as system:
         async with _session() as session:
             # Create all definitions before the instant at which they run.

@@ -2,9 +2,9 @@
 
     python -m benchmarks.functions [--jobs 400] [--rounds 8]
 
-Each round sends jobs one by one, in two forms: as scripts (`EVALSHA`), and as functions whose text is that of the
-script (`FCALL`). It prints the µs of the store for each call, by its own statistics, and the bytes that a call
-allocates in Lua. A function that makes its modules once, instead of in each call, could save at most these bytes.
+Each round sends jobs one by one, in two forms: as scripts (`EVALSHA`), and as functions with the text of the script
+(`FCALL`). It prints two figures for each call: the µs of the store, by its own statistics, and the bytes allocated in
+Lua. A function that makes its modules once, instead of in each call, could save at most these bytes.
 """
 
 import argparse

@@ -191,9 +191,10 @@ def running_system(
     under: Sequence[str] = (),
     **settings: object,
 ) -> Iterator[System]:
-    """Run a system with the defaults that a user gets; only the log level is lower. Each of the `masters` has its own
-    port and `processes`. With `everysec`, their durability is lower. Use `store` if it is given, else the first
-    master's own. `under`: the words of a command that runs the masters."""
+    """Run a system with the defaults that a user gets, apart from a lower log level. Each of the `masters` has its own
+    port and `processes`. With `everysec`, their durability is lower. Use `store` if it is given, or else the first
+    master's own. `under`: the words of a command that runs the masters.
+    """
     with tempfile.TemporaryDirectory(prefix="jqmaster-bench-") as name, contextlib.ExitStack() as stack:
         directory = Path(name)
         log_path = directory / "log"

@@ -18,10 +18,13 @@ SETTLED_AFTER_S: Final = 1.0
 def log_lines(
     *, rate: int = 10_000, seconds: float = 8.0, jobs: int = 10, ways: tuple[str, ...] = WAYS
 ) -> Figures:
-    """Measure this many jobs that write `rate` lines a second in all, in each way, and the same jobs without
-    lines. Figures: `WAY_worker`, `WAY_master`, `WAY_store`: CPU µs per line, beyond the cost without lines;
-    `WAY_p50_ms` and `WAY_p99_ms`: from the push of a job that does nothing, at the same worker, to the answer
-    that it is over."""
+    """Measure this many jobs that write `rate` lines a second in all, in each way, and the same jobs without lines.
+    Figures:
+
+    * `WAY_worker`, `WAY_master`, `WAY_store`: CPU µs per line, beyond the cost without lines.
+    * `WAY_p50_ms`, `WAY_p99_ms`: the time from the push of a job that does nothing, at the same worker, to the answer
+      that it is over.
+    """
     found: Figures = {}
     with running_system() as system:
         _measured(system, "context", rate, min(seconds, 2.0), jobs)

@@ -27,8 +27,9 @@ def feed_inserts(
     at_once: int | None = FEEDS_AT_ONCE,
 ) -> Figures:
     """Post to `jobs` followers, until the last has it or `most_s` have passed. Meanwhile, and for `alone_s` before,
-    another account posts `rate` times a second: `p50_ms` and `p99_ms` are the times of its requests during the fan-out,
-    those that begin with `alone_` are the times without it."""
+    another account posts `rate` times a second. `p50_ms` and `p99_ms` are the times of its requests during the fan-out;
+    figures that begin with `alone_` are those before.
+    """
     with (
         tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory,
         database(Path(directory), "" if postgres else None) as address,

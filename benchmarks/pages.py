@@ -2,10 +2,14 @@
 
     python -m benchmarks.pages [--waiting 100000] [--rate 20] [--latency 400] [--seconds 12]
 
-It starts a master on its own embedded Valkey, one worker and a Chromium without a window, fills the queue with waiting
-jobs, and then pushes at a steady rate. It prints the figures of the first load without and with latency. For each page
-it prints when the data are shown and what that took of the browser's CPU time, what a key in its filter takes, how long
-scripts kept the browser busy, and how far its parts moved while jobs ran.
+It starts a master on its own embedded Valkey, one worker and a Chromium without a window. It fills the queue with
+waiting jobs, and then pushes at a steady rate. It prints the figures of the first load with and without latency, and
+for each page:
+
+* when the data are shown, and how much CPU time of the browser that took,
+* the time of a key press in its filter,
+* how long scripts kept the browser busy,
+* how far its parts moved while jobs ran.
 """
 
 import argparse

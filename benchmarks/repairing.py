@@ -2,9 +2,9 @@
 
     python -m benchmarks.repairing [--jobs 1000000]
 
-Half of the jobs are ready, half wait for a time; they have 200 names. It prints the CPU seconds of the master and of
-the store for one round in which nothing has to be repaired. The rests between the steps are left out: they stretch
-the round over time and cost nothing.
+Half of the jobs are ready, and half wait for a time. They have 200 names. It prints the CPU seconds of the master and
+of the store for one round in which nothing has to be repaired. Rests between the steps are left out, because they
+stretch the round over time and cost nothing.
 """
 
 import argparse

@@ -15,10 +15,22 @@ Figures = dict[str, float]
 @dataclass(frozen=True)
 class Scenario:
     """A benchmark. `run(**params)` measures once. `quick` replaces parameters in a run that only shows that it works.
-    `group`: `speed` (minutes), `size` (many jobs, much memory), `constraints`, `change` (masters die), `overload`
-    (long), `example` (the microblog of examples/), `definitions` (up to three minutes each), `challenges` (work that
-    waits for callbacks), `targets` (HTTP endpoints, and the Fireworq gateway), `gathered` (many jobs in one call),
-    `logs` (of jobs), `shards` (namespaces: idle, and on several stores), `instructions` (counted by Valgrind)."""
+    The values of `group`:
+
+    * `speed`: takes minutes.
+    * `size`: many jobs, much memory.
+    * `constraints`
+    * `change`: masters die.
+    * `overload`: takes long.
+    * `example`: the microblog of examples/.
+    * `definitions`: up to three minutes each.
+    * `challenges`: work that waits for callbacks.
+    * `targets`: HTTP endpoints, and the Fireworq gateway.
+    * `gathered`: many jobs in one call.
+    * `logs`: logs of jobs.
+    * `shards`: namespaces, idle and on several stores.
+    * `instructions`: counted by Valgrind.
+    """
 
     name: str
     run: Callable[..., Figures]

@@ -71,9 +71,9 @@ JOB_LOGGER: Final = logging.getLogger("worker_sdk.job")
 
 @worker.handler("lines")
 async def lines(argument: dict[str, Any], ctx: Context) -> None:
-    """Write `rate` lines a second, for the time in the argument.
+    """Write `rate` lines a second, for the time in the argument. The values of `way`:
 
-    * `way`: `silent`: none.
+    * `silent`: writes nothing.
     * `null`: by a logger that drops them.
     * `stream`: by one that writes them to a file.
     * `context`: by `ctx.logger`.

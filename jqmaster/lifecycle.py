@@ -34,8 +34,12 @@ class Component(Protocol):
 
 
 class FailingLoop(NamedTuple):
-    """`seconds`: the time from the first failure of the series to the last. `error`: the last failure. `is_of_link`:
-    that failure was raised in a connection to the store."""
+    """A loop that fails again and again.
+
+    * `seconds`: the time from the first failure of the series to the last.
+    * `error`: the last failure.
+    * `is_of_link`: that failure was raised in a connection to the store.
+    """
 
     seconds: float
     name: str
@@ -164,9 +168,9 @@ async def running(
 class BackgroundLoops:
     """Owns the tasks of one component. A loop that fails is logged and restarted, and none outlives `stop`.
 
-    `is_vital`: without this component the master cannot do its work, so a loop of it that keeps failing may cost the
-    connections or the process. All others are side loops: they are tried again less and less often, and their
-    failures are shown.
+    `is_vital`: without this component, the master cannot do its work. If a loop of it keeps failing, that may cost the
+    connections or the process. All others are side loops, which are tried again less and less often. Their failures are
+    shown.
     """
 
     def __init__(self, name: str, *, is_vital: bool, restart_after_s: float = 1.0) -> None:

@@ -1,9 +1,10 @@
 """Look up everything that runs among known vulnerabilities. A failed lookup never counts as a good result.
 
-Python packages: the locked versions, and the lowest ones that the projects allow. npm packages of the web UI and of the
-TypeScript package. Images of containers: everything in them, if `trivy` is installed; Python and Valkey themselves
-always, by a query to OSV. The server that a master embeds: by OSV too, and by the releases that `jqmaster doctor`
-requires.
+* Python packages: the locked versions, and the lowest ones that the projects allow.
+* npm packages of the web UI and of the TypeScript package.
+* Images of containers: everything in them, if `trivy` is installed; Python and Valkey themselves always, by a query to
+  OSV.
+* The server that a master embeds: by OSV, and by the releases that `jqmaster doctor` requires.
 
 Exit codes: 0, everything was looked up and no vulnerability is known; 1, a vulnerability is known; 3, a part was not
 looked up.

@@ -1,8 +1,8 @@
 """Tells whether an environment already has what an extra of this checkout needs, so that pip need not look.
 
-`python tools/installed.py test` ends with 0 if every requirement is there in the version of constraints.txt, and the
-checkout itself is installed with the requirements and commands that it has now; otherwise with 1. Only the standard
-library and pip are needed.
+`python tools/installed.py test` ends with 0 if every requirement is installed in the version of constraints.txt, and
+the checkout itself with the requirements and commands that it has now. Otherwise it ends with 1. It needs only the
+standard library and pip.
 """
 
 import importlib.metadata

@@ -1,9 +1,10 @@
 """Build the distributions of a release, `python -m tools.wheels DIRECTORY`: `jqmaster-sdk`, and `jqmaster`, which needs
 it, each as a wheel and, with `--sdist`, as a source distribution.
 
-`pip install .` makes one wheel of both packages, so that a checkout can be installed without an index. A release is
-two, so that an application installs the SDK without the server, and no file belongs to two distributions. Both are
-built from copies of their sources, in which pyproject.toml has the version and the requirement of the SDK, and the
+`pip install .` makes one wheel of both packages, so that a checkout can be installed without an index. A release is two
+wheels, so that an application installs the SDK without the server, and no file belongs to two distributions.
+
+Both are built from copies of their sources. There, pyproject.toml has the version and the requirement of the SDK. The
 README has absolute links, because a package index shows it without the repository. The same sources give the same
 bytes, whenever and wherever they are built.
 """

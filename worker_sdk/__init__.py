@@ -175,9 +175,8 @@ __all__ = [
     "wait_all",
 ]
 
-# Each name is imported when it is first used: a program that only pushes does not import the worker, one that only
-# declares handlers does not import an HTTP client, and the server, which shares `worker_sdk.transport`, imports
-# neither.
+# Each name is imported when it is first used. A program that only pushes does not import the worker. One that only
+# declares handlers does not import an HTTP client. The server, which shares `worker_sdk.transport`, imports neither.
 _MODULES: Final = {
     "INJECTED": "worker_sdk.tasks.signature",
     "INPUT": "worker_sdk.tasks.signature",

@@ -97,9 +97,10 @@ def configuration() -> Configuration:
 
 
 def masters_or_default(given: str | Sequence[str] | None) -> str | Sequence[str]:
-    """Return `given`; else the addresses of `configure`; else those in JQMASTER_URL, separated by blanks; else the
-    address of a master on this machine. The namespace of this process is added to each address. Raise ValueError if the
-    name of the namespace is invalid."""
+    """Return the addresses of the masters: those in `given`, or else those of `configure`, or else those in
+    JQMASTER_URL, separated by blanks. Without any, return the address of a master on this machine. The namespace of
+    this process is added to each address. Raise ValueError if the name of the namespace is invalid.
+    """
     found = configuration().url if given is None else given
     if found is None:
         found = os.environ.get("JQMASTER_URL", "").split() or DEFAULT_MASTER

@@ -192,9 +192,9 @@ class CheckpointNotSaved(Exception):  # noqa: N818
 
 
 class PartNotKept(Exception):  # noqa: N818
-    """Raised by `ctx.emit` when no master keeps the value: the attempt has too many values, another worker has the job
-    by now, the job is over, no master could be reached before the timeout, or the master is too old for partial
-    results.
+    """Raised by `ctx.emit` when no master keeps the value. The message says why: the attempt has too many values,
+    another worker has the job by now, the job is over, no master could be reached before the timeout, or the master is
+    too old for partial results.
 
     For example:
 
@@ -209,8 +209,8 @@ class IsolatedHandlerError(Exception):
     """The exception that middleware in the worker gets if an attempt of an isolated handler did not succeed. The
     handler's own exception stays in the handler's process.
 
-    * `fields`: the report to a master: `type`, such as `failure`, `discarded` or `deferred`; for a failure also
-      `reason`, `should_retry`, `message` and `error` with the traceback as text. Empty if the attempt was stopped.
+    * `fields`: the report to a master. It has a `type`, such as `failure`, `discarded` or `deferred`. A failure also
+      has `reason`, `should_retry`, `message`, and `error` with the traceback as text. Empty if the attempt was stopped.
 
     For example:
 
@@ -536,7 +536,7 @@ class JobDiscarded(NoResultError):  # noqa: N818
 
 
 class JobSkipped(NoResultError):  # noqa: N818
-    """The job was skipped: it did not run in time, a job for which it waited did not succeed, or another job took its
+    """The job was skipped. It did not run in time, a job for which it waited did not succeed, or another job took its
     uniqueness key before it started.
 
     * `cause`: the reason, `expired`, `dependency` or `superseded`.

@@ -41,9 +41,9 @@ class Form:
     * `description`: what people need to know to answer, as plain text with line breaks.
     * `choices`: the ways to answer. Default: approve or reject, where a rejection skips the fields.
     * `comment`: `"optional"`, `"required"` or `"none"`.
-    * `fields`: JSON Schema of an object with at most 20 fields to fill in. A field is a `string` (with `enum`,
-      `minLength`, `maxLength`, and `format` `date`, `email` or `uri`), an `integer` or a `number` (with `enum`,
-      `minimum`, `maximum`) or a `boolean`, each with `title`, `description` and `default`.
+    * `fields`: JSON Schema of an object with at most 20 fields to fill in. Each field has a type, and may have `title`,
+      `description` and `default`. The type is `string` (with `enum`, `minLength`, `maxLength`, and `format` `date`,
+      `email` or `uri`), `integer` or `number` (with `enum`, `minimum`, `maximum`), or `boolean`.
 
     For example:
 

@@ -42,9 +42,9 @@ class OutsideWork:
     * `answer_within_s`: seconds to wait for the callback. If none comes, the attempt fails.
     * `retry_codes`: codes of `CodedError` with which the job is retried. All others are final.
     * `prepare_timeout_s`, `challenge_timeout_s`, `callback_timeout_s`: timeout of each phase in seconds, at most the
-      timeout of the job. It stops an `async def`. A `def` cannot be stopped before the job's timeout, and fails
-      afterwards if it took longer; `ctx.remaining()` returns the seconds that it has left. None: the timeout of the
-      job.
+      timeout of the job. None: the timeout of the job. A timeout stops an `async def`. A `def` cannot be stopped before
+      the timeout of the job, and fails afterwards if it took longer; `ctx.remaining()` returns the seconds that it has
+      left.
     * `max_wait_s`: longest wait between two calls of `prepare`. The first wait is as long as its `Defer` says, and each
       further wait is twice as long.
     * `not_ready_for_s`: seconds after which a job that was never ready fails with the cause `not_ready`. None: no

@@ -159,8 +159,9 @@ class Seal:
         return _ROOM_FOR_SEAL
 
     def sealed_failure(self, fields: dict[str, Any], job_id: str) -> dict[str, Any]:
-        """Return the report of a failed attempt without the texts of its exception: only its type stays readable. An
-        exception: if the job could not be opened, the message stays readable, because it names the missing key."""
+        """Return the report of a failed attempt without the texts of its exception. Only its type stays readable. If
+        the job could not be opened, the message stays readable, too, because it names the missing key.
+        """
         error, message = fields.get("error"), fields.get("message")
         if (
             "error" not in fields

@@ -28,7 +28,8 @@ _FORMS: Final = "give it as None, bool, int, float, str, bytes, list, dict, or d
 
 def sendable(value: Any, fields: Mapping[str, Any] | None = None) -> bytes:
     """Encode a value for a master. Raise TypeError, ValueError or OverflowError that names the path of a part that
-    cannot be sent. `fields`: the map in which the value has a name; None: the value is itself such a map."""
+    cannot be sent. `fields`: the map in which the value has a name. None: the value itself is such a map.
+    """
     try:
         data = encode(value)
         if not has_text_keys(value):

@@ -47,8 +47,9 @@ class ToolCall:
         **more: Any,
     ) -> dict[str, Any]:
         """Return a preview of the action and a token, or act if the call has that token. `act` gets the present preview
-        and the number of jobs that were confirmed (None: only a lower bound was confirmed). `more`: further fields of
-        the preview. Raise ConfirmationError."""
+        and the number of jobs that were confirmed, or None if only a lower bound was confirmed. `more`: further fields
+        of the preview. Raise ConfirmationError.
+        """
         foreseen = await foresee()
         token = self.arguments.get("confirm")
         if token is None:

@@ -111,8 +111,8 @@ class PersonalDataServices:
 class MasterCondition:
     """State of this master's work.
 
-    * `faults`: its problems, by the name of the check that found them (`process`, `stopping`, `space`, `fitness`,
-      `durability`, `leader`, `store`, `dispatcher`); details may name paths and addresses.
+    * `faults`: its problems, by the name of the check that found them: `process`, `stopping`, `space`, `fitness`,
+      `durability`, `leader`, `store` or `dispatcher`. Details may name paths and addresses.
     * `durability_available`: the highest level that the store provides.
     * `durability`: the level in force.
     * `duty_faults`: by name, failures here or at the leader that do not stop its main work.

@@ -46,10 +46,10 @@ class ServedNamespace:
     """Opens the namespace's shard as soon as its store answers. If the shard fails, the namespace is closed with the
     reason, and opened again later; other namespaces and the process go on.
 
-    If the mark of the store's data is not that of the data served before, the namespace stays closed until somebody
-    closes and opens it or restarts the master.
+    If the mark of the store's data differs from that of the data served before, the namespace stays closed. Somebody
+    then has to close and open it, or to restart the master.
 
-    * `may_begin`: returns whether data without a mark, such as an empty store, may be served, because the registry
+    * `may_begin`: returns whether data without a mark may be served, such as an empty store. They may if the registry
       confirms that the namespace's data belong there.
     * `on_opened`: called when the namespace is open for the first time.
     """

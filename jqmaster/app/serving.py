@@ -35,8 +35,8 @@ async def running_master(
 ) -> AsyncIterator[Master]:
     """Run a master, with its own Valkey if no store is configured. `own_tokens`: see `AccessPolicy.from_settings`.
 
-    If the default store is away, and the copy of the registry on the disk names namespaces in other stores, the master
-    serves these, and the other namespaces as soon as the store is back.
+    The default store may be away while the copy of the registry on the disk names namespaces in other stores. Then the
+    master serves these, and the other namespaces as soon as the store is back.
 
     Raises StoreUnfitError, DataDirInUseError, StoreUnavailableError, DamagedError; ValueError for faulty tokens.
     """

@@ -25,9 +25,12 @@ from worker_sdk.transport.tls import LiveContext, client_context
 class Shared:
     """Objects that a process has once. `settings`: the configured settings.
 
-    Four values are different for each namespace: `prefix` begins the paths of the namespace, `live` has the settings in
-    force there, `policies` has the values that components read from these settings, and `portions` are the portions of
-    `bounds` that the namespace may use.
+    These values differ between namespaces:
+
+    * `prefix`: the beginning of its paths.
+    * `live`: the settings in force there.
+    * `policies`: the values that components read from these settings.
+    * `portions`: the portions of `bounds` that the namespace may use.
 
     `rests`: where idle loops wait.
 

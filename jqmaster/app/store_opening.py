@@ -75,11 +75,12 @@ async def open_shard(
     """Return the shard with this hash tag, with the mark of its data.
 
     * `expected_mark`: the mark that these data must have. None: any.
-    * `may_begin`: data without a mark get a new mark; otherwise such data are not served, because it is not known
-      whether the namespace is still in this store.
+    * `may_begin`: data without a mark get a new one. Otherwise such data are not served, because the namespace may no
+      longer be in this store.
 
     Raises StoreUnfitError if a restore into the shard was not finished or the data were replaced, StoreUnavailableError
-    if there are no data that may be served, and what `StoreClient.run` raises."""
+    if there are no data that may be served, and what `StoreClient.run` raises.
+    """
     shard = Shard(store.client, Keys(tag))
     with naming_the_store(store.url):
         if await loading.is_under_way(shard):

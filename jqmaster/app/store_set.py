@@ -19,8 +19,9 @@ class StoreSet:
     """Opens each store when a namespace first needs it, and keeps it open. All namespaces on a store share it, except
     on a Cluster, where each has its own connections to the node that holds it.
 
-    `default` is open from the start; None: it was away then, and is opened like the others. `url`: its address.
-    `on_opened` is called with every store that is opened.
+    * `default`: open from the start. None: it was away then, and is opened like the others.
+    * `url`: its address.
+    * `on_opened`: called with every store that is opened.
     """
 
     def __init__(

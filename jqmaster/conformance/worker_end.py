@@ -30,7 +30,7 @@ async def _(worker: WorkerUnderTest) -> None:
     short = worker.job(SLEEP, 0.5)
     await worker.give(short)
     long = await worker.running(120.0)
-    # A worker can end only once, so each mode tests one kind of master: workers that pull meet a master that knows the
+    # A worker can end only once, so each mode tests one kind of master. Workers that pull meet a master that knows the
     # call, and other workers meet a master that does not.
     master.knows_leaving = worker.mode is WorkerMode.PULL
     worker.terminate()

@@ -49,7 +49,7 @@ class Histogram:
 
     def span(self) -> list[int]:
         """Return the number of the first bucket that is not empty, then the counts from there to the last one that is
-        not; [] where all are empty.
+        not. Return [] if all are empty.
         """
         used = [n for n, count in enumerate(self.counts) if count]
         return [used[0], *self.counts[used[0] : used[-1] + 1]] if used else []

@@ -13,7 +13,7 @@ from jqmaster.errors import DamagedError, JqmasterError, StoreUnavailableError, 
 Cause = Literal["disk_full", "disk_error", "damaged", "crashed"]
 
 _TAIL_BYTES = 16 * 1024
-# A disk with less free space than this counts as full, even if the log does not say so: a server without room for its
+# A disk with less free space than this counts as full, even if the log does not say so. A server without room for its
 # data often lacks room for the log line, too.
 _FULL_BELOW_BYTES = 1024 * 1024
 # The exit status of a server that stopped itself after a fatal error.

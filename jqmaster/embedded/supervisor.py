@@ -91,8 +91,9 @@ class EmbeddedValkey:
         return self._status
 
     async def start(self) -> None:
-        """Start the server. Raises DataDirInUseError; StoreUnfitError (directory, binary); DamagedError (data);
-        StoreUnavailableError (disk)."""
+        """Start the server. Raise DataDirInUseError, StoreUnfitError for the directory or the binary, DamagedError for
+        the data, and StoreUnavailableError for the disk.
+        """
         self._directory.hold()
         try:
             self._client = self._connect(self._directory.socket())

@@ -127,9 +127,9 @@ class LeaderLoop(PeriodicLoop):
     A round raises StaleEpochError once the store knows a newer leadership; then the loop calls `on_stale` and ends.
 
     A duty may follow the looks at the shard (`runtime/duties/shard_look.py`). Then a round that returns less than
-    `poll_s` begins the next one by itself. Otherwise a look or a message begins it, as it begins the first round. If
-    neither comes, it begins after `rest_s`, in case looks miss something. Until then the duty has no task, because a
-    process may lead a thousand shards with fifteen such duties each.
+    `poll_s` begins the next one by itself. Otherwise a look or a message begins it, or `rest_s`, in case looks miss
+    something. Until then the duty has no task, because a process may lead a thousand shards with fifteen such duties
+    each.
     """
 
     poll_s: ClassVar[float] = math.inf

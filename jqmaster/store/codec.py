@@ -1,25 +1,57 @@
 """The stored form of a job. It is one string, so that 100,000 waiting jobs stay small and a claim reads each with one
 command.
 
-Offsets (big endian). Scripts patch the head in place; `lua/lib/layout.lua` gives them the offsets, and is generated
+Numbers are big endian. Scripts patch the head in place; `lua/lib/layout.lua` gives them the offsets, and is generated
 from this file (see `layout`).
 
-    0 u8 version of this layout 1 u8 state 2 u8 flags: 1 keep_result, 2 rerun_lost, 4 confirmed (a heartbeat named the
-    claim), 8 watched (someone waits), 16 unique (it has a uniqueness key, which its extras name), 32 has_progress, 64
-    followed (its end has consequences, which its extras name), 128 has_challenge (its attempt opened a challenge; a
-    claim keeps it where callbacks are to be run) 3 u8 cause 4 u32 attempt 8 u32 failures (counted against max_retry) 12
-    u16 losses 14 u16 returned offers (saturating) 16 i64 due_at_ms 24 i64 started_at_ms 32 i64 finished_at_ms 40 i64
-    not_after_ms 48 i64 fence 56 16 B token 72 16 B worker ID 88 i32 priority 92 u32 max_retry 96 i64 timeout_ms 104 i64
-    created_at_ms 112 i64 expires_at_ms 120 8 B digest of the request 128 8 B lane (domain/constraints/lane.py) 136 u8
-    length of the name, then the name, then u8 number of keyed gates (255: only the lane knows them) and the ID of each
-    (24 hexadecimal digits, as scripts need them), then u32 length of the extras, the extras, the argument
+      0  u8    version of this layout
+      1  u8    state
+      2  u8    flags (below)
+      3  u8    cause
+      4  u32   attempt
+      8  u32   failures, which count against max_retry
+     12  u16   losses
+     14  u16   returned offers, at most 65535
+     16  i64   due_at_ms
+     24  i64   started_at_ms
+     32  i64   finished_at_ms
+     40  i64   not_after_ms
+     48  i64   fence
+     56  16 B  token
+     72  16 B  worker ID
+     88  i32   priority
+     92  u32   max_retry
+     96  i64   timeout_ms
+    104  i64   created_at_ms
+    112  i64   expires_at_ms
+    120  8 B   digest of the request
+    128  8 B   lane (domain/constraints/lane.py)
+    136  u8    length of the name, then the name
+         u8    number of keyed gates (255: only the lane knows them), then the ID of each in 24 hexadecimal digits
+         u32   length of the extras, then the extras
+               the argument
+
+The flags:
+
+      1  keep_result
+      2  rerun_lost
+      4  confirmed: a heartbeat named the claim
+      8  watched: a client waits for the end of the job
+     16  unique: the job has a uniqueness key, which its extras name
+     32  has_progress
+     64  followed: the end of the job has consequences, which its extras name
+    128  has_challenge: the attempt opened a challenge; a claim keeps the flag where callbacks are to be run
 
 The extras are empty if all have their defaults. Otherwise they are MessagePack in one of two forms, told apart by the
 first byte. The older form is an array `[tags, headers, [base_s, factor, max_s, jitter]]`, which is all that 0.1 can
-read. The newer form is a map of whatever differs from its default: `tags`, `headers`, `retry` (a map as well), each of
-`added_extras`; `weights`: the job's own weights in thousandths, by ID of the constraint; and `erased`: the paths of
-values that people erased. Readers ignore keys that they do not know. Only `weights` and erased values change later. A
-job keeps all other extras, even those that a newer master gave it. docs/upgrading.md says which release writes what.
+read. The newer form is a map with an entry for each value that differs from its default:
+
+* `tags`, `headers`, `retry` (a map as well), and each of `added_extras`.
+* `weights`: the job's own weights in thousandths, by ID of the constraint.
+* `erased`: the paths of values that people erased.
+
+Readers ignore keys that they do not know. Only `weights` and erased values change later. A job keeps all other extras,
+even those that a newer master gave it. docs/upgrading.md says which release writes what.
 """
 
 import functools
@@ -774,7 +806,9 @@ def epoch_number(epoch: bytes | str) -> int:
 
 
 def leading_move(leader: bytes | None) -> str:
-    """Return the ID of the move that holds the lead, from the value of the leader's lock; empty: no move does. A move
-    holds the lead while the data are frozen, even if the store has lost the key that says who froze them."""
+    """Return the ID of the move that holds the lead, from the value of the leader's lock. The text is empty if no
+    move does. A move holds the lead while the data are frozen, even if the store has lost the key that says who
+    froze them.
+    """
     _, is_move, move_id = (leader or b"").partition(b":moved:")
     return move_id.decode() if is_move else ""

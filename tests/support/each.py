@@ -1,8 +1,8 @@
 """Small cases that run as one test. Its failure names each case that failed.
 
 Each test of a parametrised one costs a few milliseconds in each process of a run, and its fixtures again: a tenth of a
-second for a master. Use this where one case leaves nothing behind that another one could notice: for reads of files,
-for calculations, and for requests that are refused.
+second for a master. Use this where no case leaves anything behind that another one could notice: for reads of files,
+for calculations, and for refused requests.
 """
 
 import functools

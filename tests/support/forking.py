@@ -62,8 +62,8 @@ def _forked(work: Callable[[], Any], fork: Callable[[], int]) -> tuple[int, int]
     """Return the ID of a process that has begun `work`, and the pipe with its result.
 
     A busy machine may stop a thread of this process for longer than `without_hooks` waits. The child then hangs before
-    it does anything, in a way that a server without threads cannot bring about. So a child starts to work only when
-    told, and one of `without_hooks` that does not ask for it is replaced. With hooks it hangs in one of these.
+    it does anything, which a server without threads cannot bring about. So a child starts to work only when told, and a
+    child of `without_hooks` that does not ask for work is replaced.
     """
     forks = MAX_FORKS if fork is without_hooks else 1
     for _ in range(forks):

@@ -19,10 +19,15 @@ MSGPACK = "application/msgpack"
 
 
 class ScriptedWorker:
-    """`offers` holds accepted dispatches, `orders` the IDs of jobs it was told to stop, and `commands` its own orders
-    with their epochs. It heartbeats by itself unless `is_silent`, and answers pings unless `is_deaf`. It answers offers
-    while `may_answer` is set, and refuses epochs older than the newest it has seen. Those go to `stale_epochs`, all
-    others to `epochs`, in order of arrival."""
+    """* `offers`: accepted dispatches.
+    * `orders`: IDs of jobs that the worker was told to stop.
+    * `commands`: its own commands, with their epochs.
+    * `epochs`: epochs in order of arrival, except those in `stale_epochs`.
+    * `stale_epochs`: refused epochs, which are older than the newest that it has seen.
+
+    It heartbeats by itself unless `is_silent`, answers pings unless `is_deaf`, and answers offers while `may_answer` is
+    set.
+    """
 
     def __init__(self, api: Api, names: tuple[str, ...], max_jobs: int) -> None:
         self.api = api

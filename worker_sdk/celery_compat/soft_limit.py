@@ -79,7 +79,7 @@ class _InThread:
         self._timer.cancel()
         with self._lock:
             self._is_over = True
-        # Let a pending exception be raised here, and not in the next job of this thread: Python checks for it at each
+        # Let a pending exception be raised here, and not in the next job of this thread. Python checks for it at each
         # backward jump. Do not withdraw it: Python 3.11 would then check for it forever, and under a tracer, such as
         # coverage or a debugger, no function would start.
         for _ in range(2):

@@ -93,8 +93,8 @@ class BlockingClient:
             self.close()
 
     def renew(self) -> None:
-        # Closing the copy in this process does not affect the parent's connection: a TCP connection stays open as long
-        # as the parent has it open, and closing a socket of `ssl` sends no close_notify.
+        # Closing the copy in this process does not affect the connection of the parent. A TCP connection stays open as
+        # long as the parent has it open, and closing a socket of `ssl` sends no close_notify.
         self.close()
 
     def _exchange(

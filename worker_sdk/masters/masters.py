@@ -142,9 +142,10 @@ class Masters:
     def failed(
         self, address: str, *, was_silent: bool = False, has_answered: bool = False, avoided_s: float = 0.0
     ) -> None:
-        """Record that the master at an address gave no answer (if `was_silent`, not even a refused connection), or a
-        5xx (`has_answered`). If several callers report this at once, the current address still moves only one step. For
-        `avoided_s` seconds, other addresses are tried first."""
+        """Record that the master at an address gave no answer or a 5xx. `has_answered`: it answered. `was_silent`: not
+        even the connection was refused. If several callers report this at once, the current address still moves only
+        one step. For `avoided_s` seconds, other addresses are tried first.
+        """
         with self._lock:
             turn, now_s = self._turn, self._now_s()
             if self._addresses[turn] != address:

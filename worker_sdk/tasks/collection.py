@@ -96,10 +96,13 @@ class Tasks:
     ) -> "Decorator":
         """Decorate a function to make it a task, and return the task. Its parameters are the arguments of the job.
 
-        An `async def` runs in the event loop of the worker, a `def` in a thread. A parameter annotated with `Context`
-        is filled by the worker: put it first, or give it the default `INJECTED`, so that type checkers let callers
-        omit it. Arguments are checked by their annotations before the function runs. A job whose argument does not fit
-        fails with the cause `invalid_argument`, and is not retried.
+        An `async def` runs in the event loop of the worker, a `def` in a thread.
+
+        The worker fills a parameter annotated with `Context`. Put it first, or give it the default `INJECTED`, so that
+        type checkers let callers omit it.
+
+        Arguments are checked by their annotations before the function runs. A job whose argument does not fit fails
+        with the cause `invalid_argument`, and is not retried.
 
         * `name`: name of the jobs: letters, digits and `_ . : / -`, up to 200 characters. Workers find the task by this
           name, so keep it when you rename the function.
@@ -108,8 +111,8 @@ class Tasks:
         * `confirm_start`, `isolated`: as for `Worker.handler`.
         * `gather`: run many jobs in one call of the function, which takes a list of their arguments and a
           `GatherContext`. See `Gather`.
-        * `version`: version of the arguments, shown on the web UI's page of the name. Default: a text that changes
-          with the types of the parameters.
+        * `version`: version of the arguments, shown on the web UI's page of the name. Default: a text that changes with
+          the types of the parameters.
         * `timeout`, `max_retry`, `retry`, `priority`, `keep_result`, `tags`, `rerun_lost`, `requires`, `unique`,
           `debounce`: see `JobOptions`.
 

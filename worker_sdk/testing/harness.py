@@ -43,13 +43,14 @@ class Ending:
     """The end of an attempt.
 
     * `type`: `success`, `failure`, `discarded`, `deferred`, `challenged`, `canceled` or `handed_back`.
-    * `fields`: further fields of the report to a master, by type: `result`; `reason`, `should_retry`, `message`,
-      `error` and `code`; `retry_after`, `hold` and `not_ready`; `request_id`.
+    * `fields`: further fields of the report to a master, which depend on the type. Success: `result`. Failure:
+      `reason`, `should_retry`, `message`, `error`, `code`. Deferral: `retry_after`, `hold`, `not_ready`. Challenge:
+      `request_id`.
     * `checkpoint`: the value that the next attempt would find in `ctx.checkpoint`.
     * `progress`: fraction and message of the last `ctx.progress`.
     * `parts`: the values that the handler emitted with `ctx.emit`.
-    * `challenge`: the request of `ctx.open_challenge`, as a master gets it: `form`, `audience`,
-      `expect`, `timeout_s`, `meta`. None: the handler opened no challenge.
+    * `challenge`: the request of `ctx.open_challenge`, as a master gets it: `form`, `audience`, `expect`, `timeout_s`,
+      `meta`. None: the handler opened no challenge.
     * `steps`: the results of all steps of the job that have ended so far, by name.
     * `used`: the units that the attempt reported with `ctx.used`.
     * `observed`: the limits of other services that the attempt reported with `ctx.observed`.

@@ -91,9 +91,10 @@ def drain(
 
     A virtual clock skips delays and backoffs. The jobs run in the order in which they would be due: the lowest priority
     number first, then the oldest. A job with `after` runs after its predecessors, and is skipped where a master would
-    skip it. Jobs of a task with `gather` that are due at the same time run in one call. Call `drain` inside the block
-    of `recording`, or after it. Drained jobs are removed from `jobs`. Jobs whose predecessor did not end stay in the
-    list.
+    skip it. Jobs of a task with `gather` that are due at the same time run in one call.
+
+    Call `drain` inside the block of `recording`, or after it. Drained jobs are removed from `jobs`. Jobs whose
+    predecessor did not end stay in the list.
 
     * `jobs`: the list from `recording`, or an iterable of jobs from `to_job`, maps or pairs, as for `enqueue_many`.
     * `worker`: as for `inline`.

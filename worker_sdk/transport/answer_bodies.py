@@ -30,8 +30,11 @@ class Reader(Protocol):
 class BodyRoom:
     """Limits the memory for the bodies that the calls of one client receive at the same time. Each body reserves the
     bytes that it has received, piece by piece. If no bytes are left, its connection stops reading until other bodies
-    have ended. The last body that is still being read may exceed the total; otherwise, bodies that fill it together
-    would wait for each other forever."""
+    have ended.
+
+    The last body that is still being read may exceed the total. Otherwise, bodies that fill the total together would
+    wait for each other forever.
+    """
 
     def __init__(self, total_bytes: int) -> None:
         self._left = total_bytes

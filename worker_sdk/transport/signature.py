@@ -29,8 +29,8 @@ _NONCE: Final = re.compile(rb"[\x21-\x7e]{8,128}")
 _TIMESTAMP: Final = re.compile(rb"[0-9]{1,15}")
 _SIGNATURE: Final = re.compile(rb"v1=([0-9a-f]{64})")
 
-# A hash object to copy. OpenSSL looks up the algorithm for each new object, but not for a copy; when calls are rare and
-# the processor's caches are cold, the look-up takes a third of the time of a signature.
+# A hash object to copy. OpenSSL looks up the algorithm for each new object, but not for a copy. When calls are rare and
+# the caches of the processor are cold, the look-up takes a third of the time of a signature.
 _SHA256: Final = hashlib.sha256()
 
 

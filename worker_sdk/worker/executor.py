@@ -29,8 +29,8 @@ logger = logging.getLogger(__name__)
 # How long a stopped handler may clean up before its end is reported while it still runs. Masters wait longer.
 STOP_GRACE_S: Final = 2.0
 MAX_OWED: Final = 1_000  # the number of tokens that one heartbeat may name
-# How long a newer claim of a job waits until the earlier run ends: this many seconds, but at most this share of its own
-# timeout. After that it is handed back, because another worker may run it at once.
+# How many seconds a newer claim of a job waits until the earlier run ends, but at most this share of its own timeout.
+# After that it is handed back, because another worker may run it at once.
 FOLLOW_S: Final = 10.0
 FOLLOW_SHARE: Final = 0.5
 # If it has waited for more than this share of its timeout when the earlier run ends, it is handed back as well. The

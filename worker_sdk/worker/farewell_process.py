@@ -1,10 +1,23 @@
 """Report the jobs of a worker whose process ended while handlers ran, and unregister the worker.
 
 It runs in place of that process or after its end, so none of the handlers runs any more. It needs only the standard
-library, because a deploy may have replaced the packages on the disk. `main` gets a map of `workers`, `head` (of a call,
-in base64), `tls` (three names of files, or None), `parent` (the process to wait for, or None), `children` (started by
-these handlers, to be ended), `within_s` and `exit_code`. Each of the workers is a map of `masters` (addresses),
-`headers`, `worker_id`, `is_announced` (masters know of the end) and `batches` (lists of reports, each in base64).
+library, because a deploy may have replaced the packages on the disk.
+
+`main` gets a map:
+
+* `workers`: a list of maps, below.
+* `head`: the head of a call, in base64.
+* `tls`: three names of files, or None.
+* `parent`: the process to wait for, or None.
+* `children`: processes that these handlers started, to be ended.
+* `within_s`, `exit_code`
+
+Each of the workers is a map, too:
+
+* `masters`: their addresses.
+* `headers`, `worker_id`
+* `is_announced`: masters know of the end.
+* `batches`: lists of reports, each in base64.
 """
 
 import base64

@@ -24,8 +24,9 @@ LAST_EVERY_S: Final = 0.05
 # once.
 MAX_BYTES_PER_BEAT: Final = 1024 * 1024
 
-# A call of a job to a service counts from its answer, but at the latest from this long after the start of the handler:
-# some services, such as models, count a call when it arrives and answer much later.
+# When a service counts a call of a job is unknown. It is assumed to count the call when it answers, but at the latest
+# this long after the start of the handler: some services, such as models, count a call when it arrives, and answer much
+# later.
 COUNTED_WITHIN_S: Final = 2.0
 
 _NEVER: Final = float("inf")
@@ -102,8 +103,9 @@ class RunReports(Reports, Protocol):
 
 @dataclass(slots=True)
 class PendingReport:
-    """Unsent reports of one claim. `savers`: futures that wait for this checkpoint, for an older one that it replaces,
-    or for the last progress of a job that ends (`is_last`)."""
+    """Unsent reports of one claim. `savers` are futures. Each waits for this checkpoint, for an older one that it
+    replaces, or for the last progress of a job that ends (`is_last`).
+    """
 
     progress: tuple[float | None, str] | None = None
     checkpoint: bytes | None = None

@@ -15,7 +15,7 @@ REPEAT_S: Final = 60.0
 
 
 def advice(answer: MasterAnswer, url: str | None, master: str) -> str:
-    """Return the remedy for the refusal, with "; " before it; an empty text if no remedy is known.
+    """Return the remedy for the refusal, with "; " before it. The text is empty if no remedy is known.
 
     * `url`: the address that the worker wanted to register.
     * `master`: the address of the master that refused.

@@ -77,10 +77,10 @@ class Worker(NoBlock):
 
     * `master`: address of the master, or a list of addresses. Default: `JQMASTER_URL`, then `http://127.0.0.1:8080`.
     * `tasks`: one or several `Tasks` whose jobs this worker runs. `run_tasks` adds more.
-    * `namespaces`: several namespaces in which this one worker works, up to 20: a map of names to their shares of
+    * `namespaces`: several namespaces in which this one worker works, up to 20. Give a map of names to their shares of
       `max_jobs`, such as `{"shop": 3, "mail": 1}`, or a list of names with equal shares. Each namespace gets its share
       whenever it needs it, and other namespaces use idle slots. Default: the names in `JQMASTER_WORKER_NAMESPACES`,
-      such as `shop=3 mail=1`; if there are none, the namespace of the address.
+      such as `shop=3 mail=1`, or else the namespace of the address.
     * `max_jobs`: maximum number of jobs that run at a time, 1 to 1000.
     * `token`: bearer token with the scope `work`, and `push` if handlers call `ctx.enqueue`. Default: `JQMASTER_TOKEN`.
     * `host`, `port`: address on which the worker's own server listens. Default: `JQMASTER_WORKER_HOST`, or else
@@ -186,8 +186,8 @@ class Worker(NoBlock):
           cannot start a job that another worker already has.
         * `isolated`: run each attempt in a separate process. All processes that it starts end with it, and a timeout
           kills all of them. The function must be at the top level of a module.
-        * `contract`: a description of the name, which masters show and may use to check new jobs: a map of `version`,
-          `argument_schema` (a JSON Schema) and `options`, all of which are optional.
+        * `contract`: a description of the name, which masters show and may use to check new jobs. It is a map of
+          `version`, `argument_schema` (a JSON Schema) and `options`, all of which are optional.
         * `retry_codes`: codes of `CodedError` with which the job is retried; others are final. Default: all.
 
         Raise ValueError for an invalid name or one that is taken, and TypeError for a function with unsuitable
@@ -522,8 +522,9 @@ class Worker(NoBlock):
         logger.info("draining")
 
     def _run_in(self, runner: "asyncio.Runner", burst: "Burst | None") -> None:
-        """Serve until the end. If unsent reports remain, end the process here: they may be sent only when the handlers
-        certainly run no more, so that no job runs twice at a time. Leaving the runner would wait for the handlers."""
+        """Serve until the end. If unsent reports remain, end the process here. They may be sent only when the handlers
+        certainly run no more, so that no job runs twice at a time. Leaving the runner would wait for the handlers.
+        """
         exit_code = 0
         try:
             runner.run(self._serve_until_signal(burst))

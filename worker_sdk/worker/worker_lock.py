@@ -1,8 +1,8 @@
 """A lock that shows whether the process that served a URL before has ended.
 
-The lock is a socket in Linux's abstract namespace: the kernel frees it when the process ends in any way, and neither a
-copy of the machine nor a container elsewhere holds it. The process that holds the lock knows that no other worker at
-this URL is alive on this machine.
+The lock is a socket in Linux's abstract namespace. The kernel frees it when the process ends in any way. Neither a copy
+of the machine nor a container elsewhere holds it. So the process that holds the lock knows that no other worker at this
+URL is alive on this machine.
 """
 
 import contextlib

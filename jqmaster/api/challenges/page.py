@@ -97,7 +97,7 @@ SECURITY_HEADERS: Final = (
 class Visitor:
     """The person who looks at the page.
 
-    * `csrf_token`: the CSRF token of the person's login, which the form must contain; empty if the person is not logged
+    * `csrf_token`: the CSRF token of the person's login, which the form must contain. Empty: the person is not logged
       in.
     * `now_ms`: the time of the store. 0: the page does not show the remaining time.
     """

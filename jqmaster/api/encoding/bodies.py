@@ -16,9 +16,13 @@ async def read_body(
     """Return the body of a request as one unchecked MessagePack value; JSON is converted. `hold` is called with the
     size of each piece in bytes. If it raises an exception, reading stops.
 
-    Raises UnsupportedMediaTypeError; TooLargeError; UnparsableError for a missing body and for broken JSON;
-    InvalidError for JSON that has no MessagePack form. If Content-Length exceeds the limit, TooLargeError is raised
-    before the first byte is requested. Otherwise it is raised as soon as the received bytes exceed the limit.
+    Raise:
+
+    * UnsupportedMediaTypeError,
+    * TooLargeError: before the first byte is requested, if Content-Length exceeds the limit; otherwise as soon as the
+      received bytes exceed it,
+    * UnparsableError for a missing body and for broken JSON,
+    * InvalidError for JSON that has no MessagePack form.
     """
     encoding = body_encoding(fields.get(b"content-type", b""), fields.get(b"content-encoding", b""))
     length = fields.get(b"content-length", b"")

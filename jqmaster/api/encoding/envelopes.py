@@ -66,15 +66,17 @@ def read_list(
     all_usual: Callable[[bytes, ScanLimits], list[UsualT] | None] | None = None,
     on_bad: Callable[[int, JqmasterError], None] | None = None,
 ) -> list[UsualT] | Iterator[UsualT | dict[str, Any]]:
-    """Return the maps of `{list_field: [{…}, …]}`, each within the limits. `usual` quickly decodes the bytes of a
-    usual item. It returns None for any other item, which `read_map` then reads. `all_usual` decodes the whole message
-    at once, or returns None if any item is unusual.
+    """Return the maps of `{list_field: [{…}, …]}`, each within the limits. `usual` quickly decodes the bytes of a usual
+    item. It returns None for any other item, which `read_map` then reads. `all_usual` decodes the whole message at
+    once, or returns None if any item is unusual.
 
-    If the result is a list, it is complete and all its items were usual. Any other iterable reads one item at a time.
+    If the result is a list, it is complete, and all its items were usual. Any other iterable reads one item at a time.
     Let no item take effect before the iterable is exhausted, because the bytes after the list are checked last.
-    Validate each item before taking the next, or the decoded fields of all may be held at once. The iteration raises
-    what `read_map` raises, with the index in `errors`; if `on_bad` is given, it is called with the error and the
-    index instead, and the item is left out. This function raises the same errors, and TooLargeError `too_many_items`.
+    Validate each item before taking the next, or the decoded fields of all may be held at once.
+
+    The iteration raises what `read_map` raises, with the index in `errors`. With `on_bad`, it calls this with the error
+    and the index instead, and leaves the item out. This function raises the same errors, and TooLargeError
+    `too_many_items`.
     """
     header = _list_header(data, list_field, max_items, limits)
     if all_usual is not None and (known_items := all_usual(data, limits)) is not None:

@@ -21,8 +21,11 @@ def json_to_msgpack(text: bytes) -> bytes:
     """Convert a JSON document to MessagePack. `{"$bin": base64}` is binary, `{"$ext": [code, base64]}` an extension
     value.
 
-    Raises UnparsableError (not JSON in UTF-8, a duplicate key, NaN or Infinity), InvalidError (a number or a nesting
-    that MessagePack cannot carry) and TooLargeError (more than MAX_JSON_NODES values).
+    Raise:
+
+    * UnparsableError for text that is not JSON in UTF-8, a duplicate key, NaN or Infinity,
+    * InvalidError for a number or a nesting that MessagePack cannot carry,
+    * TooLargeError for more than MAX_JSON_NODES values.
     """
     if _separators(text) > MAX_JSON_NODES and _separators(_JSON_STRING.sub(b"", text)) > MAX_JSON_NODES:
         raise TooLargeError(f"more than {MAX_JSON_NODES} values", code="too_many_nodes")

@@ -62,10 +62,14 @@ def scan(  # noqa: PLR0912, PLR0915  one loop without a call for the common valu
 ) -> int:
     """Check the value that begins at `start`, and return its end offset.
 
-    Raises UnparsableError (truncated, reserved byte, bad UTF-8, a duplicate key in a map), InvalidError (`too_deep`,
-    `bad_timestamp`, `bad_ext`, and `key_not_str`, which inside the envelope is unparsable instead) and TooLargeError
-    (`too_many_nodes`). NaN and application-specific extension types pass. Every later reader can decode a value that
-    passes.
+    Raise:
+
+    * UnparsableError for truncated bytes, a reserved byte, bad UTF-8, or a duplicate key in a map,
+    * InvalidError (`too_deep`, `bad_timestamp`, `bad_ext`, `key_not_str`; the last is UnparsableError inside the
+      envelope),
+    * TooLargeError (`too_many_nodes`).
+
+    NaN and application-specific extension types pass. Every later reader can decode a value that passes.
     """
     fixed, short_str = FIXED_SIZE, SHORT_STR_SIZE
     max_nodes, max_nesting = limits.max_nodes, limits.max_nesting

@@ -32,8 +32,8 @@ from jqmaster.store.jobs.listing import Page, first_ahead
 
 MAX_PAGE: Final = 500
 _USUAL_PAGE: Final = 100
-# A page of a queue is found in the list of all jobs: this is the maximum number of pages of that list that are read for
-# it. The cursor continues from there.
+# Maximum number of pages of the list of all jobs that are read to find one page of a queue. The cursor continues from
+# there.
 _MAX_READS: Final = 20
 _JSON: Final = Encoding.JSON.value.encode()
 _TEXT: Final = b"text/plain; charset=utf-8"

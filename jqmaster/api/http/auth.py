@@ -72,10 +72,14 @@ class AccessPolicy:
         proxy_login: ProxyLogin | None = None,
         namespace: str = DEFAULT,
     ) -> None:
-        """`tokens`: see `ConfiguredTokens`; `host`: the address that the master listens on. `namespace`: the
-        namespace whose requests it decides on. A caller whose token is valid only elsewhere does not learn that this
-        namespace exists. `own_sessions`: logins with the namespace's own tokens, which take precedence over those of
-        the installation. `cookie_of(namespace=…)` returns the cookie of such logins in a namespace."""
+        """Decide on the requests of one namespace.
+
+        * `tokens`: see `ConfiguredTokens`.
+        * `host`: the address that the master listens on.
+        * `namespace`: its name. A caller whose token is valid only elsewhere does not learn that this namespace exists.
+        * `own_sessions`: logins with the namespace's own tokens, which take precedence over those of the installation.
+          `cookie_of(namespace=…)` returns the cookie of such logins in a namespace.
+        """
         self._configured = tokens if isinstance(tokens, ConfiguredTokens) else ConfiguredTokens(tokens)
         self._credentials = credentials
         self._sessions = sessions
@@ -202,9 +206,10 @@ class AccessPolicy:
             return None
 
     def seen_here(self, principal: Principal) -> Principal | None:
-        """Return a known caller with its scopes in this namespace. None: it has none here, and must not learn that the
-        namespace exists. In `default`, such a caller is returned without scopes, because everybody knows that `default`
-        exists."""
+        """Return a known caller with its scopes in this namespace. Return None if it has none here, and must not learn
+        that the namespace exists. In `default`, such a caller is returned without scopes, because everybody knows that
+        `default` exists.
+        """
         if principal.by_namespace is None:
             return principal
         try:

@@ -228,10 +228,13 @@ class StreamedAnswer:
 class Operation:
     """One method on one path: its handler, the scope that it needs, and its part of the OpenAPI document.
 
-    Without `access`, anybody may call it. `text` adds details to the summary. `responses` maps each status that is
-    not a problem to its model (None: no body). If `is_stream`, the answer is `text/event-stream`. If `push`, the
-    operation accepts new jobs, and is refused when too many such calls run. If `has_effect`, the operation changes
-    something or takes up space although its method is GET.
+    Without `access`, anybody may call it.
+
+    * `text`: details for the summary.
+    * `responses`: the model of each status that is not a problem. None: no body.
+    * `is_stream`: the answer is `text/event-stream`.
+    * `push`: the operation accepts new jobs, and is refused when too many such calls run.
+    * `has_effect`: the operation changes something or takes up space although its method is GET.
     """
 
     method: str
@@ -346,8 +349,8 @@ class Endpoint:
                 await self._session(fields, operation) if b"cookie" in fields and person is None else None
             )
             principal = self._principal(scope, fields, host, operation, session=session, person=person)
-            # Refuse a request that repeats the headers of a delivery, unless it is a read or needs no access: a
-            # callback starts no new job, and an outside system may return all header fields that it got.
+            # Refuse a request that repeats the headers of a delivery, because an outside system may return all header
+            # fields that it got. Reads and requests that need no access are not refused: a callback starts no new job.
             if FENCE in fields and operation.method != "GET" and operation.access is not None:
                 raise delivery_loop()
             if fields.get(STORE, self._store_id) != self._store_id:

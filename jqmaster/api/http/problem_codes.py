@@ -15,8 +15,8 @@ class ProblemCode:
     """One code.
 
     * `statuses`: the HTTP statuses that it can have.
-    * `had_no_effect`: for a code of status 429 or 503, whether it proves that the request had no effect, so that a
-      client need not treat its outcome as unknown; None for all other codes.
+    * `had_no_effect`: whether the code proves that the request had no effect, so that a client need not treat its
+      outcome as unknown. Only for codes of status 429 or 503, otherwise None.
     """
 
     code: str

@@ -56,12 +56,13 @@ class ProxyLogin:
         self, headers: Iterable[tuple[bytes, bytes]], fields: Fields, client_host: str | None
     ) -> Principal | None:
         """Return the person whom a login proxy names. Return None if no proxy names anybody, or if the proxy is not
-        trusted, which is logged.
+        trusted. The latter is logged.
 
-        * `headers`: as received.
-        * `fields`: joined.
+        * `headers`: the headers as received.
+        * `fields`: the headers with repeated fields joined.
 
-        Raise ForbiddenError (`no_role`, `no_login_name`)."""
+        Raise ForbiddenError (`no_role`, `no_login_name`).
+        """
         if self._user_field not in fields:
             return None
         if fault := self._fault(headers, fields, client_host):

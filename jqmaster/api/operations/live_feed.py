@@ -80,8 +80,9 @@ class LiveFeed:
     * `streams`: the namespace's share of the streams that may be open at once.
     * `quota`: the maximum for the namespace.
 
-    All listeners get the same events; `access` limits the content of these. A stream is never more than one state
-    behind, because newer data replaces data that its client has not taken yet."""
+    All listeners get the same events; `access` limits the content of each. A stream is never more than one state
+    behind, because newer data replaces data that its client has not taken yet.
+    """
 
     def __init__(
         self,

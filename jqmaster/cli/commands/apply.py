@@ -88,8 +88,12 @@ class SourceChange:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`steps`: the changes to make; `kept`: objects that are no longer declared and stay; `known`: by kind and name,
-    the ETags of the objects that the source last declared."""
+    """The changes of one source.
+
+    * `steps`: the changes to make.
+    * `kept`: objects that are no longer declared and stay.
+    * `known`: by kind and name, the ETags of the objects that the source last declared.
+    """
 
     steps: list[SourceChange]
     kept: list[tuple[str, str]]

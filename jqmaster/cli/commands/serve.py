@@ -18,9 +18,8 @@ from jqmaster.cli.console.settings import ConfigOption, DataDirOption, RedisOpti
 if TYPE_CHECKING:
     from jqmaster.config import Settings
 
-# The number of new objects that starts a garbage collection. Python's default is 700, but one batch of jobs creates
-# several times as many, which are freed a moment later, and the imports of a master create hundreds of thousands, which
-# stay.
+# How many new objects start a garbage collection. Python's default is 700. One batch of jobs creates several times as
+# many, which are freed a moment later. The imports of a master create hundreds of thousands, which stay.
 GC_THRESHOLD: Final = 10_000
 
 

@@ -43,10 +43,13 @@ FileArgument = Annotated[
 
 
 def with_session(command: Function, *, has_namespace: bool = True, is_reading: bool = False) -> Function:
-    """Return a function for Typer. If the first parameter of the command is a MasterSession, the function instead has
-    the options from which the session is made: the address, the token, the form of the output, and the namespace if
-    `has_namespace`. `is_reading`: the command shows a list, or an object with `says_json`, and changes nothing, so
-    `--namespace '*'` can run it in all namespaces."""
+    """Return a function for Typer. If the first parameter of the command is a MasterSession, the function has the
+    options from which the session is made instead: the address, the token, the form of the output, and, if
+    `has_namespace`, the namespace.
+
+    `is_reading`: the command changes nothing, and shows a list, or an object with `says_json`. So `--namespace '*'` can
+    run it in all namespaces.
+    """
     signature = inspect.signature(command)
     parameters = list(signature.parameters.values())
     if not parameters or parameters[0].annotation is not MasterSession:

@@ -91,7 +91,7 @@ class MasterSession:
             headers["Authorization"] = f"Bearer {token}"
         self.url = url
         self._unserved: set[str] = set()
-        # The limit at which a list ended, although there may be more entries; None: all were listed.
+        # The limit at which a list ended, although there may be more entries. None: all were listed.
         self._cut_at: int | None = None
         is_loopback = _is_loopback(parts.hostname)
         self._options: dict[str, Any] = {

@@ -1,10 +1,14 @@
 """Ends a process whose event loop is blocked, and sends keep-alive messages to systemd.
 
-A blocked loop cannot detect that it is blocked, and no Python thread can while native code holds the interpreter's
-lock. So two timers run, and each beat of the loop resets them. A timer of the kernel counts the CPU time of the
-process, and ends it with a signal that needs no interpreter. It detects a busy loop. A timer in a thread counts the
-seconds in which the loop's thread sleeps. It detects a loop that waits for a lock or a dead file system. Neither timer
-counts while the process is stopped, the machine is suspended, or other processes use the CPU.
+A blocked loop cannot detect that it is blocked. No Python thread can, either, while native code holds the interpreter's
+lock. So two timers run, and each beat of the loop resets them:
+
+* A timer of the kernel counts the CPU time of the process, and ends it with a signal that needs no interpreter. It
+  detects a busy loop.
+* A timer in a thread counts the seconds in which the loop's thread sleeps. It detects a loop that waits for a lock or a
+  dead file system.
+
+Neither timer counts while the process is stopped, the machine is suspended, or other processes use the CPU.
 """
 
 import asyncio

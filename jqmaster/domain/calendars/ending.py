@@ -14,8 +14,9 @@ RENEW_BEFORE: Final = timedelta(days=60)
 
 @dataclass(frozen=True, slots=True)
 class EndingCalendar:
-    """A calendar in use whose known holidays end soon. `definitions`: the number of definitions that use it; `command`:
-    the command that renews it."""
+    """A calendar in use whose known holidays end soon. `definitions`: how many definitions use it. `command`: the
+    command that renews it.
+    """
 
     name: str
     covers_until: date

@@ -1,9 +1,11 @@
 """Parts of a constraint: itself, and the limits by which it keeps reserved slots free.
 
 A reservation is a limit for all other jobs. If 10 of 50 slots are reserved for jobs of plan `pro`, jobs of other plans
-may use 40. With several reservations, there is one such part for each set of them. This part selects the jobs for which
-no reservation of the set is meant, and limits these jobs to the slots that the set leaves free. A job then passes the
-gates of all parts that apply to it, as it passes those of several constraints.
+may use 40.
+
+Each set of reservations has one part. It selects the jobs for which no reservation of the set is meant, and limits them
+to the slots that the set leaves free. A job passes the gates of all parts that apply to it, as it passes those of
+several constraints.
 """
 
 from collections.abc import Iterator

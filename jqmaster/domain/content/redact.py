@@ -114,8 +114,9 @@ def _without(root: str, value: bytes) -> bytes:
 
 
 def _redacted(value: Any, path: tuple[str, ...]) -> Any:
-    """Return the same object if nothing in it is redacted; otherwise a copy in which only the redacted parts and the
-    maps and lists around them are new."""
+    """Return the same object if nothing in it is redacted. Otherwise return a copy, in which only the redacted parts
+    are new, and the maps and lists around them.
+    """
     if not path:
         return REDACTED
     step, rest = path[0], path[1:]

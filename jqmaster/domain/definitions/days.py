@@ -50,9 +50,9 @@ class Days:
 class DayPlan:
     """The calendar of a definition, and instants that a change of the calendar moved.
 
-    * `done`: ranges of instants of the schedule, both ends included, that already have run records although the
+    * `done`: ranges of instants of the schedule, both ends included. These have run records already, although the
       calendar now moves them to a later time.
-    * `overdue`: instants without a record that the calendar now moves to a time in the past, each with the time from
+    * `overdue`: instants without a record that the calendar now moves to a time in the past. Each has the time from
       which it moved.
     """
 

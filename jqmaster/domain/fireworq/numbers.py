@@ -1,9 +1,10 @@
 """Numbers for jobs whose clients expect whole numbers as IDs.
 
-A number and the ID of its job can be computed from each other, so nothing has to be stored or counted. A number has 53
-bits, as many as every client can hold exactly: 41 bits of milliseconds since 2020, and 12 bits that tell jobs of one
-millisecond apart. The ID is a UUIDv7 with the same instant and the same 12 bits; its other bits are a digest of the
-number.
+A number and the ID of its job can be computed from each other, so nothing has to be stored or counted.
+
+A number has 53 bits, as many as every client can hold exactly: 41 bits of milliseconds since 2020, and 12 bits that
+tell jobs of one millisecond apart. The ID is a UUIDv7 with the same instant and the same 12 bits. Its other bits are a
+digest of the number.
 """
 
 from hashlib import blake2b

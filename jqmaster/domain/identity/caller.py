@@ -61,8 +61,8 @@ class TrustedProxies(Networks):
     def origin(self, peer: str, forwarded_for: bytes | None) -> str:
         """Return the address that a request came from, given its peer and its `X-Forwarded-For`.
 
-        Each proxy appends the peer that it saw, so the field is read from its end, up to the first address
-        that is not a trusted proxy. Anything before that one may be made up by the caller.
+        Each proxy appends the peer that it saw. So the field is read from its end, up to the first address that is not
+        a trusted proxy. The caller may have made up anything before that.
         """
         if forwarded_for is None or peer not in self:
             return peer

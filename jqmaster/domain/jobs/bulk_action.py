@@ -41,8 +41,9 @@ MAX_WATCHED: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class BulkAction:
-    """A requested action on jobs by `filter` or by `ids`; the other one is `None`. It touches only jobs that were
-    created at `created_at_ms` or earlier. `at_most`: the most jobs that it may change; None: any number.
+    """A requested action on jobs: those of `filter`, or those in `ids` (the other one is None). It touches only jobs
+    that were created at `created_at_ms` or earlier. `at_most`: the maximum number of jobs that it changes. None: any
+    number.
     """
 
     id: str
@@ -67,9 +68,8 @@ class BulkAction:
         return MAX_PASSES if self.filter is not None and self.kind in _REPEATED else 1
 
     def touches(self, job: Job) -> bool:
-        """Return whether the action may touch a job that it selects. A job that the action has touched and that has
-        come back since is not touched again: the new start and the new end of the job are later than the beginning of
-        the action.
+        """Return whether the action may touch a job that it selects. It touches no job twice: a job that came back
+        after the action has touched it has a new start and a new end, both later than the beginning of the action.
         """
         if job.created_at_ms > self.created_at_ms or job.state not in ADMITTED[self.kind]:
             return False
@@ -120,8 +120,9 @@ class ActionProgress:
         self.watched = []
 
     def note_ended(self, job_id: str, job: Job | None) -> bool:
-        """Count a watched job if it has ended; return whether it has. `job`: None if it was deleted, so it had
-        ended."""
+        """Count a watched job if it has ended, and return whether it has. `job` is None if it was deleted, which means
+        that it had ended.
+        """
         is_failed = job is not None and (job.state is JobState.FAILED or job.failures > 0)
         if job is not None and job.state not in FINISHED and not is_failed:
             return False

@@ -81,7 +81,7 @@ def _shortened(message: str) -> str:
 
 
 def normalise(message: str) -> str:
-    """Return the part that messages of one kind have in common, at most `MAX_MESSAGE` printable characters: `<id>`,
+    """Return the part that messages of one kind have in common, at most `MAX_MESSAGE` printable characters. `<id>`,
     `<n>`, `<text>`, `<path>`, `<url>` and `<address>` replace IDs, numbers, quoted text, paths, URLs and addresses.
     Status codes and the names of keys and columns stay, because they distinguish faults.
     """
@@ -93,8 +93,8 @@ def failure_group_id(name: str, cause: str, message: str, frame: str = "") -> st
 
     * `cause`: as the API names it.
     * `message`: from the record of the attempt.
-    * `frame`: the `kind` of its stack frame; empty if it has none. With a frame, only the parts of the message that
-      distinguish faults count, such as a status code, because the rest may hold data of a job.
+    * `frame`: the `kind` of its stack frame. Empty: it has none. With a frame, only those parts of the message count
+      that distinguish faults, such as a status code. The rest may hold data of a job.
     """
     if frame:
         told = [telling[0] for telling in _TELLING.finditer(message[:MAX_LOOKED_AT])]
@@ -103,8 +103,12 @@ def failure_group_id(name: str, cause: str, message: str, frame: str = "") -> st
 
 
 def failure_group_ids(name: str, cause: str, message: str, frame: str = "") -> tuple[str, ...]:
-    """Return the IDs of groups in which such a failure may be counted: the current one; that of version 0.3, whose
-    groups did not look at frames; and that of version 0.2, whose groups did not differ by numbers or quoted text."""
+    """Return the IDs of the groups in which such a failure may be counted:
+
+    * the current group,
+    * the group of version 0.3, which did not look at frames,
+    * the group of version 0.2, which did not look at numbers or quoted text.
+    """
     printable = "".join(c if c.isprintable() else " " for c in message[:MAX_LOOKED_AT])
     former = _shortened(_VARYING.sub(_placeholder, printable))
     by_message = failure_group_id(name, cause, message)

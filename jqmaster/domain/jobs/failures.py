@@ -16,14 +16,14 @@ NEW_MS: Final = HOUR_MS
 QUIET_MS: Final = 24 * HOUR_MS
 # How many versions of workers a group remembers, the most recently seen first.
 MAX_VERSIONS: Final = 5
-# A group is no longer ignored if it has had, within an hour, more than `MORE_FACTOR` times as many failures as in its
-# busiest hour before, and at least `MIN_MORE` more than then.
+# A group is no longer ignored if it has far more failures within an hour than in its busiest hour before: more than
+# `MORE_FACTOR` times as many, and at least `MIN_MORE` more.
 MORE_FACTOR: Final = 2
 MIN_MORE: Final = 10
 
 GroupMark = Literal["new", "regressed"]
-# The reason why a group is no longer ignored: the time is over, the failure occurred in workers of a new version, it
-# recurred after a day without failures, or it occurs far more often per hour.
+# Why a group is no longer ignored. Its time is over, it occurred in workers of a new version, it recurred after a day
+# without failures, or it occurs far more often per hour.
 Changed = Literal["time", "version", "regressed", "more"]
 
 

@@ -318,12 +318,14 @@ STORED_TERMS: Final = (
 # Not frozen: creating a frozen dataclass takes three times as long, and each push creates one.
 @dataclass(slots=True)
 class JobSpec:
-    """A job as its pusher requests it. `argument` is one encoded MessagePack value, never decoded by the
-    master.
+    """A job as its pusher requests it. `argument` is one encoded MessagePack value, never decoded by the master.
 
-    At most one of `run_at_ms` and `delay_ms` is given, and at most one of `expires_at_ms` and `expires_ms`, which
-    counts from the enqueue. The idempotency `key` (empty: none) identifies this push for `key_life_ms` and is not
-    stored with the job. `requires`: labels that its worker must have; None: no labels.
+    At most one of `run_at_ms` and `delay_ms` is given. So is at most one of `expires_at_ms` and `expires_ms`, which
+    counts from the enqueue.
+
+    * `key`: the idempotency key, which identifies this push for `key_life_ms`, and is not stored with the job. Empty:
+      none.
+    * `requires`: labels that its worker must have. None: no labels.
     """
 
     id: str

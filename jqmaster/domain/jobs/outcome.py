@@ -11,8 +11,9 @@ Report = Literal["success", "failure", "deferred", "handed_back", "canceled", "d
 
 
 # Why an attempt failed. Workers report the first four reasons. `undecodable`: the worker could not decode the job.
-# `invalid_argument`: the argument does not fit the handler, which did not run. Masters set the others:
-# `callback_timeout` (no callback arrived in time) and `not_ready` (the work could not begin for too long).
+# `invalid_argument`: the argument does not fit the handler, which did not run.
+# Masters set the others. `callback_timeout`: no callback arrived in time. `not_ready`: the work could not begin for too
+# long.
 Reason = Literal["other", "timeout", "undecodable", "invalid_argument", "callback_timeout", "not_ready"]
 _CAUSES: Final[Mapping[Reason, Cause]] = {
     "other": Cause.ERROR,
@@ -55,8 +56,9 @@ class NotReadyRecord:
 
 @dataclass(frozen=True, slots=True)
 class WantedHold:
-    """A pause that a worker asks for because of an outside system: at one key value of a constraint, or, if the
-    constraint has no key, at its only gate."""
+    """A pause that a worker asks for because of an outside system. It applies at one key value of a constraint, or at
+    the only gate of a constraint without a key.
+    """
 
     constraint: str
     key: object = None
@@ -172,9 +174,12 @@ def decide_unanswered(job: Job, *, jitter: float) -> Decision:
 
 @dataclass(frozen=True, slots=True)
 class ExpiryRules:
-    """The settings for decisions on ended leases. A worker that is silent for longer than `stale_ms` is lost. A job
-    that may be lost only once more waits up to `alone_wait_ms` for a worker that runs nothing else; 0: it does not
-    wait. A heartbeat arrives within `lease_ms`, because its worker then gives up the call.
+    """The settings for decisions on ended leases.
+
+    * `stale_ms`: a worker that is silent for longer is lost.
+    * `alone_wait_ms`: how long a job that may be lost only once more waits for a worker that runs nothing else. 0: it
+      does not wait.
+    * `lease_ms`: a heartbeat arrives within this time, because its worker then gives up the call.
     """
 
     stale_ms: int
@@ -183,15 +188,17 @@ class ExpiryRules:
     alone_wait_ms: int = 0
 
 
-# How a worker's process ended in order: it announced its end, it unregistered, or it did the one and then the other
-# (`left`).
+# How the process of a worker ended in order. `left`: it announced its end, and then unregistered.
 OrderlyEnd = Literal["announced", "unregistered", "left"]
 
 
 def never_reached_worker(job: Job, worker_as_of_ms: int, *, orderly_end: OrderlyEnd | None = None) -> bool:
-    """Return whether the worker certainly never took the offer: no heartbeat named it, although one was composed after
-    the end of the offer, or although the worker has left. A worker that announces its end names its claims before it
-    unregisters. A worker that only unregisters may have run the job and given up its result."""
+    """Return whether the worker certainly never took the offer. That is certain if no heartbeat named the offer, and if
+    one was composed after its end or the worker has left.
+
+    A worker that announces its end names its claims before it unregisters. A worker that only unregisters may have run
+    the job and given up its result.
+    """
     return not job.is_confirmed and (orderly_end == "left" or worker_as_of_ms > job.not_after_ms)
 
 
@@ -226,13 +233,14 @@ def decide_expired(
 
     * `lease_until_ms`: the end of the lease. It is `deadline_ms` if the worker renewed the lease for as long as
       allowed. A lease that ended earlier was lost, even if this is noticed late or its worker is alive again.
-    * `worker_seen_ms`: arrival of the worker's last heartbeat (0: not registered any more).
-    * `worker_as_of_ms`: the earliest time at which that heartbeat can have been composed (0: unknown; negative: the
-      worker's further reports on its claims are still to come). If the worker never took the offer (see
-      `never_reached_worker`), the job returns without counting an attempt. None: this cannot be decided yet (see
-      `proof_due_ms`). Otherwise the job may have started and even have killed its worker, so the attempt counts as a
-      loss.
+    * `worker_seen_ms`: arrival of the last heartbeat of the worker. 0: it is no longer registered.
+    * `worker_as_of_ms`: the earliest time at which that heartbeat can have been composed. 0: unknown. Negative: further
+      reports of the worker on its claims are still to come.
     * `orderly_end`: the worker announced that its process ends. Then the job has not killed it, and is handed back.
+
+    If the worker never took the offer (see `never_reached_worker`), the job returns without counting an attempt. If
+    this cannot be decided yet (see `proof_due_ms`), the decision is None. Otherwise the job may have started and even
+    have killed its worker, so the attempt counts as a loss.
     """
     if never_reached_worker(job, worker_as_of_ms, orderly_end=orderly_end):
         return Decision(JobState.READY, "returned")

@@ -26,8 +26,9 @@ class After:
 
 
 def in_order(after: Sequence[tuple[str, After | None]]) -> tuple[list[int], list[int]]:
-    """Sort jobs so that each comes after those of its predecessors that are among them; keep the order otherwise.
-    Return the positions of the sorted jobs, and the positions of jobs that are in a cycle or depend on one."""
+    """Sort jobs so that each comes after its predecessors, and otherwise keep their order. Return the positions of the
+    sorted jobs, and the positions of jobs that are in a cycle or depend on one.
+    """
     position = {job_id: n for n, (job_id, _) in enumerate(after)}
     waits: dict[int, int] = {}
     dependents: dict[int, list[int]] = {}

@@ -31,8 +31,9 @@ class RefusedReports(NamedTuple):
 
 
 class ProgressReport(NamedTuple):
-    """New progress and checkpoint of a claim. None: nothing new. `checkpoint` is opaque to the master. `seq`: number of
-    the report, which grows within the claim; None: unknown, so the report counts as the last one."""
+    """New progress and checkpoint of a claim. None: nothing new. `checkpoint` is opaque to the master. `seq` is the
+    number of the report, which grows within the claim. If it is None, the report counts as the last one.
+    """
 
     job_id: str
     token: str

@@ -75,8 +75,8 @@ def chunks(lines: Iterable[LogLine]) -> Iterator[LogChunk]:
         yield LogChunk(found, size)
 
 
-# Matches texts without any character that acts on a terminal. In other texts, colours and styles (\x1b[…m) stay, other
-# sequences are removed, and a visible mark replaces other control characters and those that reorder text.
+# Matches texts without any character that acts on a terminal. In other texts, colours and styles (\x1b[…m) stay, and
+# other sequences are removed. A visible mark replaces other control characters, and characters that reorder text.
 _HARMLESS: Final = re.compile(r"[\t\n\x20-\x7e\xa0-\u200d\u2010-\u2027\u2030-\u2065\u206a-\U0010ffff]*")
 _SEQUENCE: Final = re.compile(
     r"(\x1b\[[0-9;:]{0,64}m)"
@@ -130,9 +130,14 @@ class LogFigures:
 
 @dataclass(slots=True)
 class ArchiveFigures:
-    """Counts of one master: `logs` and `lines` that it moved to the archive, logs of deleted jobs that it `erased`
-    there, `failures` of the archive, logs that could not be read (`damaged`), and lines that were removed because they
-    had waited for too long (`given_up`)."""
+    """Counts of one master.
+
+    * `logs`, `lines`: moved to the archive.
+    * `erased`: logs of deleted jobs that were removed there.
+    * `failures`: failures of the archive.
+    * `damaged`: logs that could not be read.
+    * `given_up`: lines that were removed because they had waited for too long.
+    """
 
     logs: int = 0
     lines: int = 0

@@ -33,8 +33,9 @@ class LogFilter:
 
 @dataclass(frozen=True, slots=True)
 class LogFacts:
-    """Facts about the log of a job: the number of its last line, counted from 1; the number of lines that were dropped
-    because of limits; the stored bytes; the last archived line; and the place in the archive."""
+    """Facts about the log of a job: the number of its last line, counted from 1; how many lines were dropped because of
+    limits; the stored bytes; the last archived line; and the place in the archive.
+    """
 
     last: int = 0
     dropped: int = 0

@@ -25,11 +25,11 @@ class KeyValue(NamedTuple):
 
 
 def key_value(value: object) -> KeyValue:
-    """Return the key value of a decoded value. 1.0 equals 1; a boolean is not a number, and binary is not
-    text; NaN equals itself; maps are unordered.
+    """Return the key value of a decoded value. 1.0 equals 1. A boolean is not a number, and binary is not text. NaN
+    equals itself. Maps are unordered.
 
-    `text` has at most MAX_KEY_TEXT characters, and none that a terminal would act on. A text below that
-    length stands for one value only.
+    `text` has at most MAX_KEY_TEXT characters, and none that a terminal would act on. A text below that length stands
+    for one value only.
     """
     return KeyValue(canonical(value), _text(value))
 

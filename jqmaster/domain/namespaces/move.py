@@ -6,9 +6,10 @@ from typing import Final, Literal, get_args
 
 from jqmaster.domain.namespaces.namespace import NamespaceState
 
-# The steps of a move. `announced`: leases are prolonged. `closing`: masters stop serving the namespace. `copying`,
-# `checking`: its data are copied and compared. `returning`: the move failed, and the namespace is opened again in its
-# old store. The other steps are final.
+# The steps of a move. `announced`: leases are prolonged. `closing`: masters stop serving the namespace.
+# `copying`, `checking`: its data are copied and compared. `returning`: the move failed, and the namespace is opened
+# again in its old store.
+# The other steps are final.
 MoveStep = Literal["announced", "closing", "copying", "checking", "returning", "done", "failed", "aborted"]
 STEPS: Final[tuple[MoveStep, ...]] = get_args(MoveStep)
 ENDS: Final = frozenset({"done", "failed", "aborted"})
@@ -18,9 +19,9 @@ ENDS: Final = frozenset({"done", "failed", "aborted"})
 MAX_CLOCK_DIFFERENCE_MS: Final = 500
 # How long the old store keeps its copy after a move: one day.
 LEFT_FOR_MS: Final = 24 * 3600 * 1000
-# Estimates of the time of a move. Per key: twice the measured CPU time of master and stores for a waiting job, which is
-# 0.12 ms (0.02 for the copy, 0.04 for the comparison, and the rest for fsck). Large keys add time by size, and the
-# other steps a fixed time.
+# Estimates of the time of a move. Per key: twice the measured CPU time of master and stores for a waiting job. That
+# time is 0.12 ms: 0.02 for the copy, 0.04 for the comparison, and the rest for fsck. Large keys add time by size, and
+# the other steps a fixed time.
 _MS_PER_KEY: Final = 0.25
 _MS_PER_MIB: Final = 40.0
 _REST_MS: Final = 5_000

@@ -46,9 +46,10 @@ class Namespace:
     """A namespace, as the registry knows it. Its keys have the hash tag `tag` in the configured store `store`. A tag is
     used once in all stores together, because archived logs are kept by tag.
 
-    `version` grows with each change, and no value is used twice, even if a namespace is deleted and created again; 0:
-    it was never changed. `stop_ms`: how long the announced move is expected to stop the namespace (0: none is
-    announced). Until it stops, new leases last at least this long.
+    * `version`: grows with each change. No value is used twice, even if a namespace is deleted and created again. 0: it
+      was never changed.
+    * `stop_ms`: how long the announced move is expected to stop the namespace. Until the stop, new leases last at least
+      this long. 0: no move is announced.
     """
 
     name: str

@@ -49,9 +49,14 @@ _STATUS: Final[Mapping[Severity, HealthStatus]] = {"bad": "broken", "warn": "deg
 
 @dataclass(frozen=True, slots=True)
 class HealthFinding:
-    """One thing that is wrong or waits. `text` says it in whole sentences, `command` is the next step, `jobs` the
-    number of jobs that it concerns, and `figures` are the values that the text is made of. `subject` tells findings of
-    one code apart."""
+    """One thing that is wrong or waits.
+
+    * `text`: the finding in whole sentences.
+    * `command`: the next step.
+    * `jobs`: the number of jobs that it concerns.
+    * `figures`: the values of which the text is made.
+    * `subject`: tells findings of one code apart.
+    """
 
     code: FindingCode
     severity: Severity

@@ -44,8 +44,8 @@ class LongWait:
 class FullLimit:
     """A constraint that holds jobs back.
 
-    * `held`: how many jobs. The other fields describe its gate that holds the most jobs: `value` of the key (None: it
-      has no key), `waiting`, and the limits that close it.
+    * `held`: how many jobs it holds back. The other fields describe its gate that holds the most jobs: `value` (None:
+      it has no key), `waiting`, and the limits that close it.
     * `unit`: what the limits count. Empty: jobs.
     * `used`: the units that started within the period of the rate.
     * `keys` and `closed_keys`: how many values of the key are in use, and how many of them are closed (None: not
@@ -71,8 +71,9 @@ class FullLimit:
 
     @property
     def eta_ms(self) -> int | None:
-        """Return the time in which a rate lets all waiting jobs start; None if no rate limits them, or if it counts
-        units, because the units of the waiting jobs are not summed up."""
+        """Return the time in which a rate lets all waiting jobs start. Return None if no rate limits them, or if the
+        rate counts units, which are not summed up for waiting jobs.
+        """
         return None if self.rate is None or self.unit else self.waiting * self.rate[1] // self.rate[0]
 
 
@@ -80,9 +81,10 @@ class FullLimit:
 class PausedJobs:
     """A pause.
 
-    * `kind`: a separate pause, a paused constraint, or paused values of a constraint. `of` and `subject` say which
-      jobs: those of a name, with a tag, with a value of `key`, of a constraint, or those that a matcher selects. `by`
-      is empty if it is not known.
+    * `kind`: a separate pause, a paused constraint, or paused values of a constraint.
+    * `of`, `subject`: which jobs are paused: those of a name, with a tag, with a value of `key`, of a constraint, or
+      those that a matcher selects.
+    * `by`: who made the pause. Empty: unknown.
     * `values`: the number of paused values.
     """
 
@@ -113,8 +115,9 @@ class PausedJobs:
 
 @dataclass(frozen=True, slots=True)
 class NewKind:
-    """A kind of failure that is new or came back. `version`: a version of the workers that had it first within the
-    last hour; empty: none."""
+    """A kind of failure that is new or came back. `version`: a version of the workers that had it first within the last
+    hour. Empty: none.
+    """
 
     mark: Literal["new", "regressed"]
     cause: str

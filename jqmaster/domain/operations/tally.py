@@ -37,8 +37,9 @@ class NameCounts:
     * `retried`: attempts that failed or were lost, if the job continues.
     * `deferred`, `handed_back` and `lost` (attempts lost with their workers): only for metrics, not in the history.
     * `wait`: the times of attempts between ready and claimed.
-    * `run`: the run times of attempts that ended by themselves. `backlog` (ready jobs) and `oldest_wait_ms`: the
-      largest samples. -1: no sample.
+    * `run`: the run times of attempts that ended by themselves.
+    * `backlog`: the largest sample of ready jobs. -1: no sample.
+    * `oldest_wait_ms`: the largest sample. -1: no sample.
     """
 
     pushed: int = 0
@@ -91,7 +92,7 @@ class WorkerCounts:
         self.run.add(run_ms, jobs)
 
     def end(self, decision: Decision, run_ms: int | None = None) -> None:
-        """Count an attempt that did not succeed; `run_ms`: its run time if it ended by itself."""
+        """Count an attempt that did not succeed. `run_ms`: its run time, if it ended by itself."""
         is_discarded = decision.state is JobState.DISCARDED
         self.succeeded += is_discarded
         self.failed += decision.is_loss or decision.state in (JobState.FAILED, JobState.RETRYING)
@@ -175,8 +176,9 @@ class Tally:
         worker_id: str = "",
         frame: str = "",
     ) -> None:
-        """Count an attempt that did not succeed; `run_ms`: its run time if it ended by itself; `frame`: the `kind`
-        of the stack frame at which it failed."""
+        """Count an attempt that did not succeed. `run_ms`: its run time, if it ended by itself. `frame`: the `kind` of
+        the stack frame at which it failed.
+        """
         counts = self.of(name)
         counts.lost += decision.is_loss
         if run_ms is not None and (decision.is_counted or decision.state is JobState.DISCARDED):

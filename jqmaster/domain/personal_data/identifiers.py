@@ -34,9 +34,10 @@ class Identifiers:
         return any(one in compared for one in self._texts)
 
     def paths_in(self, root: str, value: Any) -> Iterator[str]:
-        """Yield the path of each place in a decoded value at which one of them occurs, in the order of the value. If it
-        occurs in a key of a map, or too deep for a path, yield the path of the map or list that holds it. A whole
-        number counts if it equals one of them."""
+        """Yield the path of each place in a decoded value at which one of the identifiers occurs, in the order of the
+        value. If an identifier occurs in a key of a map, or too deep for a path, yield the path of the map or list that
+        holds it. A whole number counts if it equals an identifier.
+        """
         # Use a stack instead of recursion, because values may be nested more deeply than Python's calls. The next value
         # is the last one in the list.
         rest: list[tuple[tuple[str | int, ...], Any]] = [((), value)]

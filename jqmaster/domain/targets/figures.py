@@ -19,7 +19,8 @@ class LastAnswer:
     """One of the newest answers.
 
     * `detail`: in the words of this service.
-    * `excerpt`: the beginning of its body, and `said`: what the endpoint said of it; both are content of the job.
+    * `excerpt`: the beginning of its body, which is content of the job.
+    * `said`: what the endpoint said of it, which is content, too.
     """
 
     at_ms: int

@@ -164,8 +164,8 @@ class ByConstraint:
 class Ahead:
     """Other jobs start first.
 
-    * `count`: the number of these jobs: those that may start now and, if a constraint holds this job back
-      (`held_back_by`: it or a pause), those that wait for the same one.
+    * `count`: how many jobs start first. If a constraint or a pause holds this job back (`held_back_by`), only jobs
+      that wait for the same one count; otherwise all that may start now.
     * `others`: counts of other names that the same workers take.
     """
 

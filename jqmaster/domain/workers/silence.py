@@ -23,9 +23,11 @@ def crowd_last_seen_ms(
 ) -> int | None:
     """Return the time at which the last worker of a crowd was last heard; None if no crowd fell silent.
 
-    Ignores workers that were last heard at `after_ms` or before, because their silence has been handled. Also ignores
-    workers that an operator detached or that have a successor, because their silence is expected, and the built-in
-    workers of masters, which fall silent together with their master.
+    Ignores these workers, because their silence is expected or has been handled:
+
+    * workers that were last heard at `after_ms` or before,
+    * workers that an operator detached, or that have a successor,
+    * the built-in workers of masters, which fall silent together with their master.
     """
     members = [
         worker

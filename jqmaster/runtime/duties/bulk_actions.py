@@ -51,11 +51,12 @@ class _Work:
 class BulkActions(LeaderLoop):
     """A duty of one leadership: carries out actions on many jobs, page by page.
 
-    `on_stale`: called when the store has a newer epoch. Nothing is done while `is_trusted` says that the lock may have
-    expired, so a suspended leader processes at most one page too many. Progress is saved after each page, and another
-    leader continues from there. If a page was processed but not saved, it is processed again. By then its jobs are in
-    another state, or ended after the action began, so none is changed twice. Each job is counted in the step that
-    changes it, so `done` is exact whichever process dies.
+    `on_stale` is called when the store has a newer epoch. Nothing is done while `is_trusted` says that the lock may
+    have expired, so a suspended leader processes at most one page too many.
+
+    Progress is saved after each page, and another leader continues from there. A page that was processed but not saved
+    is processed again. By then its jobs are in another state, or ended after the action began, so none is changed
+    twice. Each job is counted in the step that changes it. So `done` is exact, whichever process dies.
     """
 
     is_vital = False

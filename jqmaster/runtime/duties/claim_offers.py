@@ -285,8 +285,8 @@ class ClaimOffers:
         match result:
             case Delivered(rejections=rejections):
                 member.answered()
-                # Do not return jobs that were rejected as `duplicate`: an earlier run of the job is still on that
-                # worker, and a returned job would go to the same worker at once. Their leases will expire instead.
+                # Do not return jobs that were rejected as `duplicate`. An earlier run of the job is still on that
+                # worker, and a returned job would go to the same worker at once. Let their leases expire instead.
                 refused = {r.job_id: r for r in rejections if r.reason != "duplicate"}
                 if len(rejections) < len(part.jobs):
                     member.took_jobs()

@@ -15,8 +15,9 @@ RETRY_S: Final = 0.2
 
 
 class DueLoop(WokenLoop):
-    """A duty of one leadership: acts on entries when they are due. `do_due`: handles some of the due entries, as the
-    leader of an epoch, and returns the milliseconds until the next entry is due; None if no entry is known."""
+    """A duty of one leadership: acts on entries when they are due. `do_due` handles some of the due entries, as the
+    leader of an epoch. It returns the milliseconds until the next entry is due, or None if no entry is known.
+    """
 
     is_vital = False
     poll_s = POLL_S

@@ -40,8 +40,9 @@ class DetectorPolicy:
 
 class FailureDetector(LeaderLoop):
     """A duty of one leadership: detaches silent workers. A worker is detached when it is silent and has missed too many
-    pings in a row, one a second; it comes back by asking to continue. A worker that pulls has no address to ping: each
-    second of further silence counts as a missed ping."""
+    pings in a row, one a second. It comes back by asking to continue. A worker that pulls has no address to ping, so
+    each second of further silence counts as a missed ping.
+    """
 
     is_vital = True
     poll_s = POLL_S

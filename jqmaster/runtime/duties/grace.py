@@ -16,8 +16,8 @@ from jqmaster.live_value import LiveValue
 
 logger = logging.getLogger(__name__)
 
-# An outage of the store, or a step of its clock, that is longer than this may have cost innocent workers their leases,
-# so it begins a grace period.
+# A longer outage of the store, or a longer step of its clock, begins a grace period. It may have cost innocent workers
+# their leases.
 OUTAGE_S: Final = 1.0
 # A wait for the store is measured in pieces of this length. A piece that takes longer was delayed by this process, not
 # by the store, so it counts as this length only.

@@ -26,9 +26,11 @@ WORKERS_PER_ALONE_RUN: Final = 4
 
 class Quarantine(LeaderLoop):
     """A duty of one leadership: runs suspects alone. It gives one worker at a time no new jobs until that worker is
-    empty, and then gives it the next suspect. A suspect waits for it in `retrying`, for a bounded time; then it
-    becomes ready and runs alongside other jobs. `polls_here`: whether the open poll of a worker that pulls is at this
-    master."""
+    empty, and then gives it the next suspect. A suspect waits for such a worker in the state `retrying`, for a bounded
+    time. Then it becomes ready, and runs alongside other jobs.
+
+    `polls_here`: whether the open poll of a worker that pulls is at this master.
+    """
 
     is_vital = True
     poll_s = POLL_S

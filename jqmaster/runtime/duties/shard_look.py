@@ -61,17 +61,20 @@ class ShardLook(LeaderLoop):
     """A duty of one leadership: reads the store once for all duties, instead of once for each.
 
     It looks every half second while jobs run, every second while there are workers or ready jobs, and up to every
-    `QUIET_S` otherwise; a message shortens the pause again. So an entry whose message was lost, or that a step of the
-    store's clock made due, waits for the next look. While a duty has something to do, it looks at least every `poll_s`
-    of that duty: entries that stay due, because they are damaged, must not delay others. Only the first look begins
-    the first rounds, so a new lead of a quiet shard costs one read, and not one for each duty.
+    `QUIET_S` otherwise. A message shortens the pause again. So an entry whose message was lost, or that a step of the
+    store's clock made due, waits for the next look.
+
+    While a duty has something to do, it looks at least every `poll_s` of that duty: damaged entries that stay due must
+    not delay others. Only the first look begins the first rounds, so a new lead of a quiet shard costs one read, and
+    not one for each duty.
 
     While looks fail or get no answer, the duties poll by themselves, and `on_blind` is called every half second. On a
-    quiet shard they begin only once looks have failed for `QUIET_S`, and not while the store cannot be reached or does
-    not answer: with a thousand quiet shards, fifteen polls of each would keep the store from ever catching up. A store
-    that refuses the look may still serve polls, so polls begin then, and report their own refusals. A duty that cannot
-    evaluate a look polls, too, so that its fault does not affect the others. `on_look`: gets each look, which also
-    informs `grace` about outages of the store.
+    quiet shard, polls begin only once looks have failed for `QUIET_S`, and not while the store cannot be reached or
+    does not answer. Otherwise, fifteen polls of each of a thousand quiet shards would keep the store from ever catching
+    up. A store that refuses the look may still serve polls, so polls begin then, and report their own refusals. A duty
+    that cannot evaluate a look polls, too, so that its fault does not affect the others.
+
+    `on_look` gets each look, which also informs `grace` about outages of the store.
 
     While nothing is due on a quiet shard that shares its store, `shared` reads it together with the others, so that it
     needs no separate task, timer and round trip. `look_call` and `is_unchanged`: see `QuietLook`.

@@ -25,10 +25,12 @@ class SubLeader(PeriodicLoop):
     """Component of every master: watches the leader. Only the sub-leader takes over from it. `answers`: asks a master
     whether it is alive.
 
-    A leader is deposed only if it is silent both in the store and to a direct call. If it is silent only in the store,
-    it may be cut off from the store, and its lock will expire. If it is silent only to this master, this master may be
-    cut off. The silence in the store is the time, by this process's clock, for which the leader's record has not
-    changed. So neither a step of the store's clock nor an outage of the store makes a live leader look dead.
+    A leader is deposed only if it is silent both in the store and to a direct call. A leader that is silent only in the
+    store may be cut off from the store, and its lock will expire. If the leader is silent only to this master, this
+    master may be cut off.
+
+    The silence in the store is the time, by the clock of this process, for which the leader's record has not changed.
+    So neither a step of the store's clock nor an outage of the store makes a live leader look dead.
 
     The answers to this master's own heartbeats also contain the leader's newest heartbeat (`take`). While each answer
     contains a new one, the sub-leader looks only every `CALM_LOOK_S`. So the followers of a thousand quiet shards
@@ -162,8 +164,9 @@ class SubLeader(PeriodicLoop):
 
     @property
     def may_stand(self) -> bool:
-        """Return whether this master stands for election although no check has found the lock free: if there is no
-        order, all masters do; otherwise only the first one does."""
+        """Return whether this master stands for election although no check has found the lock free. Without an order,
+        all masters do; otherwise only the first one does.
+        """
         order = self._order.of(self._order.living | {self._master_id})
         return not order or order[0] == self._master_id
 

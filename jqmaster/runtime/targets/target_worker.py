@@ -66,8 +66,9 @@ ClaimId = tuple[str, str]
 class TargetServices:
     """Services and clients that all workers of targets share.
 
-    `callback_base`: returns the address of this service for outside systems; None:
-    it is unknown. `lease_s`: the length of leases."""
+    `callback_base`: returns the address of this service for outside systems, or None if it is unknown. `lease_s`: the
+    length of leases.
+    """
 
     client: TargetClient
     conversions: Conversions

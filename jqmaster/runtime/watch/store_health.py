@@ -74,8 +74,9 @@ class StoreHealth(PeriodicLoop):
         return min(self._settings.durability, self.durability_available, key=_RANKS.__getitem__)
 
     def admit(self, durability: Durability | None = None) -> int:
-        """Return the number of replicas that must have a new job of this level (None: the configured one). Raise
-        StoreUnavailableError while new jobs, or those of this level, are refused."""
+        """Return the number of replicas that must have a new job of this level. None stands for the configured level.
+        Raise StoreUnavailableError while new jobs, or those of this level, are refused.
+        """
         level = durability or self._settings.durability
         if self.faults:
             for check, code in (("fitness", "store_unfit"), ("space", "store_full")):

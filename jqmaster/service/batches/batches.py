@@ -91,9 +91,12 @@ class BatchService:
         self._figures = figures
 
     async def create(self, spec: BatchSpec, *, caller: Principal | None = None) -> bool:
-        """Create a batch, and return whether it is new. Raise ConflictError if its ID was used for another request, or
-        its parent is over; InvalidError if the parent does not exist for the caller, ForbiddenError if the caller may
-        not push one of the callbacks of the batch."""
+        """Create a batch, and return whether it is new. Raise:
+
+        * ConflictError if its ID was used for another request, or its parent is over,
+        * InvalidError if the parent does not exist for the caller,
+        * ForbiddenError if the caller may not push one of the callbacks.
+        """
         await self._check_reach(spec, caller)
         is_new = await self._put(spec)
         self._figures.made += is_new

@@ -72,8 +72,9 @@ def answer_of(request: dict[str, Any]) -> dict[str, Any]:
 def holidays_of_country(
     country: str, subdivision: str, language: str, first: date, last: date
 ) -> tuple[dict[date, str], date, list[str]]:
-    """Return the holidays from `first` to `last`; the last day that they cover, which is the end of a year; and the
-    usual weekend of the country. Raise SourceFaultError."""
+    """Return three values: the holidays from `first` to `last`; the last day that they cover, which is the end of a
+    year; and the usual weekend of the country. Raise SourceFaultError.
+    """
     library: Any = importlib.import_module("holidays")
     known = library.list_supported_countries(include_aliases=False)
     if country not in known:

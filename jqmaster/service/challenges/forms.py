@@ -70,8 +70,12 @@ class ChallengeForms:
     ) -> bool:
         """Accept the answer of a person; return False if the same answer came before.
 
-        Raise UnauthorizedError and ForbiddenError for a person who may not answer, InvalidError that names each field
-        and its rule, ConflictError if another answer came before, ChallengeOverError if the attempt is over.
+        Raise:
+
+        * UnauthorizedError and ForbiddenError for a person who may not answer,
+        * InvalidError, which names each field and its rule,
+        * ConflictError if another answer came before,
+        * ChallengeOverError if the attempt is over.
         """
         assert challenge.form is not None
         check_person(challenge, person)

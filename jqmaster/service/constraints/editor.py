@@ -77,8 +77,8 @@ class ConstraintEditor:
         access: ContentAccess,
         demands: Precondition = ANYHOW,
     ) -> tuple[StoredConstraint, bool]:
-        """Create or replace the constraint; return it, and whether it is new. A request that changes nothing writes
-        nothing. `fields` are those of the document; a hidden part that is sent back as it was shown keeps its value.
+        """Create or replace the constraint. Return it, and whether it is new. A request that changes nothing writes
+        nothing. `fields` are those of the document. A hidden part that is sent back as it was shown keeps its value.
 
         Raises InvalidError, ForbiddenError for content by which the caller may not distinguish jobs,
         PreconditionFailedError, ConflictError if there are too many constraints, OverloadedError if others keep
@@ -107,7 +107,8 @@ class ConstraintEditor:
         demands: Precondition = ANYHOW,
     ) -> StoredConstraint:
         """Set the override for one value of the constraint's key. Remove the override if it neither limits nor pauses.
-        `addressed`: the value; its ID; or, for a caller who may not see the value, the ID of a job that has it.
+        `addressed` is the value or its ID. For a caller who may not see the value, it is the ID of a job that has the
+        value.
 
         Raises NotFoundError, ForbiddenError for a value that the caller may not see, and what `put` raises.
         """

@@ -153,8 +153,9 @@ class ConstraintReader:
         return found
 
     async def get(self, name: str, value: AskedValue | None, access: ContentAccess) -> Detail:
-        """Return a constraint. Raise NotFoundError; InvalidError for a value if it has no key; ForbiddenError for one
-        that the caller may not see."""
+        """Return a constraint. Raise NotFoundError, InvalidError for a value if the constraint has no key, and
+        ForbiddenError for a value that the caller may not see.
+        """
         constraints = await self._constraints.reload()
         stored = constraints.named(name)
         if stored is None:

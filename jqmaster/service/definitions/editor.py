@@ -82,11 +82,10 @@ class DefinitionEditor:
         most: int,
         demands: Precondition = ANYHOW,
     ) -> tuple[KnownDefinition, bool]:
-        """Create or replace the definition; return it, and whether it is new. A request that changes nothing
-        writes nothing. A redacted part of the job that is sent back as it was shown keeps its value.
+        """Create or replace the definition. Return it, and whether it is new. A request that changes nothing writes
+        nothing. A redacted part of the job that is sent back as it was shown keeps its value.
 
-        Instants that are already due under the former schedule fire first; the new schedule applies from now
-        on.
+        Instants that are already due under the former schedule fire first; the new schedule applies from now on.
 
         Raises InvalidError, ForbiddenError, PreconditionFailedError, ConflictError if there are `most` definitions
         already, OverloadedError if others keep changing it, or if it keeps firing.
@@ -342,8 +341,9 @@ def _uncovered_trigger(
 
 
 def _check_content(definition: Definition, old: Definition | None, access: ContentAccess) -> None:
-    """Raise ForbiddenError if a new part of the definition distinguishes events by content that the caller
-    may not see, or copies such content to a place in the argument where it would be shown."""
+    """Raise ForbiddenError if a new part of the definition distinguishes events by content that the caller may not see.
+    Also raise it if such a part copies that content to a place in the argument where it would be shown.
+    """
     trigger, before = definition.trigger, old.trigger if old else None
     if not isinstance(trigger, EventTrigger):
         return

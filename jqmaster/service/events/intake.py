@@ -119,10 +119,14 @@ class EventIntake:
         await self._coalescer.stop()
 
     async def one(self, event: Event, *, caller: Principal | None = None) -> ReceivedEvent:
-        """Accept an event, together with others that come at the same time. `caller`: None for the master itself. Raise
-        ForbiddenError if the caller may not send events of the type, ConflictError if it would start more than 500
-        definitions, StoreUnavailableError while the store is too full, OverloadedError while too many wait or the
-        definitions or constraints keep changing."""
+        """Accept an event, together with others that come at the same time. `caller` is None for the master itself.
+        Raise:
+
+        * ForbiddenError if the caller may not send events of the type,
+        * ConflictError if the event would start more than 500 definitions,
+        * StoreUnavailableError while the store is too full,
+        * OverloadedError while too many events wait, or definitions or constraints keep changing.
+        """
         event = _sent_by(caller, event)
         self._admit(None)
         received = await self._coalescer.submit(event)

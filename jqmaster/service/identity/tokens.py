@@ -62,9 +62,12 @@ class TokenService:
         namespaces: Sequence[str] = (),
         caller: Principal,
     ) -> tuple[str, StoredToken]:
-        """Create a token; return its text, which nobody can read again, and its entry. `namespaces`: those that it
-        opens; empty: all. Raise InvalidError, ConflictError (`too_many_tokens`, `first_must_be_admin`), ForbiddenError
-        if the caller is an admin of other namespaces only."""
+        """Create a token. Return its entry, and its text, which nobody can read again. `namespaces`: those that it
+        opens. Empty: all.
+
+        Raise InvalidError, ConflictError (`too_many_tokens`, `first_must_be_admin`), and ForbiddenError if the caller
+        is an admin of other namespaces only.
+        """
         await self._directory.reload()
         if not _may_manage(caller, namespaces):
             rule = (

@@ -64,8 +64,8 @@ class EnqueuedBulk:
 class EnqueueService:
     """Component. Enqueues jobs.
 
-    * `admit(durability)`: raises while new jobs are refused; returns how many replicas must have a job before it is
-      accepted (`durability`: None for the configured one).
+    * `admit(durability)`: returns how many replicas must have a job before it is accepted. Raises while new jobs are
+      refused. `durability` is None for the configured one.
     * `pace`: slows pushes down.
     * `can_notify`: webhooks can be signed.
     * `reach`: decides which jobs and batches a `caller` may name. The caller None is the master itself.
@@ -84,9 +84,12 @@ class EnqueueService:
         admitted: LiveValue[Mapping[Durability | None, int]] | None = None,
         most_per_s: LiveValue[int | None] | None = None,
     ) -> None:
-        """`admit`: returns how many replicas must have a new job of a durability level, or refuses the job.
-        `admitted`: the current answers of `admit`, without the levels that it refuses. `most_per_s`: how many jobs
-        may be pushed in a second (None: any number)."""
+        """Collect the answers for one call.
+
+        * `admit`: returns how many replicas must have a new job of a durability level, or refuses the job.
+        * `admitted`: the current answers of `admit`, without the levels that it refuses.
+        * `most_per_s`: how many jobs may be pushed in a second. None: any number.
+        """
         self._new_jobs = new_jobs
         self._constraints = constraints
         self._admit = admit
@@ -162,13 +165,16 @@ class EnqueueService:
         """Enqueue jobs together. `caller`: as for `one`. Raise what `one` raises, for the whole bulk:
 
         * ConflictError names each index whose ID is taken, or whose key was used for another request.
-        * NotUniqueError names each index whose uniqueness key another job holds. That job may be an earlier one of
-          the bulk.
+        * NotUniqueError names each index whose uniqueness key another job holds. That job may be an earlier one of the
+          bulk.
         * RateLimitedError means that a constraint does not let all of these jobs wait.
 
-        After these errors, no job is accepted. There is one exception: if another call takes an ID or a key between
-        the check and the write, all other jobs are accepted, and the error says so. If the store fails during a bulk
-        of more than `MAX_PER_CALL` jobs, some of them may be accepted; the error is then OutcomeUnknownError.
+        After these errors, no job is accepted, with two exceptions:
+
+        * If another call takes an ID or a key between the check and the write, all other jobs are accepted. The error
+          says so.
+        * If the store fails during a bulk of more than `MAX_PER_CALL` jobs, some of them may be accepted. The error is
+          then OutcomeUnknownError.
         """
         self._check_notify(specs, ("jobs",))
         self._check_number(specs)

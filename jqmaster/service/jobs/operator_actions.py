@@ -118,10 +118,16 @@ class JobActions:
         return await self._under_constraints(jobs, change)
 
     async def retry(self, job_id: str, *, attempt: int | None = None) -> None:
-        """Run a finished job again. `attempt`: the last attempt that the caller knows of. If it is given, repeating
-        the call changes nothing. Raise NotFoundError, ConflictError (it is not over, or has run again since),
-        NotUniqueError (another job holds its uniqueness key). If somebody erased a value that the job needs, the
-        ConflictError has the code `value_erased`."""
+        """Run a finished job again. `attempt`: the last attempt that the caller knows of. If it is given, repeating the
+        call changes nothing.
+
+        Raise:
+
+        * NotFoundError,
+        * ConflictError if the job is not over, or has run again since; with the code `value_erased` if somebody erased
+          a value that it needs,
+        * NotUniqueError if another job holds its uniqueness key.
+        """
 
         async def again(job_id: str) -> None:
             for _ in range(_READ_AGAIN):

@@ -129,8 +129,9 @@ class WhyService:
         return replace(verdict, paused_by=(known.created_by or "") if known else "")
 
     async def _with_last_end(self, snapshot: Snapshot, access: ContentAccess) -> Snapshot:
-        """Return the snapshot with the facts that the end of the last attempt explains: how it ended if its handler may
-        still be in the way, or why it was deferred, if the caller may see the reason."""
+        """Return the snapshot with facts from the end of the last attempt: how it ended, if its handler may still be in
+        the way; or why it was deferred, if the caller may see the reason.
+        """
         job = snapshot.job
         if job.state is JobState.RUNNING:
             if job.attempt == 1 or snapshot.now_ms - job.started_at_ms > FOLLOW_MS:

@@ -65,15 +65,19 @@ class NamespaceEditor:
     async def put(
         self, name: str, fields: Mapping[str, Any], *, who: str, demands: Precondition = ANYHOW
     ) -> bool:
-        """Create or change a namespace; return whether it is new. A request that changes nothing writes nothing. A
-        new namespace is open. If the request names a tag, the namespace takes over the data with that tag. If a move
-        has frozen these data, and the record of the move or the entry of the former namespace is lost, the new
-        namespace is marked as being moved. Its move then continues, or can be aborted.
+        """Create or change a namespace, and return whether it is new. A request that changes nothing writes nothing. A
+        new namespace is open.
 
-        Raise InvalidError; PreconditionFailedError; ConflictError if there are too many namespaces, if another one
-        has the tag, if the store has data with the tag although the request does not name it, or if a master does not
-        know namespaces; StoreUnavailableError if the store of a new namespace does not answer; OverloadedError if
-        others keep changing the namespace.
+        If the request names a tag, the namespace takes over the data with that tag. A move may have frozen these data,
+        and the record of the move or the entry of the former namespace may be lost. Then the new namespace is marked as
+        being moved. Its move continues, or can be aborted.
+
+        Raise InvalidError, PreconditionFailedError, or one of these errors:
+
+        * ConflictError if there are too many namespaces, or another one has the tag; if the store has data with the tag
+          although the request does not name it; or if a master does not know namespaces.
+        * StoreUnavailableError if the store of a new namespace does not answer.
+        * OverloadedError if others keep changing the namespace.
         """
         try:
             check_name(name)

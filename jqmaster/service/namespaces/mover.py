@@ -1,10 +1,12 @@
 """Moves one namespace to another store: the steps of the master that carries out the move.
 
-At each moment, the data are served in one store at most: masters serve them in the store that the registry names, and
-only if that store has a mark. At the source, the mark is removed before anything is copied, and is restored if the
-move fails. At the target, the mark is set when the copy has been compared, just before the registry names the target.
-A mover that takes over from another freezes the data again under its own number, which makes the former mover's
-number void in both stores."""
+At each moment, the data are served in one store at most. Masters serve them in the store that the registry names, and
+only if that store has a mark.
+
+At the source, the mark is removed before anything is copied, and is restored if the move fails. At the target, the mark
+is set when the copy has been compared, just before the registry names the target. A mover that takes over from another
+freezes the data again under its own number. This makes the number of the former mover void in both stores.
+"""
 
 import asyncio
 import contextlib

@@ -69,17 +69,20 @@ class MoveService:
         self._rescue = MoveRescue(moves, places)
 
     async def of(self, name: str) -> Move | None:
-        """Return the newest move of a namespace, or None if there was none. Raise DamagedError, which names the remedy,
-        if the record of the move cannot be read, or if the namespace is marked as being moved although no move is in
-        progress."""
+        """Return the newest move of a namespace, or None if there was none.
+
+        Raise DamagedError, which names the remedy, if the record of the move cannot be read, or if the namespace is
+        marked as being moved although no move is in progress.
+        """
         move = await self._moves.get(name)
         if await self._moves.lost([name]):
             raise DamagedError(unrecorded(name))
         return move
 
     async def plan(self, name: str, target: str) -> MovePlan:
-        """Check whether a namespace can be moved to a store, and measure it. Change nothing. Raise NotFoundError;
-        InvalidError for a store to which it cannot be moved; ConflictError that says what to do first."""
+        """Check whether a namespace can be moved to a store, and measure it. Change nothing. Raise NotFoundError,
+        InvalidError for a store to which it cannot be moved, and ConflictError that says what to do first.
+        """
         namespace = await self._present(name)
         if target not in self._places.names:
             raise refusal(
@@ -140,9 +143,11 @@ class MoveService:
     async def abort(self, name: str, who: str, *, is_forced: bool = False) -> None:
         """Abort the move of a namespace. The move ends within seconds, unless it has just succeeded.
 
-        In some cases, the store that has the data is searched for, and the namespace is closed there: if the record
-        of the move is gone, for example after a restore of the registry; with `is_forced`, if the record cannot be
-        read; and with `is_forced`, if the registry knows of no move but names a store whose data are frozen.
+        In three cases, the store that has the data is searched for, and the namespace is closed there:
+
+        * The record of the move is gone, for example after a restore of the registry.
+        * The record cannot be read, and `is_forced` is given.
+        * The registry knows of no move but names a store whose data are frozen, and `is_forced` is given.
 
         Raise NotFoundError, ConflictError, and what `MoveRescue.run` raises.
         """

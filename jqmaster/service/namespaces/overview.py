@@ -48,9 +48,13 @@ class NamespaceFigures:
 
 @dataclass(frozen=True, slots=True)
 class SeenNamespace:
-    """A namespace with its figures. `figures` None: its data cannot be read, for the reason `fault`. `fault` also
-    reports an entry in the registry that an operator must repair (see `unmended`). Store and tag are empty if that
-    entry cannot be read. `failed_move`: why its newest move failed, reported for a week; empty if it did not fail."""
+    """A namespace with its figures.
+
+    * `figures`: None if its data cannot be read.
+    * `fault`: why they cannot be read, or why an operator must repair its entry in the registry (see `unmended`). If
+      that entry cannot be read, store and tag are empty.
+    * `failed_move`: why its newest move failed, reported for a week. Empty: it did not fail.
+    """
 
     namespace: Namespace
     figures: NamespaceFigures | None
@@ -74,8 +78,8 @@ class NamespaceOverview:
 
     async def _look(self) -> list[SeenNamespace]:
         turns = asyncio.Semaphore(MAX_ASKED)
-        # Maps a store, or the client of a store, to the reason why it does not answer, so that other namespaces of this
-        # store need not wait for it, too.
+        # By store, or by the client of a store, why it does not answer. So other namespaces of this store need not wait
+        # for it, too.
         away: dict[object, str] = {}
 
         async def seen(namespace: Namespace) -> SeenNamespace:

@@ -47,10 +47,9 @@ class MoveRescue:
         """End the move, and make the registry name the store that has the data. A namespace that was stopped for the
         move, or whose data were frozen, is closed, so that somebody checks the data before it is opened.
 
-        Raise ConflictError if several stores may have the data, or if the namespace was changed meanwhile;
+        Raise ConflictError if several stores may have the data, or if the namespace was changed meanwhile. Raise
         StoreUnavailableError if a store that may have them does not answer. Before the record is removed, nothing is
-        changed. Until everything is done, the entry still marks the namespace as being moved, so this call can be
-        repeated.
+        changed. Until everything is done, the entry marks the namespace as being moved, so this call can be repeated.
         """
         found = await self._held(present)
         place = place_of(present, found)

@@ -45,8 +45,9 @@ class SlotMoves:
 
     async def plan(self, name: str, node: str) -> SlotMovePlan:
         """Check whether the slot can be moved to the node with this address or ID, and measure its data. Change
-        nothing. Raise InvalidError for a node to which it cannot be moved; ConflictError that says what to do
-        first."""
+        nothing. Raise InvalidError for a node to which it cannot be moved, and ConflictError that says what to do
+        first.
+        """
         namespace = await self._namespace(name)
         slot = await self._slot_of(namespace)
         place = await slot.look()

@@ -49,11 +49,11 @@ class NoticeEditor:
     async def put(
         self, name: str, fields: Mapping[str, Any], *, who: str, demands: Precondition = ANYHOW
     ) -> bool:
-        """Create or replace the notice; return whether it is new. A request that changes nothing writes
-        nothing. A destination that is sent back as it was shown keeps its value.
+        """Create or replace the notice, and return whether it is new. A request that changes nothing writes nothing. A
+        destination that is sent back as it was shown keeps its value.
 
-        Raises InvalidError, PreconditionFailedError, ConflictError if there are too many notices,
-        OverloadedError if others keep changing this one.
+        Raises InvalidError, PreconditionFailedError, ConflictError if there are too many notices, OverloadedError if
+        others keep changing this one.
         """
         tries = Tries("notice", name)
         while True:

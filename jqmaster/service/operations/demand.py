@@ -54,8 +54,9 @@ class DemandService:
         self._stale_ms = stale_ms
 
     async def of(self, names: Sequence[str], labels: Mapping[str, str]) -> Demand:
-        """Sum up the jobs of these names (empty: of all), and the workers for them. With `labels`, only jobs that a
-        worker with these labels may run are counted, and only workers that have the labels."""
+        """Sum up the jobs of these names, and the workers for them. No names: all jobs. With `labels`, count only jobs
+        that a worker with these labels may run, and only workers that have the labels.
+        """
         fleet = await self._workers.fleet()
         constraints = (await self._constraints.reload()).constraint_set
         is_cut = False

@@ -333,8 +333,10 @@ def _detached(workers: Sequence[Worker], now_ms: int, stale_ms: int) -> list[Sil
 
 
 def _successor(gone: Worker, fresh: Sequence[Worker]) -> str:
-    """Return the worker that took the place of a detached one: on the same machine, for the same jobs, and registered
-    after that one fell silent. Empty: there is none, or the detached worker still holds jobs."""
+    """Return the worker that took the place of a detached one. It is on the same machine, for the same jobs, and
+    registered after the other fell silent. Return an empty text if there is none, or if the detached worker still holds
+    jobs.
+    """
     if gone.busy:
         return ""
     successors = (

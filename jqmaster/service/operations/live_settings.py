@@ -299,9 +299,10 @@ class LiveSettings:
         return changed
 
     def _with(self, values: Mapping[str, Any]) -> tuple[Settings, list[str]]:
-        """Return the settings beneath with these stored values on top, and the names of values that had to be
-        replaced, because another release wrote them or the settings beneath have changed. A number out of its bounds
-        becomes the nearest allowed one. Values that do not fit together are lowered, or else left out."""
+        """Return the settings beneath with these stored values on top, and the names of values that had to be replaced.
+        That happens if another release wrote them, or if the settings beneath have changed. A number out of its bounds
+        becomes the nearest allowed one. Values that do not fit together are lowered, or else left out.
+        """
         known = {key: value for key, value in values.items() if key in self._settable}
         if not known:
             # A namespace that overrides nothing shares the settings object of the installation.

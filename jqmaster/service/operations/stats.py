@@ -292,9 +292,10 @@ class StatsService:
         limit: int,
         cursor: str | None = None,
     ) -> dict[str, Any]:
-        """Return a page of the groups of final failures, the latest first. `q` is searched, ignoring case, in the
-        name and in the part of the text that the caller may see; `version` is compared with the worker versions on
-        which such failures were last seen. Raise InvalidError for a cursor that does not come from a page."""
+        """Return a page of the groups of final failures, the latest first. `q` is searched, ignoring case, in the name
+        and in the part of the text that the caller may see. `version` is compared with the versions of workers on which
+        such failures were last seen. Raise InvalidError for a cursor that does not come from a page.
+        """
         wanted, now_ms = q.casefold(), await self._history.now_ms()
         groups = [
             group

@@ -24,10 +24,12 @@ class TargetEditor:
     async def put(
         self, name: str, fields: Mapping[str, Any], *, who: str, demands: Precondition = ANYHOW
     ) -> bool:
-        """Create or replace the target; return whether it is new. A request that changes nothing writes nothing. The
-        secret is kept, and so are hidden values that are sent back as they were shown. Raises InvalidError,
-        PreconditionFailedError, ConflictError if there are too many targets or if another target has one of the
-        names, OverloadedError if others keep changing this one."""
+        """Create or replace the target, and return whether it is new. A request that changes nothing writes nothing.
+        The secret is kept, and so are hidden values that are sent back as they were shown.
+
+        Raise InvalidError, PreconditionFailedError, ConflictError if there are too many targets or another target has
+        one of the names, and OverloadedError if others keep changing this one.
+        """
         tries = Tries("target", name)
         while True:
             present = await tries.read(self._store.get, demands)

@@ -66,10 +66,13 @@ class WorkerActions:
     async def set_slots(
         self, worker_id: str, max_jobs: int | None, who: str, *, is_kept: bool = False, now_ms: int = 0
     ) -> Worker:
-        """Set how many jobs the worker may have from its next claim on; None: the number with which it registered.
-        The worker learns the number from the answer to its next heartbeat, and finishes jobs that exceed it.
-        `is_kept`: workers that later register from this node with the same labels get the same number. Raise
-        NotFoundError, ConflictError (detached)."""
+        """Set how many jobs the worker may have from its next claim on. None: the number with which it registered. The
+        worker learns the number from the answer to its next heartbeat, and finishes jobs that exceed it.
+
+        `is_kept`: workers that later register from this node with the same labels get the same number.
+
+        Raise NotFoundError, ConflictError (detached).
+        """
         before = await existing_worker(self._workers, worker_id)
         spec = before.spec
         kept = None

@@ -100,11 +100,15 @@ class HeldPolls:
         await asyncio.gather(*self._drops, return_exceptions=True)
 
     async def poll(self, worker_id: str, ask: Ask, gone: Callable[[], Awaitable[None]]) -> PollReply:
-        """Return jobs as soon as there are some; none when the wait is over, the worker is told to drain, or
-        this master stops.
+        """Return jobs as soon as there are some; none when the wait is over, the worker is told to drain, or this
+        master stops.
 
-        `gone`: returns when the client is gone. Raise NotFoundError, ConflictError (it has an address, or is
-        detached), RateLimitedError (another poll of this worker replaced this one), OverloadedError.
+        `gone`: returns when the client is gone. Raise:
+
+        * NotFoundError,
+        * ConflictError if the worker has an address, or is detached,
+        * RateLimitedError if another poll of this worker replaced this one,
+        * OverloadedError.
         """
         if not is_id(worker_id):
             raise unknown_worker(worker_id)

@@ -53,10 +53,10 @@ class WorkerService:
     async def register(
         self, spec: WorkerSpec, owner: str = "", *, caller: str = "", companion_of: str = ""
     ) -> Registration:
-        """Register a worker. Return its new ID, which belongs to the caller named `owner`; `caller`: see
-        `caller_of`; `companion_of`: see `Worker`.
+        """Register a worker. Return its new ID, which belongs to the caller named `owner`; `caller`: see `caller_of`;
+        `companion_of`: see `Worker`.
 
-        Raises AddressRefusedError if the server at the URL does not know the secret, RateLimitedError if this
+        Raise AddressRefusedError if the server at the URL does not know the secret. Raise RateLimitedError if that
         happened too often with this owner and caller, or if the namespace has reached its quota of workers.
         """
         former = ""
@@ -89,9 +89,10 @@ class WorkerService:
         reports: Sequence[ProgressReport] = (),
         asks_to_continue: bool = False,
     ) -> HeartbeatReply:
-        """Renew leases, and save the reports of claims that hold their jobs. `as_of_ms` is the store time, or an
-        earlier one, at which the claims were listed. `max_jobs`: the slots that the worker offers from now on; None
-        if the number is unchanged. Raise NotFoundError if the worker is not registered, or is no longer registered."""
+        """Renew leases, and save the reports of claims that hold their jobs. `as_of_ms`: the store time at which the
+        claims were listed, or an earlier one. `max_jobs`: the slots that the worker offers from now on. None:
+        unchanged. Raise NotFoundError if the worker is not registered, or no longer.
+        """
         answer = None
         if is_id(worker_id):
             answer = await self._workers.renew(worker_id, claims, free, as_of_ms, max_jobs=max_jobs)

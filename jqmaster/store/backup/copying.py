@@ -1,8 +1,10 @@
 """Copies a shard at one instant while masters serve.
 
 All keys are read page by page while masters write. Keys that change meanwhile are read again, until few are left. Then
-the store pauses all writes for a moment, and these few are read. The store names each changed key (`tracked`), so the
-copy is consistent: if a key changes between the start of the pause and the last read, the copy is not used.
+the store pauses all writes for a moment, and these few are read.
+
+The copy is consistent, because the store names each changed key (`tracked`). If a key changes between the start of the
+pause and the last read, the copy is not used.
 """
 
 import time
@@ -49,8 +51,9 @@ _GONE: Final = -2
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The instant of the copy, the length of the pause, and facts about the shard at that instant: the mark of its
-    data, its newest epoch, the number of jobs in each state, and the number of other objects of each kind.
+    """Facts about a copy: its instant, the length of the pause, and the state of the shard at that instant. The state
+    consists of the mark of the data, the newest epoch, the number of jobs in each state, and the number of other
+    objects of each kind.
 
     * `store`: the server and its version.
     * `unknown`: the number of keys under the shard's tag that this version does not know and has left out.

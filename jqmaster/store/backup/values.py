@@ -18,9 +18,13 @@ ENTRIES_PER_PART: Final = 100
 
 
 class Record(NamedTuple):
-    """A key without its tag, and a part of its value. Part 0 replaces the whole value of the key; if it has no values,
-    it removes the key. `expires_at_ms`: 0 if the key does not expire. `values` are flat: fields and values of a hash,
-    members and scores of a sorted set, IDs and lists of fields of a stream."""
+    """A key without its tag, and a part of its value. Part 0 replaces the whole value of the key. If part 0 has no
+    values, it removes the key.
+
+    * `expires_at_ms`: 0 if the key does not expire.
+    * `values`: flat lists: fields and values of a hash, members and scores of a sorted set, IDs and lists of fields of
+      a stream.
+    """
 
     key: bytes
     kind: int

@@ -36,9 +36,12 @@ _UNFINISHED: Final = [state for state in JobState if state not in FINISHED]
 
 
 class BatchRefused(Exception):  # noqa: N818 - a value for the service, not an error of the store
-    """A batch cannot be created. The reason is that its ID is `taken`, that its `expires_at_ms` is past (`expired`), or
-    that its parent is `unknown`, `over` or nested too deeply (`too_deep`). `now_ms`: the store's time if the word is
-    `expired`."""
+    """A batch cannot be created. The word says why:
+
+    * `taken`: another request used its ID.
+    * `expired`: its `expires_at_ms` has passed. `now_ms` is then the store's time.
+    * `unknown`, `over`, `too_deep`: its parent is unknown, over, or nested too deeply.
+    """
 
     def __init__(self, word: str, now_ms: int = 0) -> None:
         super().__init__(word)
@@ -47,7 +50,7 @@ class BatchRefused(Exception):  # noqa: N818 - a value for the service, not an e
 
 
 class EndedBatches(NamedTuple):
-    """The result of `end_due`. `next_ms`: ms until the next batch is due; None: none waits."""
+    """The result of `end_due`. `next_ms`: ms until the next batch is due. None: none waits."""
 
     removed: int
     canceled: int

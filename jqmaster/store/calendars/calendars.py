@@ -18,9 +18,13 @@ MAX_NAMED: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class CalendarChange:
-    """One change of one calendar, based on `present`. `new` None removes it. `audit_entry` is a packed map.
-    `passed_over`: definitions that cannot be read; the change does not wait until these follow the calendar's previous
-    change."""
+    """One change of one calendar, based on `present`.
+
+    * `new`: None removes it.
+    * `audit_entry`: a packed map.
+    * `passed_over`: definitions that cannot be read. The change does not wait until these follow the previous change of
+      the calendar.
+    """
 
     name: str
     present: StoredCalendar | None

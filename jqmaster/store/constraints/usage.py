@@ -25,10 +25,11 @@ LOOK_AGAIN_S: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class GateUsage:
-    """One gate at one instant. `running` and `starts` are `None` if no limit counts them; `opens_at_ms` is set if the
-    gate is closed and opens by itself. `condition`: the ID of the conditional override that applies to the jobs of its
-    key value; empty: none.
+    """One gate at one instant.
 
+    * `running`, `starts`: None if no limit counts them.
+    * `opens_at_ms`: set if the gate is closed and opens by itself.
+    * `condition`: the ID of the conditional override that applies to the jobs of its key value. Empty: none.
     * `running_units` and `window_units`: thousandths charged to running jobs and within the period, if a limit counts
       them.
     * `observed`: thousandths that another system still admits until `observed_until_ms`, if a worker reported so.

@@ -35,8 +35,8 @@ class ClosedGroup:
     """A closed group, with its events and their arguments, oldest first.
 
     * `id`: the ID of its job.
-    * `is_list`: whether the job's argument is the list of these arguments; otherwise, there is only one event, and the
-      job gets its argument.
+    * `is_list`: whether the argument of the job is the list of these arguments. Otherwise there is only one event, and
+      the job gets its argument.
     """
 
     id: str
@@ -49,7 +49,7 @@ class ClosedGroup:
 
 @dataclass(frozen=True, slots=True)
 class DueGroups:
-    """Due groups. `next_ms`: the time until the next one is due; 0: more are due now; None: none waits."""
+    """Due groups. `next_ms`: the time until the next group is due. 0: more are due now. None: no group waits."""
 
     next_ms: int | None
     found: list[ClosedGroup]

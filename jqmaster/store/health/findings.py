@@ -13,7 +13,7 @@ KEYS_PER_READ: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class NamedJobs:
-    """Jobs, and the key (order, claims or slots) that names them; empty: no such key."""
+    """Jobs, and the key that names them: an order, claims or slots. Empty: no such key."""
 
     job_ids: Sequence[str]
     found_in: str = ""

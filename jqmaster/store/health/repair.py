@@ -104,8 +104,8 @@ class Repair:
         self._shard.leader.wake(JobsReady())
 
     async def repair_jobs(self, found: Sequence[Finding], found_in: str) -> list[Finding]:
-        """Repair these jobs and return the repaired findings. Each fault is checked again. `found_in`: the order,
-        claims or slots that named these jobs; empty: none.
+        """Repair these jobs, and return the repaired findings. Each fault is checked again. `found_in`: the order,
+        claims or slots that named these jobs. Empty: none.
         """
         k, repaired = self._keys, list[Finding]()
         for page in pages([f for f in found if f.rule not in _BEYOND_REPAIR], PAGE):

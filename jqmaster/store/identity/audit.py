@@ -1,7 +1,7 @@
 """The audit log: changes and logins. The scripts that make the changes write the entries.
 
-There are two logs with separate limits, so that a flood of changes does not push access events out: `access` (logins,
-sessions, tokens, users and the settings of access), and `changes` (everything else). Readers see them as one.
+There are two logs with separate limits, so that a flood of changes does not push access events out. `access` has
+logins, sessions, tokens, users and the settings of access. `changes` has everything else. Readers see them as one.
 """
 
 import re

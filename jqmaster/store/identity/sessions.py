@@ -83,8 +83,9 @@ class SessionStore:
         granted: bytes = b"",
         id_token: str = "",
     ) -> int | None:
-        """Open a session, and return when it ends at the latest; None if the user or token has changed since it was
-        verified. `proved`: the verified document; empty if it is not in this store."""
+        """Open a session, and return when it ends at the latest. Return None if the user or token has changed since it
+        was verified. `proved`: the verified document. Empty: it is not in this store.
+        """
         k = self._keys
         kind, _, name = subject.partition(":")
         word, data = await self._client.run(

@@ -72,8 +72,9 @@ class AskedForm:
 
 @dataclass(frozen=True, slots=True)
 class DueChallenges:
-    """Jobs whose callbacks did not arrive in time (None: the record cannot be read). `next_ms`: the time until the next
-    job is due (-1: none)."""
+    """Jobs whose callbacks did not arrive in time. A job is None if its record cannot be read. `next_ms`: the time
+    until the next job is due. -1: none.
+    """
 
     now_ms: int
     jobs: Sequence[tuple[str, Job | None]]

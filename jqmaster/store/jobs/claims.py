@@ -96,8 +96,11 @@ class NotClaimed(Enum):
     """The reason why a claim was refused.
 
     * `NO_POLL`: the worker pulls, and has no open poll.
-    * `DAMAGED`: a key of the worker has the wrong type. For a suspect, which has to run alone: `BUSY`: the worker holds
-      a job.
+    * `DAMAGED`: a key of the worker has the wrong type.
+
+    A suspect has to run alone. For it, there are further reasons:
+
+    * `BUSY`: the worker holds a job.
     * `OVER`: the job no longer waits for such a claim.
     * `CLOSED`: a gate is closed.
     """

@@ -40,8 +40,9 @@ class EnqueueChecks:
         return {n: IdTaken(specs[n].id) for n in taken}
 
     async def find_refused(self, specs: Sequence[JobSpec]) -> dict[int, PredecessorRefused]:
-        """Return, by position of the job, a predecessor because of which the job is refused: one that exists neither in
-        the store nor in this push, or that ended in another way than required."""
+        """Return, by position of the job, a predecessor because of which the job is refused. Such a predecessor exists
+        neither in the store nor in this push, or it ended in another way than required.
+        """
         own = {spec.id for spec in specs}
         known = await self._client.pipeline([("EXISTS", self._keys.job(spec.id)) for spec in specs])
         # Skip the jobs that the store already has.

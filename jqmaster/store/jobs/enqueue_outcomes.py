@@ -268,8 +268,9 @@ def outcome_of(
 
 
 def refused_jobs(outcomes: Sequence[Outcome], *, of_whole_push: bool = False) -> dict[int, PushRefusal]:
-    """Return, by index, the jobs that are refused for the first reason that applies; empty: no job is refused.
-    `of_whole_push`: consider only reasons that refuse a whole push."""
+    """Return, by index, the jobs that are refused for the first reason that applies. `of_whole_push`: consider only
+    reasons that refuse a whole push.
+    """
     if outcomes.count(Accepted.NEW) < len(outcomes):
         for reason in _OF_WHOLE_PUSHES if of_whole_push else (*_OF_SINGLE_JOBS, *_OF_WHOLE_PUSHES):
             found: dict[int, PushRefusal] = {

@@ -75,7 +75,8 @@ class IdempotencyStore:
         self, accepted: Mapping[str, NotUnique | None], *, replicas: int | None = None
     ) -> None:
         """Record that pushes with idempotency keys were accepted. `accepted`: by digest of the key, the conflict with
-        another job, which holds the uniqueness key; None: no conflict."""
+        another job that holds the uniqueness key, or None without a conflict.
+        """
         for page in pages(list(accepted.items()), MAX_PER_CALL):
             args: list[Arg] = [self._keys.idempotency_prefix]
             for key_digest, held in page:

@@ -120,8 +120,10 @@ class LeaseStore:
                 return
 
     async def look_later(self, epoch: str, looks: Sequence[tuple[str, int]]) -> None:
-        """Postpone the next check of these claims, whose leases are over, so that they do not delay the checks of other
-        claims. `looks`: (job ID, store time of the check). Skip claims that were renewed or settled meanwhile."""
+        """Postpone the next check of these claims, whose leases are over, so that they do not delay the checks of
+        other claims. `looks` has pairs (job ID, store time of the check). Skip claims that were renewed or settled
+        meanwhile.
+        """
         k = self._keys
         for chunk in pages(looks, MAX_PER_CALL):
             args: list[Arg] = [self._shard.now_arg, epoch]

@@ -83,9 +83,11 @@ class JobLists:
         is_backward: bool,
         is_late: Callable[[], bool] = lambda: False,
     ) -> Page:
-        """Return up to `limit` jobs, the oldest first (`is_backward`: the newest first). The time of a job is the end
-        of its run, or else its start, or else, if it is ready, its creation. The time of a job that waits for an
-        instant is that instant; such jobs come after all others. The time of a batch's member is its creation.
+        """Return up to `limit` jobs, the oldest first, or with `is_backward` the newest first.
+
+        The time of a job is the end of its run. Without one, it is the start of its run, and for a ready job its
+        creation. The time of a job that waits for an instant is that instant; such jobs come after all others. The time
+        of a batch's member is its creation.
 
         A page ends early when `is_late`. Raises InvalidError for a cursor that no such page returned.
         """

@@ -70,9 +70,14 @@ NOBODY: Final = CountedBy()
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The reason why a bulk call did not change a job: `unknown`, `state` (with the state), `not_unique` (with the job
-    that holds its uniqueness key), `used_up` (the bulk action may change no more jobs), `erased` (a value that the job
-    needs was erased), or `stale_constraints` (the caller has to match again and repeat).
+    """The reason why a bulk call did not change a job:
+
+    * `unknown`: there is no such job.
+    * `state`: the state of the job does not allow it. The refusal has the state.
+    * `not_unique`: another job holds its uniqueness key. The refusal has that job.
+    * `used_up`: the bulk action may change no more jobs.
+    * `erased`: a value that the job needs was erased.
+    * `stale_constraints`: the caller has to match again and repeat.
     """
 
     word: str

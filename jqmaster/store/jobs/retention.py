@@ -10,9 +10,10 @@ from jqmaster.store.link.shard import Shard
 
 
 class Retention(NamedTuple):
-    """The retention of jobs that ended in one state, and the maximum number of them. Beyond these, at most
+    """The retention of jobs that ended in one state, and the maximum number of them. Beyond these limits, at most
     `most_needed` jobs are kept because others may need them: members of a batch that may be retried, and jobs whose
-    dependents may run again."""
+    dependents may run again.
+    """
 
     ms: int
     most: int

@@ -42,9 +42,10 @@ class Settlement:
     """The end of one attempt.
 
     * `decision`: the domain's decision.
-    * `entry`: for the history.
-    * `result`: if the job ends. `name` (of the job), `message` (of the attempt) and `frame` (of its error) are for the
-      counts; without a name, the end is not counted.
+    * `entry`: the entry for the history.
+    * `result`: the result, if the job ends.
+    * `name`, `message`, `frame`: name of the job, message of the attempt, and frame of its error, for the counts.
+      Without a name, the end is not counted.
     * `worker_id`: the worker that lost the attempt, if no worker reports its end.
     * `used`: the units that it has used.
     """
@@ -228,8 +229,9 @@ class SettlementStore:
     async def settle(
         self, worker_id: str, settlements: Sequence[Settlement], newest_fence: int | None = None
     ) -> list[bool]:
-        """End attempts that did not succeed, each as its caller has decided; False: the token is stale. `newest_fence`:
-        see `ReportedSlots`; the answer carries no jobs."""
+        """End attempts that did not succeed, each as its caller has decided. False: the token is stale. `newest_fence`:
+        see `ReportedSlots`. The answer carries no jobs.
+        """
         k = self._keys
         calls = []
         for chunk in pages(settlements, MAX_PER_CALL):

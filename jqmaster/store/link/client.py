@@ -2,6 +2,7 @@
 
 The client library's own retries are off, because they would repeat writes. Callers decide what to repeat, under the
 same IDs. A call has one of three outcomes: done, not done (StoreUnavailableError), or unknown (OutcomeUnknownError).
+
 Behind Sentinels and on a Cluster, the connections follow the primary (see `locator`). A call that reached the wrong
 node of a Cluster did nothing there, and is sent to the right one.
 """
@@ -134,8 +135,12 @@ class StoreClient:
     ) -> tuple[str, list[Any]]:
         """Run one script. Returns its status word and data. `replicas`: as in `run_all`.
 
-        Raises StoreUnavailableError if the script certainly did not run, OutcomeUnknownError if it may have run,
-        DamagedError if a key has the wrong type, StaleEpochError if the epoch is old.
+        Raise:
+
+        * StoreUnavailableError if the script certainly did not run,
+        * OutcomeUnknownError if it may have run,
+        * DamagedError if a key has the wrong type,
+        * StaleEpochError if the epoch is old.
         """
         call = ScriptCall(load(script), keys, args)
         (reply,) = await self._replies([call], replicas)
@@ -275,10 +280,12 @@ class StoreClient:
     async def _replies(
         self, calls: Sequence[ScriptCall], replicas: int | None, *, packed: PackedCommands | None = None
     ) -> list[Any]:
-        """Return raw replies, with a ResponseError for each call that failed; _Overtaken if calls ran before earlier
-        ones; _Partial if the scripts of some calls could not be loaded, or too few replicas confirmed the writes. Raise
-        the error of the round trip if no call is known to be done. `packed`: the commands of the calls, if they are
-        known."""
+        """Return the raw replies. `packed`: the commands of the calls, if they are known.
+
+        A reply is a ResponseError if its call failed. It is _Overtaken if calls ran before earlier ones, and _Partial
+        if the scripts of some calls could not be loaded or too few replicas confirmed the writes. Raise the error of
+        the round trip if no call is known to be done.
+        """
         if not calls:
             # Send nothing: since Python 3.12, the transport of asyncio never removes an empty write from its buffer, so
             # the loop spins and the connection does not close.

@@ -1,9 +1,11 @@
 """The path from a write to the leader in the same process. It is the only path from the store to the dispatcher.
 
-A write that makes claims possible asks the port for them (`claim_with`), `StoreClient.run_all` sends them behind the
-write in the same round trip, and `TravellingClaim` takes the replies back to the dispatcher. This saves a lone job a
-round trip and an fsync. A write without a claim wakes the leader afterwards: in this process through the port
-(`wake`), otherwise with a message that its script publishes. docs/architecture.md has a drawing.
+A write that makes claims possible asks the port for them (`claim_with`). `StoreClient.run_all` then sends them behind
+the write in the same round trip, and `TravellingClaim` takes the replies back to the dispatcher. This saves a lone job a
+round trip and an fsync.
+
+A write without a claim wakes the leader afterwards: in this process through the port (`wake`), otherwise with a message
+that its script publishes. docs/architecture.md has a drawing.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -18,7 +20,7 @@ from jqmaster.store.link.wake import JobsReady, WakeMessage
 class ReportedSlots:
     """Slots that the report of a worker frees.
 
-    * `newest_fence`: the fence of the newest job that the worker got with an answer (0: none yet). None: the worker
+    * `newest_fence`: the fence of the newest job that the worker got with an answer. 0: none yet. None: the worker
       takes no jobs with answers.
     * `has_answer`: the answer to this report may carry jobs.
     """

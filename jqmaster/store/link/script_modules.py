@@ -65,8 +65,11 @@ def with_modules(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A function at the top of a module, or code between such functions, which has no name. `uses`: the names in it,
-    each with the member that the code reads (None: none; empty: the code only checks whether the module is made)."""
+    """A function at the top of a module, or code between such functions, which has no name.
+
+    `uses` has the names in it, each with the member that the code reads. The member is None if the code reads none, and
+    empty if it only checks whether the module is made.
+    """
 
     name: str | None
     text: str

@@ -20,8 +20,8 @@ _Answer = asyncio.Future[list[str] | None]
 
 
 class SharedScan:
-    """Finds the keys of shards. While several shards use the store, one scan reads all its keys for every shard that
-    waits, so that a thousand shards need a few scans and not a thousand. `shards`: how many use the store.
+    """Finds the keys of shards. `shards`: how many shards use the store. If several do, one scan reads all keys of the
+    store for every shard that waits. So a thousand shards need a few scans and not a thousand.
 
     `command`: see `StoreClient`.
     """

@@ -20,9 +20,9 @@ RunShards = Callable[[Sequence[ScriptCall]], Awaitable[list[Reply | Exception]]]
 
 
 class SharedTrips:
-    """Sends the calls that each shard makes in its rounds. While several shards use the store, a call waits `GATHER_S`
-    for the calls of other shards, so that a thousand idle shards need ten round trips a second and not a thousand. The
-    calls of a single shard never wait. `shards`: how many use the store.
+    """Sends the calls that each shard makes in its rounds. `shards`: how many shards use the store. If several do, a
+    call waits `GATHER_S` for the calls of other shards. So a thousand idle shards need ten round trips a second and not
+    a thousand. The calls of a single shard never wait.
 
     Calls that only read have separate round trips, so that they wait for no replica and no disk.
 

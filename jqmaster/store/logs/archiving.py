@@ -52,8 +52,11 @@ class GoneLog:
 
 
 class LogErasures(NamedTuple):
-    """Deleted jobs with the times of their deletion: `first`: jobs whose logs wait to be removed from the archive;
-    `again`: jobs for which the archive has to be checked again."""
+    """Deleted jobs, with the times of their deletion.
+
+    * `first`: jobs whose logs wait to be removed from the archive.
+    * `again`: jobs for which the archive has to be checked again.
+    """
 
     first: list[tuple[str, int]]
     again: list[tuple[str, int]]
@@ -61,8 +64,10 @@ class LogErasures(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LogNotHere:
-    """The log of a deleted job does not wait to be archived. `deleted_ms`: when a job with this ID was deleted, if its
-    log was removed recently; 0: no such job; None: its log waits to be removed, and nobody may see it."""
+    """The log of a deleted job does not wait to be archived. `deleted_ms` is the time at which a job with this ID was
+    deleted, if its log was removed recently, and 0 if there was no such job. It is None while the log waits to be
+    removed, when nobody may see it.
+    """
 
     deleted_ms: int | None
 
@@ -87,7 +92,7 @@ class LogArchivingStore:
         return LogsToArchive([raw.decode() for raw in gone], [raw.decode() for raw in others])
 
     async def next_piece(self, epoch: str, job_id: str, ref: str) -> StoredPiece | None:
-        """Return the oldest lines of a log, or None if the log has none. Raise DamagedError if the log cannot be read."""
+        """Return the oldest lines of a log, or None if it has none. Raise DamagedError if the log cannot be read."""
         k = self._keys
         word, data = await self._client.run(
             "take_log_piece",

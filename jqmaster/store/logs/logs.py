@@ -35,12 +35,14 @@ class ClaimLines:
 
 @dataclass(frozen=True, slots=True)
 class SavedLines:
-    """The result of a call: the number of lines that were `kept`, that the worker `left_out` before them, and that were
-    removed from any log (`made_room`).
+    """The result of a call.
 
+    * `kept`: how many lines were kept.
+    * `left_out`: how many lines the worker left out before them.
+    * `made_room`: how many lines of any log were removed.
     * `is_stale`: the claim is over, and nothing was kept.
-    * `behind`: nothing was done, because the claim has already sent the lines up to this one, which lies within a
-      chunk.
+    * `behind`: nothing was done, because a chunk contains both old and new lines. The claim has already sent the lines
+      up to this one.
     """
 
     kept: int = 0
@@ -95,7 +97,9 @@ class LogStore:
         )
 
     async def read(self, job_id: str, after: int, *, watch: bool) -> LogSlice | None:
-        """Return entries after a line, or None if there is no such job. `watch`: request a message when the job ends."""
+        """Return entries after a line, or None if there is no such job. `watch` requests a message when the job
+        ends.
+        """
         k = self._keys
         word, data = await self._client.run(
             "read_logs",

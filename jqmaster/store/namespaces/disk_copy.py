@@ -30,7 +30,7 @@ class RegistryCopy:
         self.path = data_dir / f"{FILE_PREFIX}{hashlib.sha256(origin.encode()).hexdigest()[:12]}"
 
     def read(self) -> StoredNamespaces | None:
-        """Return the registry as it was copied last, or None if there is no copy. Blocks. Raise DamagedError, OSError."""
+        """Return the last copy of the registry, or None if there is none. Blocks. Raise DamagedError, OSError."""
         try:
             content = self.path.read_bytes()
         except FileNotFoundError:

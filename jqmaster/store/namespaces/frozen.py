@@ -85,8 +85,9 @@ class FrozenData:
         self._owner = (move_id, number)
 
     async def freeze(self) -> str | None:
-        """Keep all masters from serving the data in this store. Return the mark of the data; if the store has lost the
-        mark, this is a new one. None: there are no data."""
+        """Keep all masters from serving the data in this store. Return the mark of the data. If the store has lost the
+        mark, return a new one. Return None if there are no data.
+        """
         k = self.shard.keys
         word, data = await self._run("freeze_data", (k.frozen, k.generation, k.rules, k.epoch, k.leader),
                                      (self.shard.now_arg, *self._owner, uuid.uuid4().hex))  # fmt: skip

@@ -174,8 +174,9 @@ class MoveStore:
         left: LeftCopy | None,
         left_for_ms: int = LEFT_FOR_MS,
     ) -> str:
-        """End the move, and write the entry with which masters serve the namespace again. Return `ok`; `changed` if the
-        entry has changed; `aborted` if somebody aborted a move that succeeded. Raise LostMoveError."""
+        """End the move, and write the entry with which masters serve the namespace again. Return `ok`, `changed` if the
+        entry has changed, or `aborted` if somebody aborted a move that succeeded. Raise LostMoveError.
+        """
         k = self._keys
         word, _ = await self._shard.client.run(
             "end_move",
@@ -211,7 +212,8 @@ class MoveStore:
         * `audit_entry`: empty: none.
         * `left`: a copy to remove, and after how many milliseconds.
 
-        Return the version of the entry; None if the entry has changed since `present` was read."""
+        Return the version of the entry; None if the entry has changed since `present` was read.
+        """
         k = self._keys
         member, left_for_ms = (_member(left[0]), left[1]) if left else ("", 0)
         word, data = await self._shard.client.run(

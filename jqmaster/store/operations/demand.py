@@ -40,8 +40,9 @@ class AskedQueue(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DemandSeen:
-    """Due jobs: `ready` counts those that constraints let start now, and `blocked` the others. Both are lower bounds
-    unless `is_exact`. `ready_since_ms`: the time since which the first `ready` job has waited; None: unknown."""
+    """Due jobs. `ready` counts those that constraints let start now, and `blocked` the others. Both are lower bounds
+    unless `is_exact`. `ready_since_ms`: the time since which the first `ready` job has waited. None: unknown.
+    """
 
     now_ms: int
     ready: int

@@ -60,9 +60,11 @@ class CountedFailures:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The number of ready jobs, and the store time since which the first of them has waited; 0: unknown.
-    `startable_since_ms`, `startable_job_id`: since when the first job that no limit holds back has waited, and its ID;
-    0 and empty: no such job is known."""
+    """The number of ready jobs, and the store time since which the first of them has waited (0: unknown).
+
+    * `startable_since_ms`: since when the first job that no limit holds back has waited. 0: no such job is known.
+    * `startable_job_id`: the ID of that job, or empty.
+    """
 
     ready: int
     since_ms: int

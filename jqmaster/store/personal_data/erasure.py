@@ -93,8 +93,9 @@ class ErasureStore:
         return int(data[0]) if word == "open" else 0
 
     async def erase(self, content: StoredContent, erasure: Erasure, audit_entry: bytes) -> bool:
-        """Replace values in one step. Return False if the job has changed since it was read: read it again. Raise
-        StateConflict (it is not over) and KeyError (it is gone)."""
+        """Replace values in one step. Return False if the job has changed since it was read, so that the caller has to
+        read it again. Raise StateConflict if it is not over, and KeyError if it is gone.
+        """
         k, job = self._keys, content.job
         history = [] if erasure.errors is None else _history(content.history, erasure.errors)
         word, data = await self._client.run(

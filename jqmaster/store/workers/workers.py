@@ -119,13 +119,15 @@ class WorkerStore:
         former: str | None = None,
         quota: WorkerQuota | None = None,
     ) -> tuple[int, int]:
-        """Register the worker. A former worker at the same URL is detached. If the former worker is known to have
-        ended, its claims end at once. A slot rule for its node and labels replaces its own number of slots. Return the
-        store time and the epoch (0: nobody has led yet). `former`: the answer of `serving` before the address was
-        proven; None: read it now.
+        """Register the worker. Return the store time, and the epoch (0: nobody has led yet). `former`: the answer of
+        `serving` before the address was proven. None: read it now.
+
+        A former worker at the same URL is detached. If it is known to have ended, its claims end at once. A slot rule
+        for the node and labels of the new worker replaces its own number of slots.
 
         Raise RateLimitedError if the `quota` is used up. Raise StoreUnavailableError also if the call reached the store
-        too late: nobody waits for it now, or another worker has registered at the URL."""
+        too late: nobody waits for it now, or another worker has registered at the URL.
+        """
         k = self._keys
         if former is None:
             former = await self.serving(spec.url) if spec.url else ""
@@ -214,8 +216,9 @@ class WorkerStore:
         *,
         max_jobs: int | None = None,
     ) -> HeartbeatReply | None:
-        """Renew the leases of the (job ID, token) claims in a heartbeat, listed at `as_of_ms` or later. Return None
-        if the worker is unknown. `max_jobs`: the slots that the worker offers from now on; None: as before.
+        """Renew the leases of the claims in a heartbeat: pairs (job ID, token) that were listed at `as_of_ms` or
+        later. Return None if the worker is unknown. `max_jobs`: the slots that the worker offers from now on. None:
+        as before.
         """
         k = self._keys
         answer: HeartbeatReply | None = None
@@ -297,8 +300,9 @@ class WorkerStore:
     async def set_slots(
         self, worker_id: str, max_jobs: int | None, audit_entry: bytes, *, kept: SlotRule | None = None
     ) -> Commanded:
-        """Set how many jobs the worker may hold (None: the number that it registered). `kept`: the rule that does the
-        same for workers that later register on its node with its labels."""
+        """Set how many jobs the worker may hold. None: the number that it registered. `kept`: a rule that does the same
+        for workers that later register on its node with its labels.
+        """
         rule = codec.pack([kept.node_id, dict(kept.labels), kept.set_by, kept.set_at_ms]) if kept else b""
         word, data = await self._client.run(
             "set_slots",
@@ -315,8 +319,9 @@ class WorkerStore:
         self, worker_id: str, gate_id: str, remaining: int, for_ms: int, as_of_ms: int = 0
     ) -> bool:
         """Record that another system still admits `remaining` thousandths at a gate for `for_ms`, counted from
-        `as_of_ms`: the time of the observation or an earlier one (0: now). Return False if a later one is stored.
-        Raise NotFoundError if the worker is not registered."""
+        `as_of_ms`. That is the time of the observation or an earlier one (0: now). Return False if a later observation
+        is stored. Raise NotFoundError if the worker is not registered.
+        """
         k = self._keys
         word, _ = await self._client.run(
             "observe",
