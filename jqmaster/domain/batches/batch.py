@@ -16,12 +16,8 @@ MAX_DEPTH: Final = 10
 
 
 class BatchState(StrEnum):
-    """The state of a batch.
-
-    * `open`: its pusher may add jobs.
-    * `sealed`: only its own jobs may add more.
-    * `complete`: all of its jobs are over.
-    """
+    """The state of a batch. `open`: its pusher may add jobs. `sealed`: only its own jobs may add more. `complete`: all
+    of its jobs are over."""
 
     OPEN = "open"
     SEALED = "sealed"

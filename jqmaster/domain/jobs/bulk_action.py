@@ -10,12 +10,8 @@ from jqmaster.domain.jobs.job_filter import JobFilter
 
 
 class ActionState(StrEnum):
-    """The state of an action.
-
-    * `stopped`: too many of the retried jobs failed again, or more jobs match than the action may change; its message
-      says which.
-    * `failed`: the action could not continue; its message says why.
-    """
+    """The state of an action. `stopped`: too many of the retried jobs failed again, or more jobs match than the action
+    may change. `failed`: the action could not continue. The message of the action says which, and why."""
 
     RUNNING = "running"
     DONE = "done"

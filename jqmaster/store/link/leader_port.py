@@ -1,8 +1,8 @@
 """The path from a write to the leader in the same process. It is the only path from the store to the dispatcher.
 
 A write that makes claims possible asks the port for them (`claim_with`). `StoreClient.run_all` then sends them behind
-the write in the same round trip, and `TravellingClaim` takes the replies back to the dispatcher. This saves a lone job a
-round trip and an fsync.
+the write in the same round trip, and `TravellingClaim` takes the replies back to the dispatcher. This saves a lone job
+a round trip and an fsync.
 
 A write without a claim wakes the leader afterwards: in this process through the port (`wake`), otherwise with a message
 that its script publishes. docs/architecture.md has a drawing.
