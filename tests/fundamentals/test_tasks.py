@@ -187,7 +187,7 @@ async def test_sync_async_and_isolated_functions_are_tasks_with_the_context_wher
         (None, [["photo_id", "is missing"]]),
         ("secret", [["argument", "Expected a map of parameters, got `str`"]]),
         ({"photo_id": 1, "old": 2}, [["old", "is not a parameter"]]),
-        ({"photo_id": 1, "colour": "secret"}, [["colour", "Invalid enum value, got `str`"]]),
+        ({"photo_id": 1, "colour": "secret"}, [["colour", "Expected one of the allowed values, got `str`"]]),
         ({"photo_id": 1, "boxes": [{"left": "secret"}]}, [["boxes[0].left", "Expected `int`, got `str`"]]),
         (
             {"photo_id": None, "photo": {"photo_id": "secret"}},

@@ -21,6 +21,20 @@ _PLACE: Final = re.compile(r"^(?P<what>.*?)(?: - at `(?P<key>key` in `)?\$(?P<pa
 # The start of a message up to the invalid value. The value is left out, because people who may not read arguments can
 # read messages.
 _VALUE: Final = re.compile(r"^(Invalid enum value).*", re.DOTALL)
+# By the words of msgspec, which name encodings: words that say what was expected.
+_EXPECTED: Final = {
+    "Invalid RFC3339 encoded datetime": (
+        "Expected a date and time such as `2026-05-01T12:00:00Z`, got `str` of another form"
+    ),
+    "Invalid RFC3339 encoded date": "Expected a date such as `2026-05-01`, got `str` of another form",
+    "Invalid RFC3339 encoded time": "Expected a time such as `12:00:00`, got `str` of another form",
+    "Invalid ISO8601 duration": "Expected a duration such as `PT90S`, got `str` of another form",
+    "Invalid UUID": "Expected a UUID, got `str` of another form",
+    "Invalid UUID bytes": "Expected a UUID, got `bytes` of another length",
+    "Invalid decimal string": "Expected a decimal number such as `12.50`, got `str` of another form",
+    "Invalid base64 encoded string": "Expected base64, got `str` of another form",
+    "Invalid enum value": "Expected one of the allowed values",
+}
 
 
 class ResultCodec:
@@ -324,7 +338,7 @@ def _is_known(kind: Any) -> bool:
 
 
 def with_type(what: str, value: Any) -> str:
-    return what if "got `" in what else f"{what}, got `{type(value).__name__}`"
+    return what if ", got " in what else f"{what}, got `{type(value).__name__}`"
 
 
 def place_of_fault(exc: Exception, name: str) -> list[tuple[str, str]]:
@@ -334,6 +348,7 @@ def place_of_fault(exc: Exception, name: str) -> list[tuple[str, str]]:
     found = _PLACE.match(str(exc))
     assert found
     what = _VALUE.sub(r"\1", found["what"])
+    what = _EXPECTED.get(what, what)
     if isinstance(exc.__cause__, PydanticError):  # from a model inside a type that msgspec checks
         return [(reason, f"{name}{found['path'] or ''}{path}") for reason, path in exc.__cause__.faults]
     return [(f"{what} (of a key)" if found["key"] else what, f"{name}{found['path'] or ''}")]

@@ -1,13 +1,17 @@
 """Functions that can be tasks, and those that are refused on module import."""
 
 import pickle
+import re
 import subprocess
 import sys
-from datetime import timedelta
-from typing import Any
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any, Literal
+from uuid import UUID
 
 import pytest
 
+from tests.support.each import for_each
 from worker_sdk import INJECTED, Context, InvalidArgument, Task, Tasks, Worker, retry_on
 
 tasks = Tasks()
@@ -99,6 +103,51 @@ def test_a_call_that_does_not_fit_is_refused_before_anything_is_sent(
         make_thumbnail.to_job(*args, **kwargs)
     assert isinstance(raised.value, TypeError)
     assert raised.value.task == "thumbnail.make"
+
+
+FORMS: list[tuple[Any, Any, str]] = [
+    (datetime, "soon", "Expected a date and time such as `2026-05-01T12:00:00Z`, got `str` of another form"),
+    (date, "soon", "Expected a date such as `2026-05-01`, got `str` of another form"),
+    (time, "soon", "Expected a time such as `12:00:00`, got `str` of another form"),
+    (timedelta, "long", "Expected a duration such as `PT90S`, got `str` of another form"),
+    (UUID, "42", "Expected a UUID, got `str` of another form"),
+    (UUID, b"42", "Expected a UUID, got `bytes` of another length"),
+    (Decimal, "much", "Expected a decimal number such as `12.50`, got `str` of another form"),
+    (bytes, "$", "Expected base64, got `str` of another form"),
+    (Literal["red", "green"], "blue", "Expected one of the allowed values, got `str`"),
+    (tuple[int, int], [1], "Expected `array` of length 2, got 1"),
+]
+
+
+@pytest.mark.req("S8")
+@for_each(("annotation", "value", "problem"), FORMS)
+def test_an_error_says_which_argument_has_which_wrong_form_and_not_its_value(
+    annotation: Any, value: Any, problem: str
+) -> None:
+    def keep(at: Any) -> None: ...
+
+    def keep_all(at: Any) -> None: ...
+
+    keep.__annotations__, keep_all.__annotations__ = {"at": annotation}, {"at": list[annotation]}
+    tasks = Tasks()
+    with pytest.raises(InvalidArgument) as raised:
+        tasks.task("keep")(keep).to_job(value)
+    assert raised.value.problems == [("at", problem)]
+    with pytest.raises(InvalidArgument) as raised:
+        tasks.task("keep_all")(keep_all).to_job([value])
+    # The type of a part is only told where the expected form implies it.
+    assert raised.value.problems == [("at[0]", problem.removesuffix(", got `str`"))]
+
+
+def test_the_examples_in_these_errors_are_accepted() -> None:
+    for annotation, _, problem in FORMS:
+        example = re.search("such as `(.*?)`", problem)
+        if example:
+
+            def keep(at: Any) -> None: ...
+
+            keep.__annotations__ = {"at": annotation}
+            assert Tasks().task("keep")(keep).to_job(example[1])
 
 
 def test_an_argument_that_holds_itself_is_refused() -> None:
