@@ -434,19 +434,26 @@ class NotFinished(WorkerSdkError):  # noqa: N818 - one of the answers of `JobHan
 
     * `job_id`: the job.
     * `state`: the current state of the job.
+    * `last_error`: the beginning of the last error message, if the job is `retrying`. None: unknown, or the token may
+      not read it.
 
     For example:
 
         try:
             make_thumbnail.using(delay=60).enqueue(42).get(timeout=0)
         except NotFinished as exc:
-            print(exc.job_id, exc.state)
+            print(exc.job_id, exc.state, exc.last_error)
     """
 
-    def __init__(self, job_id: str, state: str) -> None:
-        super().__init__(f"job {job_id} is {state}{_NEXT_STEPS.get(state, '').format(job_id)}")
+    def __init__(self, job_id: str, state: str, last_error: str | None = None) -> None:
+        if last_error:
+            next_step = f": its last attempt failed: {last_error}"
+        else:
+            next_step = _NEXT_STEPS.get(state, "").format(job_id)
+        super().__init__(f"job {job_id} is {state}{next_step}")
         self.job_id = job_id
         self.state = state
+        self.last_error = last_error
 
 
 class NoResultError(WorkerSdkError):

@@ -71,7 +71,7 @@ class Master:
     It is built when the store serves; see `running_master`. `link`: the shard. `failed` is set when the process must
     end, for the reason in `failure`.
 
-    `store` is None if the store of the default namespace is away, and other namespaces can be served. Then `link` has
+    `store` is `None` if the store of the default namespace is away, and other namespaces can be served. Then `link` has
     its own client and no mark, and serves what all namespaces need from that store. The default namespace is opened
     later, like the others. From then on, `shard` and `services` exist.
     """

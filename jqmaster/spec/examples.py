@@ -804,7 +804,7 @@ EXAMPLES: Final[dict[str, Any]] = {
         "argument_bytes": 10,
         "constraints": ["api.example.org"],
     },
-    "StateAnswer": {"state": "running"},
+    "StateAnswer": {"state": "retrying", "last_error": "HTTP 503 from the mail service"},
     "WhyAnswer": {
         "state": "ready",
         "as_of": "2026-11-21T04:30:12.000Z",

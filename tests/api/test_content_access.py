@@ -361,6 +361,21 @@ async def test_redacted_values_are_taken_out_of_texts_that_quote_them(store_serv
         assert await code(asked) == (403, "content_redacted")
 
 
+async def test_the_last_error_of_a_job_that_retries_is_content_and_redacted(
+    store_server: StoreServer,
+) -> None:
+    tokens = ["push:t-pusher", "push+read:t-reader", "push+work+read:t-worker"]
+    async with master_on(store_server.url, tokens=tokens, redact_paths="argument.card") as (master, _):
+        pusher, reader, own = (Api(master.server.url, f"t-{name}") for name in ("pusher", "reader", "worker"))
+        async with pusher.http, reader.http, own.http, worker_at(own) as worker:
+            job_id = await pusher.enqueue("work", {"card": MARK}, keep_result=True, retry={"base_s": 3600})
+            await worker.end(await worker.next_job(), "failure", message=f"no money on {MARK}")
+            path = f"/api/jobs/{job_id}/result"
+            assert await pusher.call("GET", path) == (202, {"state": "retrying", "last_error": None})
+            _, answer = await reader.call("GET", path)
+            assert answer == {"state": "retrying", "last_error": "no money on [redacted]"}
+
+
 async def test_messages_of_the_master_itself_are_shown_to_everybody(store_server: StoreServer) -> None:
     async with callers_of(store_server.url, max_losses=1) as callers:
         async with worker_at(callers.worker) as worker:

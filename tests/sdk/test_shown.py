@@ -129,6 +129,8 @@ def shown() -> Iterator[Any]:
     yield errors.NotFinished("0190", "ready"), f"NotFinished('job 0190 is ready: {why}')"
     error = "its last attempt failed. `jqmaster job 0190` shows the error, and so does handle.refresh().job."
     yield errors.NotFinished("0190", "retrying"), f"NotFinished('job 0190 is retrying: {error}')"
+    error = "its last attempt failed: HTTP 503"
+    yield errors.NotFinished("0190", "retrying", "HTTP 503"), f"NotFinished('job 0190 is retrying: {error}')"
 
 
 @pytest.mark.parametrize(("held", "text"), list(shown()), ids=lambda one: type(one).__name__)

@@ -1,8 +1,8 @@
 """A pytest plugin that ends a process that hangs, with the stacks of all its threads.
 
 The limit of each test (`timeout`) raises an exception in the main thread. It cannot end a test that takes the signal
-for itself or waits in native code. Nor can it end a process that hangs after its last test. Here, a thread that runs no
-Python code ends the process. pytest-xdist then reports the test as failed, and continues in another process.
+for itself or waits in native code. It cannot end a process that hangs after its last test, either. Here, a thread that
+runs no Python code ends the process. pytest-xdist then reports the test as failed, and continues in another process.
 """
 
 import faulthandler

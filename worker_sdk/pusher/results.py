@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, Final
 from urllib.parse import quote
 
-from worker_sdk.errors import UnavailableError
+from worker_sdk.errors import NotFinished, UnavailableError
 from worker_sdk.masters.masters import MasterAnswer, pause_s
 from worker_sdk.shown import without_content
 
@@ -95,6 +95,12 @@ def result_path(job_id: str, end_s: float, timeout_s: float) -> str:
     # Wait for less than the timeout of a call. Otherwise, a long wait would look like a dead master.
     wait_s = max(0.0, min(end_s - time.monotonic(), MAX_LONG_POLL_S, timeout_s * 0.8))
     return f"{path_of(job_id)}/result?wait={wait_s:.3f}"
+
+
+def not_finished(job_id: str, body: Mapping[str, Any]) -> NotFinished:
+    """Return the error for a job that has not ended, from the master's answer. Older masters send no `last_error`."""
+    error = body.get("last_error")
+    return NotFinished(job_id, str(body.get("state")), None if error is None else str(error))
 
 
 def result_of(answer: MasterAnswer) -> JobResult | None:

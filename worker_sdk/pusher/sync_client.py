@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, Unpack
 from worker_sdk.blocks import WithOnly
 from worker_sdk.enqueueing import EnqueueMiddleware, chain_of, ending
 from worker_sdk.environment import middleware_or_default, token_or_default
-from worker_sdk.errors import AnswerMismatchError, NotFinished, WorkerSdkError
+from worker_sdk.errors import AnswerMismatchError, WorkerSdkError
 from worker_sdk.loading import OF_SYNC_CALLS, load
 from worker_sdk.masters.blocking_client import BlockingClient
 from worker_sdk.masters.masters import MasterAnswer, Masters, MasterUnreachableError
@@ -32,7 +32,7 @@ from worker_sdk.pusher.logs import JobLogLevel, logs_path
 from worker_sdk.pusher.older_masters import for_older_master
 from worker_sdk.pusher.opening import cannot_be_sent, masters_of
 from worker_sdk.pusher.parts import BEGINNING, parts_path
-from worker_sdk.pusher.results import JobResult, next_poll_in_s, path_of, result_of, result_path
+from worker_sdk.pusher.results import JobResult, next_poll_in_s, not_finished, path_of, result_of, result_path
 from worker_sdk.suggesting import suggesting
 from worker_sdk.unsendable import sendable
 
@@ -278,7 +278,7 @@ class SyncPusher(WithOnly):
             if answer.status != 202:
                 return result_of(answer)
             if time.monotonic() >= end_s:
-                raise NotFinished(job_id, str(answer.body.get("state")))
+                raise not_finished(job_id, answer.body)
             time.sleep(next_poll_in_s(answer, end_s))
 
     def parts(self, job_id: str, *, after: str = BEGINNING, wait: float = 0.0) -> Mapping[str, Any]:

@@ -72,6 +72,23 @@ test("a job that waits is not finished, and can be canceled", LIVE, async () => 
   await assert.rejects(handle.result({ wait: 0 }), JobCanceled);
 });
 
+test("the error for a job that retries has its last error", LIVE, async () => {
+  const failing = task(unique("failing"), { keepResult: true, retry: { baseS: 3600, maxS: 3600 } }, () => {
+    throw new Error("no such page");
+  });
+  await withWorker([failing], async () => {
+    const handle = await failing.enqueue();
+    await until(async () => (await handle.refresh()).state === "retrying");
+    await assert.rejects(handle.result({ wait: 0 }), (error: unknown) => {
+      assert.ok(error instanceof NotFinished);
+      assert.match(error.lastError ?? "", /no such page/);
+      assert.match(error.message, /is retrying: its last attempt failed: .*no such page/);
+      return true;
+    });
+    await handle.cancel();
+  });
+});
+
 test("the wait for a result ends with its signal", LIVE, async () => {
   const handle = await task(unique("later"), { delay: 3600 }).enqueue();
   await assert.rejects(handle.result({ signal: AbortSignal.timeout(50) }), { name: "TimeoutError" });

@@ -192,7 +192,12 @@ async def result(call: Call) -> Reply:
     with call.services.waiting.take() if wait_s > 0 else contextlib.nullcontext(True) as has_place:
         found = await call.services.jobs.result(job_id, wait_s=wait_s if has_place else 0.0)
     if isinstance(found, JobState):
-        return Reply(202, {"state": str(found)}, named if has_place else (*named, *COME_AGAIN))
+        # A client that gives up on a job wants to know why the job has not succeeded yet.
+        error = (
+            await call.services.excerpts.error(job_id, call.content) if found is JobState.RETRYING else None
+        )
+        body = {"state": str(found), "last_error": error}
+        return Reply(202, body, named if has_place else (*named, *COME_AGAIN))
     return Reply(200, None if found is None else views.result_view(found), named)
 
 

@@ -695,6 +695,10 @@ class StateAnswer(Answer):
     """The state of a job that is not over."""
 
     state: JobState
+    last_error: str | None = Field(
+        description="Beginning of the last error message, if the job is `retrying`. Null if the caller may not see it.",
+        json_schema_extra=SINCE,
+    )
 
 
 class SuccessView(Answer):

@@ -472,7 +472,8 @@ def _print_result(http: MasterSession, job_id: str, wait_s: float) -> None:
     status, answer = _await_result(http, job_id, wait_s)
     is_json = http.says_json(answer)
     if status == 202:
-        exits.fail(exits.FAILED, f"job {job_id} is not over: {answer['state']}")
+        error = f"; its last attempt failed: {text}" if (text := answer.get("last_error")) else ""
+        exits.fail(exits.FAILED, f"job {job_id} is not over: {answer['state']}{error}")
     if answer is None:
         exits.fail(exits.NOT_FOUND, _no_result_text(http, job_id))
     if answer["type"] != "success":

@@ -37,7 +37,7 @@ MAX_WATCHED: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class BulkAction:
-    """A requested action on jobs: those of `filter`, or those in `ids` (the other one is None). It touches only jobs
+    """A requested action on jobs: those of `filter`, or those in `ids` (the other one is `None`). It touches only jobs
     that were created at `created_at_ms` or earlier. `at_most`: the maximum number of jobs that it changes. None: any
     number.
     """
@@ -116,8 +116,8 @@ class ActionProgress:
         self.watched = []
 
     def note_ended(self, job_id: str, job: Job | None) -> bool:
-        """Count a watched job if it has ended, and return whether it has. `job` is None if it was deleted, which means
-        that it had ended.
+        """Count a watched job if it has ended, and return whether it has. `job` is `None` if it was deleted, which
+        means that it had ended.
         """
         is_failed = job is not None and (job.state is JobState.FAILED or job.failures > 0)
         if job is not None and job.state not in FINISHED and not is_failed:

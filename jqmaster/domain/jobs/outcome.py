@@ -239,7 +239,7 @@ def decide_expired(
     * `orderly_end`: the worker announced that its process ends. Then the job has not killed it, and is handed back.
 
     If the worker never took the offer (see `never_reached_worker`), the job returns without counting an attempt. If
-    this cannot be decided yet (see `proof_due_ms`), the decision is None. Otherwise the job may have started and even
+    this cannot be decided yet (see `proof_due_ms`), the decision is `None`. Otherwise the job may have started and even
     have killed its worker, so the attempt counts as a loss.
     """
     if never_reached_worker(job, worker_as_of_ms, orderly_end=orderly_end):

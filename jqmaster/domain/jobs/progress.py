@@ -32,7 +32,7 @@ class RefusedReports(NamedTuple):
 
 class ProgressReport(NamedTuple):
     """New progress and checkpoint of a claim. None: nothing new. `checkpoint` is opaque to the master. `seq` is the
-    number of the report, which grows within the claim. If it is None, the report counts as the last one.
+    number of the report, which grows within the claim. If it is `None`, the report counts as the last one.
     """
 
     job_id: str

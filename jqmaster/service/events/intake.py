@@ -119,7 +119,7 @@ class EventIntake:
         await self._coalescer.stop()
 
     async def one(self, event: Event, *, caller: Principal | None = None) -> ReceivedEvent:
-        """Accept an event, together with others that come at the same time. `caller` is None for the master itself.
+        """Accept an event, together with others that come at the same time. `caller` is `None` for the master itself.
         Raise:
 
         * ForbiddenError if the caller may not send events of the type,

@@ -65,7 +65,7 @@ class EnqueueService:
     """Component. Enqueues jobs.
 
     * `admit(durability)`: returns how many replicas must have a job before it is accepted. Raises while new jobs are
-      refused. `durability` is None for the configured one.
+      refused. `durability` is `None` for the configured one.
     * `pace`: slows pushes down.
     * `can_notify`: webhooks can be signed.
     * `reach`: decides which jobs and batches a `caller` may name. The caller None is the master itself.

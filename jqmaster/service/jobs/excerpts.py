@@ -59,6 +59,11 @@ class JobExcerpts:
             for job in jobs
         }
 
+    async def error(self, job_id: str, access: ContentAccess) -> str | None:
+        """Return the last error of a job, or None if there is none or the caller may not see it."""
+        found = await self._records.get_without_argument([job_id])
+        return (await self._errors([*found.values()], access)).get(job_id)
+
     async def _errors(self, jobs: Sequence[Job], access: ContentAccess) -> dict[str, str]:
         failed = [job for job in jobs if job.state is JobState.FAILED or job.failures or job.losses]
         if access.redactor.has("argument", "headers", "error"):

@@ -72,7 +72,7 @@ class AskedForm:
 
 @dataclass(frozen=True, slots=True)
 class DueChallenges:
-    """Jobs whose callbacks did not arrive in time. A job is None if its record cannot be read. `next_ms`: the time
+    """Jobs whose callbacks did not arrive in time. A job is `None` if its record cannot be read. `next_ms`: the time
     until the next job is due. -1: none.
     """
 

@@ -27,7 +27,7 @@ _ROOT: Final = b"root"
 
 class Released(NamedTuple):
     """The result of a page of dependents: the cursor of the next page, and skipped dependents that may have to be
-    revived. The cursor is None after the last page.
+    revived. The cursor is `None` after the last page.
     """
 
     cursor: str | None

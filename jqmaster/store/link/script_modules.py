@@ -67,8 +67,8 @@ def with_modules(text: str) -> str:
 class _Piece:
     """A function at the top of a module, or code between such functions, which has no name.
 
-    `uses` has the names in it, each with the member that the code reads. The member is None if the code reads none, and
-    empty if it only checks whether the module is made.
+    `uses` has the names in it, each with the member that the code reads. The member is `None` if the code reads none,
+    and empty if it only checks whether the module is made.
     """
 
     name: str | None

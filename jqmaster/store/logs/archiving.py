@@ -65,7 +65,7 @@ class LogErasures(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class LogNotHere:
     """The log of a deleted job does not wait to be archived. `deleted_ms` is the time at which a job with this ID was
-    deleted, if its log was removed recently, and 0 if there was no such job. It is None while the log waits to be
+    deleted, if its log was removed recently, and 0 if there was no such job. It is `None` while the log waits to be
     removed, when nobody may see it.
     """
 

@@ -261,7 +261,7 @@ def _is_moving(name: str, raw: bytes) -> bool:
 
 
 def _move_from(name: str, flat: Sequence[bytes] | None) -> Move | None:
-    """Return the move of a stored record, or None if there is none. `flat` is None if the key is of another type."""
+    """Return the move of a stored record, or None if there is none. `flat` is `None` if the key is of another type."""
     if flat is None:
         raise DamagedError(unreadable(name))
     pairs = zip(flat[::2], flat[1::2], strict=True)

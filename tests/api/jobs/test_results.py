@@ -40,6 +40,22 @@ async def test_a_final_failure_is_answered_with_all_its_fields(api: Api, reason:
     assert (await api.job(job_id))["cause"] == {"other": "error"}.get(reason, reason)
 
 
+@pytest.mark.req("J9", "J14")
+async def test_for_a_job_that_retries_the_last_error_is_answered(api: Api) -> None:
+    async with worker_at(api) as worker:
+        job_id = await api.enqueue("work", keep_result=True, retry={"base_s": 3600, "max_s": 3600})
+        job = await worker.next_job()
+        assert await result_of(api, job_id) == (202, {"state": "running", "last_error": None})
+        await worker.end(job, "failure", message="HTTP 503", error={"type": "Away", "message": "HTTP 503"})
+        assert await result_of(api, job_id) == (202, {"state": "retrying", "last_error": "HTTP 503"})
+        await api.call("POST", f"/api/jobs/{job_id}/run")
+        await worker.end(await worker.next_job(), "failure", message="HTTP 504 " * 100)
+    _, answer = await result_of(api, job_id)
+    assert isinstance(answer, dict)
+    assert answer["last_error"].startswith("HTTP 504")
+    assert len(answer["last_error"]) <= 301
+
+
 @pytest.mark.req("J9")
 async def test_should_retry_false_ends_the_job_at_once(api: Api) -> None:
     async with worker_at(api) as worker:
@@ -65,9 +81,9 @@ async def test_a_job_is_tried_max_retry_times_again(api: Api) -> None:
 @pytest.mark.req("J14", "M10")
 async def test_an_unfinished_job_answers_its_state(api: Api) -> None:
     job_id = await api.enqueue("work", keep_result=True)
-    assert await result_of(api, job_id) == (202, {"state": "ready"})
+    assert await result_of(api, job_id) == (202, {"state": "ready", "last_error": None})
     began = time.monotonic()
-    assert await result_of(api, job_id, "?wait=0.3") == (202, {"state": "ready"})
+    assert await result_of(api, job_id, "?wait=0.3") == (202, {"state": "ready", "last_error": None})
     assert 0.3 <= time.monotonic() - began < 5
 
 

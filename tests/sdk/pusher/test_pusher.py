@@ -429,6 +429,24 @@ async def test_results_are_waited_for_in_long_polls(master: FakeMaster, pusher: 
         await pusher.result("j")
 
 
+@pytest.mark.req("J14")
+async def test_the_error_for_a_job_that_retries_has_its_last_error(
+    master: FakeMaster, pusher: AnyPusher
+) -> None:
+    known = {"state": "retrying", "last_error": "HTTP 503"}
+    master.hooks["result"] = lambda body: (202, known, {})
+    with pytest.raises(NotFinished) as raised:
+        await pusher.result("j")
+    assert (raised.value.state, raised.value.last_error) == ("retrying", "HTTP 503")
+    assert str(raised.value) == "job j is retrying: its last attempt failed: HTTP 503"
+    # The caller may not read errors, or the master is older than this field.
+    for body in ({"state": "retrying", "last_error": None}, {"state": "retrying"}):
+        master.hooks["result"] = lambda _, body=body: (202, body, {})
+        with pytest.raises(NotFinished, match="`jqmaster job j` shows the error") as raised:
+            await pusher.result("j")
+        assert raised.value.last_error is None
+
+
 async def test_a_dropped_result_is_none(master: FakeMaster, pusher: AnyPusher) -> None:
     original = master._answer
 

@@ -17,7 +17,7 @@ const NEXT_STEPS: Readonly<Partial<Record<JobState, (jobId: string) => string>>>
  * try {
  *   await handle.result({ wait: 1 });
  * } catch (error) {
- *   if (error instanceof NotFinished) console.log(error.jobId, error.state);
+ *   if (error instanceof NotFinished) console.log(error.jobId, error.state, error.lastError);
  * }
  * ```
  */
@@ -28,8 +28,11 @@ export class NotFinished extends JqmasterError {
     readonly jobId: string,
     /** The state of the job, such as `running`. */
     readonly state: JobState,
+    /** The beginning of the last error message, if the job is `retrying`. Missing if it is unknown, or the token may not read it. */
+    readonly lastError?: string,
   ) {
-    super(`job ${jobId} is ${state}${NEXT_STEPS[state]?.(jobId) ?? ""}`);
+    const nextStep = lastError ? `: its last attempt failed: ${lastError}` : NEXT_STEPS[state]?.(jobId);
+    super(`job ${jobId} is ${state}${nextStep ?? ""}`);
   }
 }
 

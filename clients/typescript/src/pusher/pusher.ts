@@ -214,7 +214,10 @@ export class Pusher implements Backend {
       const answer = await this.#get(`${pathOf(jobId)}/result?wait=${(waitMs / 1000).toFixed(3)}`, jobId, signal);
       if (answer.status !== 202) return "type" in answer.body ? (answer.body as unknown as ResultView) : null;
       const leftMs = endMs - performance.now();
-      if (leftMs <= 0) throw new NotFinished(jobId, answer.body["state"] as JobState);
+      if (leftMs <= 0) {
+        const { state, last_error: lastError } = answer.body as { state: JobState; last_error?: string | null };
+        throw new NotFinished(jobId, state, lastError ?? undefined);
+      }
       // A master with too many waiting polls answers at once, and states when to poll again.
       if (answer.retryAfterS !== undefined) await sleep(Math.min(pauseMs(1, answer.retryAfterS), leftMs));
     }
