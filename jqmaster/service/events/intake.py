@@ -39,7 +39,7 @@ from jqmaster.store.events.events import (
     ReceivedEvent,
     StaleDefinitions,
 )
-from jqmaster.store.link.pages import MAX_PER_CALL, pages
+from jqmaster.store.link.pages import MAX_PER_CALL
 
 # Maximum number of definitions that an event may start, because a step of the store handles no more.
 MAX_MATCHES: Final = MAX_PER_CALL
@@ -50,7 +50,7 @@ MAX_WAITING: Final = 5_000
 # people do not change them this often.
 MAX_REPEATS: Final = 10
 # Refusals that claim no effect, which is wrong if earlier events of the same request are stored.
-_REFUSALS: Final = (StoreUnavailableError, OverloadedError, RateLimitedError)
+_REFUSALS: Final = (StoreUnavailableError, OverloadedError, RateLimitedError, ConflictError)
 
 
 class _StoreCall:
@@ -67,7 +67,9 @@ class _StoreCall:
 
     def has_room(self, one: MatchedEvent) -> bool:
         return not self.events or (
-            self._matches + len(one.matches) <= MAX_PER_CALL and self._size + _size_of(one) <= MAX_BYTES
+            len(self.events) < MAX_PER_CALL
+            and self._matches + len(one.matches) <= MAX_PER_CALL
+            and self._size + _size_of(one) <= MAX_BYTES
         )
 
     def add(self, number: int, one: MatchedEvent) -> None:
@@ -135,25 +137,26 @@ class EventIntake:
         return received
 
     async def many(self, events: Sequence[Event], *, caller: Principal | None = None) -> list[ReceivedEvent]:
-        """Accept events, each independently of the others. Return the answers in their order. Raise what `one` raises,
-        and OutcomeUnknownError if some of the events may have been stored."""
+        """Accept the events of one request. Return the answers in their order. Raise what `one` raises, if no event was
+        stored, and otherwise OutcomeUnknownError."""
         if caller is not None and caller.allows_name is not None:
             events = [_sent_by(caller, event) for event in events]
         self._admit(None)
         received: list[ReceivedEvent] = []
-        for page in pages(events, MAX_PER_CALL):
-            for answer in await self._flush(page):
-                if isinstance(answer, ReceivedEvent):
-                    received.append(answer)
-                elif received and isinstance(answer, _REFUSALS):
-                    raise OutcomeUnknownError(
-                        "some of the events may have been stored; repeat the request with the same "
-                        f"keys ({answer.detail})",
-                        retry_after_s=answer.retry_after_s,
-                    ) from answer
-                else:
-                    raise answer
-        return received
+        faults: list[Exception] = []
+        for answer in await self._flush(events, is_one_request=True):
+            if isinstance(answer, ReceivedEvent):
+                received.append(answer)
+            else:
+                faults.append(answer)
+        if not faults:
+            return received
+        if received and isinstance(fault := faults[0], _REFUSALS):
+            raise OutcomeUnknownError(
+                f"some of the events may have been stored; repeat the request with the same keys ({fault.detail})",
+                retry_after_s=fault.retry_after_s,
+            ) from fault
+        raise faults[0]
 
     async def replay(self, event_id: str) -> tuple[StoredEvent, ReceivedEvent]:
         """Send a stored event again as a new one. Raise NotFoundError, and what `one` raises."""
@@ -163,12 +166,16 @@ class EventIntake:
         again = replace(stored.event, id=new_id(), dedupe_key="", replay_of=event_id)
         return stored, await self.one(again)
 
-    async def _flush(self, events: Sequence[Event]) -> list[ReceivedEvent | Exception]:
+    async def _flush(
+        self, events: Sequence[Event], *, is_one_request: bool = False
+    ) -> list[ReceivedEvent | Exception]:
         """Store events in as few steps as their matches and sizes allow. If a step fails, its error is returned in
-        place of the answers of its events."""
+        place of the answers of its events. `is_one_request`: store nothing if one of the events is refused."""
         answers: list[ReceivedEvent | Exception | None] = [None] * len(events)
         for _ in range(MAX_REPEATS):
             try:
+                if is_one_request and not any(answers) and (refused := self._first_refused(events)):
+                    return [refused] * len(events)
                 for call in self._store_calls(events, answers):
                     await self._send(call, answers)
             except StaleDefinitions:
@@ -179,6 +186,17 @@ class EventIntake:
                 break
         error = OverloadedError("definitions change too fast to be followed", retry_after_s=1.0)
         return [answer or error for answer in answers]
+
+    def _first_refused(self, events: Sequence[Event]) -> ConflictError | None:
+        """Return the error of the first event that too many definitions match."""
+        index = self._index
+        for event in events:
+            # Matching is slow, and seldom needed to know this.
+            if len(index.of_type(event.event_type)) > MAX_MATCHES:
+                count = len(index.matching(event.fields))
+                if count > MAX_MATCHES:
+                    return _too_many(event, count)
+        return None
 
     def _store_calls(
         self, events: Sequence[Event], answers: list[ReceivedEvent | Exception | None]

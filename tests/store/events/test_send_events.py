@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -248,6 +249,41 @@ async def test_an_event_that_too_many_definitions_match_is_refused_alone(
     assert effects(await events.send("order.made")) == [("a", "fired", "")]
     with pytest.raises(ConflictError):
         await events.send("order.paid")
+    assert len(await events.jobs()) == 1
+
+
+@pytest.mark.parametrize("at", [0, 2, 4])
+async def test_a_request_with_an_event_that_too_many_definitions_match_has_no_effect(
+    events: Events, monkeypatch: pytest.MonkeyPatch, at: int
+) -> None:
+    await events.define("a")
+    await events.define("b", "order.paid")
+    monkeypatch.setattr(intake, "MAX_MATCHES", 1)
+    monkeypatch.setattr(intake, "MAX_PER_CALL", 2)
+    sent = [event("order.made") for _ in range(5)]
+    with pytest.raises(ConflictError):
+        await events.intake.many([*sent[:at], event("order.paid"), *sent[at:]])
+    assert await events.jobs() == []
+    assert len(await events.intake.many(sent)) == len(await events.jobs()) == 5
+
+
+async def test_a_definition_that_comes_amid_a_request_leaves_the_outcome_unknown(
+    events: Events, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await events.define("a")
+    monkeypatch.setattr(intake, "MAX_MATCHES", 1)
+    monkeypatch.setattr(intake, "MAX_PER_CALL", 1)
+    send = events.store.send
+
+    async def send_then_define(*given: Any, **named: Any) -> list[ReceivedEvent]:
+        received = await send(*given, **named)
+        monkeypatch.setattr(events.store, "send", send)
+        await events.define("b", "order.paid")
+        return received
+
+    monkeypatch.setattr(events.store, "send", send_then_define)
+    with pytest.raises(OutcomeUnknownError):
+        await events.intake.many([event("order.made"), event("order.paid")])
     assert len(await events.jobs()) == 1
 
 
