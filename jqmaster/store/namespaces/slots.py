@@ -112,7 +112,7 @@ class SlotStore:
             newest["target_node"],
             state,
             newest["state"],
-            newest["message"],
+            _reason(newest["message"]),
             is_alone=not others,
             began_at_ms=int(newest["create_time"]) * 1000,
             ended_at_ms=None if state == "moving" else int(newest["last_update_time"]) * 1000,
@@ -147,6 +147,13 @@ def _has(entry: _Entry, slot: int) -> bool:
     """Return whether a move is about this slot. `slot_ranges`: such as `7-9 12-12`."""
     ranges = [one.split("-") for one in str(entry["slot_ranges"]).split()]
     return any(int(first) <= slot <= int(last) for first, last in ranges)
+
+
+def _reason(message: str) -> str:
+    """Return why the engine gave a move up, with the remedy."""
+    if "NOAUTH" in message or "WRONGPASS" in message:
+        message = f"{message.strip()}: set primaryauth, and primaryuser if it is not the default user, at every node"
+    return message.strip()
 
 
 def _refusal(error: ResponseError) -> str:

@@ -96,6 +96,10 @@ async def test_a_move_that_is_cancelled_leaves_the_slot_where_it_was(cluster: Cl
             move = (await slots.look()).move
             assert move
             assert (move.is_under_way, move.is_alone, move.ended_at_ms) == (True, True, None)
+            for node in cluster.primaries:
+                if node is not source:
+                    with pytest.raises(ConflictError, match="the engine refuses"):
+                        await slots.begin(cluster.id_of(source), cluster.id_of(node))
             near = (slots.slot - 1, slots.slot + 1)
             other = next(one for one in near if cluster.owner(one) is source)
             source.ask("CLUSTER MIGRATESLOTS", "SLOTSRANGE", other, other, "NODE", cluster.id_of(target))
@@ -124,6 +128,23 @@ async def test_a_user_without_the_rights_is_told_which(cluster: Cluster) -> None
             assert f"+{right}" in place.fault
         with pytest.raises(ConflictError, match="migrateslots"):
             await slots.begin(cluster.id_of(source), cluster.id_of(target))
+
+
+@pytest.mark.parametrize(("told", "state"), [("", "failed"), ("secret", "done")])
+async def test_nodes_that_require_a_password_move_slots_if_they_are_told_it(told: str, state: str) -> None:
+    rig = Cluster()
+    with started(rig):
+        async with slot_on(rig.url.replace("://", "://default:secret@")) as slots:
+            skip_if((await slots.look()).fault)
+            source, target = nodes_of(rig, slots)
+            ids = rig.id_of(source), rig.id_of(target)
+            for node in rig.nodes:
+                node.ask("CONFIG SET", "primaryauth", told, "requirepass", "secret")
+            await slots.begin(*ids)
+            await until_ended(slots, state)
+            move = (await slots.look()).move
+            assert move
+            assert ("set primaryauth" in move.reason) == (state == "failed")
 
 
 class OldNode:
