@@ -105,7 +105,7 @@ class WorkerServer:
             ssl_handshake_timeout=self._limits.receipt_s if self._tls else None,
         )
         limits = self._limits
-        self._sweep(min(0.5, limits.receipt_s / 4, limits.keep_alive_s / 4, limits.answer_s / 4))
+        self._sweep(min(limits.receipt_s, limits.keep_alive_s, limits.answer_s) / 4)
 
     async def stop(self) -> None:
         """Accept no more connections, let requests end for a grace time, and close the remaining connections. Does
