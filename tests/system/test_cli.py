@@ -152,6 +152,19 @@ def test_a_failed_job_is_exit_code_1_and_its_attempts_are_shown(master: tuple[st
     assert [attempt["outcome"] for attempt in view["attempts"]] == ["failure"]
 
 
+@pytest.mark.req("J14")
+@pytest.mark.usefixtures("worker")
+def test_the_result_of_a_job_that_retries_is_its_last_error(master: tuple[str, Path]) -> None:
+    job_id = jqmaster("enqueue", "add", '["one"]', "--max-retry", 50, JQMASTER_URL=master[0]).out.strip()
+    deadline = time.monotonic() + 20
+    while "retrying" not in (asked := jqmaster("result", job_id, JQMASTER_URL=master[0])).err:
+        assert time.monotonic() < deadline, asked.err
+    assert asked.code == 1
+    assert f"job {job_id} is not over: retrying; its last attempt failed: " in asked.err
+    assert "unsupported operand" in asked.err
+    jqmaster("cancel", job_id, JQMASTER_URL=master[0])
+
+
 @pytest.mark.req("M9")
 def test_waiting_jobs_are_listed_canceled_and_retried(master: tuple[str, Path], tmp_path: Path) -> None:
     address = master[0]
