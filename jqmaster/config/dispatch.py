@@ -37,7 +37,7 @@ class DispatchSettings(SettingsBase):
         0.3,
         ge=0,
         le=1,
-        description="If more than this share of the fresh workers falls silent within `worker_stale_s`, no job is "
+        description="If more than this share of the live workers falls silent within `worker_stale_s`, no job is "
         "reclaimed and no worker detached for a grace period.",
     )
     crowd_least: int = Field(

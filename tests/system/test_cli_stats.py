@@ -33,7 +33,7 @@ async def test_the_state_of_the_queue_is_shown(store_server: StoreServer, tmp_pa
         await wait_until(counted, what="the counts are in the store")
         shown = await cli("stats")
         assert shown.code == 0
-        for word in ("ready", "1 fresh", master.id, "fsync"):
+        for word in ("ready", "1 live", master.id, "fsync"):
             assert word in shown.out
         (now,) = (await cli("stats", "--json")).lines()
         assert now["counts"]["ready"] == 1
@@ -127,8 +127,7 @@ async def test_slots_and_required_labels_by_command(store_server: StoreServer, t
     async with master_on(store_server.url) as (_, api), worker_at(api) as worker:
         cli = Cli(str(api.http.base_url), tmp_path)
         assert (
-            f"{worker.id}  fresh  0 of 3 busy"
-            in (await cli("workers", "slots", "3", worker.id, "--keep")).out
+            f"{worker.id}  live  0 of 3 busy" in (await cli("workers", "slots", "3", worker.id, "--keep")).out
         )
         (rule,) = (await cli("workers", "slot-rules", "--json")).lines()
         assert (rule["node_id"], rule["labels"], rule["max_jobs"]) == ("node-1", {"zone": "b"}, 3)

@@ -16,7 +16,7 @@ class MasterView(Answer):
         description="The leader dispatches jobs. The sub-leader watches it and takes over next. All masters serve "
         "the whole API."
     )
-    state: Literal["fresh", "stale"] = Field(description="stale: no sign of life recently.")
+    state: Literal["fresh", "stale"] = Field(description="fresh: live. stale: no sign of life recently.")
     node_id: str = Field(description="Name of the machine: the setting node_id, or the host name.")
     pid: int
     url: str = Field(description="URL at which other masters reach it.")

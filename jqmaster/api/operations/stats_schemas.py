@@ -77,7 +77,7 @@ class StatsWorkers(Answer):
     stale: Count = Field(description="Workers without a recent heartbeat.")
     draining: Count
     detached: Count
-    max_jobs: Count = Field(description="Sum of max_jobs over the fresh workers.")
+    max_jobs: Count = Field(description="Sum of max_jobs over the live workers (state `fresh`).")
     busy: Count = Field(description="Number of jobs that workers hold.")
 
 

@@ -8,6 +8,7 @@ import typer
 from jqmaster.cli.console import exits
 from jqmaster.cli.console.groups import CommandGroup
 from jqmaster.cli.console.http import MasterSession, path_of
+from jqmaster.cli.console.state_words import state_word
 
 _POLL_S = 0.1
 # How long to wait until another master leads. A leader that misses the request notices it when it renews its lock, and
@@ -23,8 +24,8 @@ def list_masters(http: MasterSession) -> None:
     http.show_list(
         http.get("/api/masters")["masters"],
         ("ID", "ROLE", "STATE", "NODE", "PID", "URL", "VERSION", "STARTED", "LAST SEEN"),
-        lambda m: (m["id"], m["role"], m["state"], m["node_id"], m["pid"], m["url"], m["version"], m["started_at"],
-            m["last_seen_at"]),
+        lambda m: (m["id"], m["role"], state_word(m["state"]), m["node_id"], m["pid"], m["url"], m["version"],
+            m["started_at"], m["last_seen_at"]),
     )  # fmt: skip
 
 

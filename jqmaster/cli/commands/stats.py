@@ -7,6 +7,7 @@ import typer
 
 from jqmaster.cli.console import output
 from jqmaster.cli.console.http import MasterSession, path_of
+from jqmaster.cli.console.state_words import state_word
 
 SpanOption = Annotated[str, typer.Option(help="Period up to now: 1h, 3h, 6h, 24h, 7d or 30d.")]
 LimitOption = Annotated[int, typer.Option(min=1, help="Maximum number of lines to print.")]
@@ -86,8 +87,8 @@ def duration(ms: int | None) -> str:
     return f"{ms} ms" if ms < 10_000 else f"{ms / 1000:.0f} s"
 
 
-def _counts_text(counts: Mapping[str, Any], *words: str) -> str:
-    return ", ".join(f"{counts[word]} {word}" for word in words if counts[word]) or "none"
+def _counts_text(counts: Mapping[str, Any], *states: str) -> str:
+    return ", ".join(f"{counts[state]} {state_word(state)}" for state in states if counts[state]) or "none"
 
 
 def _memory(store: Mapping[str, Any]) -> str:

@@ -11,6 +11,7 @@ from jqmaster.cli.commands.stats import duration
 from jqmaster.cli.console.documents import pairs_of
 from jqmaster.cli.console.groups import CommandGroup, delete_each, post_each
 from jqmaster.cli.console.http import MasterSession, path_of
+from jqmaster.cli.console.state_words import state_word
 
 app = CommandGroup()
 
@@ -35,7 +36,7 @@ def list_workers(http: MasterSession) -> None:
     http.show_list(
         http.get("/api/workers")["workers"],
         ("ID", "STATE", "BUSY", "MAX", *_FIGURES, "NODE", "PID", "URL", "NAMES", "LAST SEEN"),
-        lambda w: (w["id"], w["state"], w["busy"], w["max_jobs"], *_figures(w), w["node_id"], w["pid"],
+        lambda w: (w["id"], state_word(w["state"]), w["busy"], w["max_jobs"], *_figures(w), w["node_id"], w["pid"],
             w["url"] or "(pulls)", " ".join(w["names"]), w["last_seen_at"]),
     )  # fmt: skip
 
@@ -52,7 +53,7 @@ def list_groups(
     """
     http.show_list(
         http.get("/api/workers/groups", {"by": by})["groups"],
-        (by.upper(), "FRESH", "STALE", "DRAINING", "DETACHED", "BUSY", "MAX", *_FIGURES),
+        (by.upper(), "LIVE", "SILENT", "DRAINING", "DETACHED", "BUSY", "MAX", *_FIGURES),
         lambda g: (f"{g['label']}={g['value']}" if g["label"] else g["value"], *g["workers"].values(), g["busy"],
             g["max_jobs"], *_figures(g)),
     )  # fmt: skip
@@ -159,7 +160,7 @@ def drop_slot_rule(
 
 
 def _standing(w: dict[str, Any]) -> str:
-    return f"{w['id']}  {w['state']}  {w['busy']} of {w['max_jobs']} busy"
+    return f"{w['id']}  {state_word(w['state'])}  {w['busy']} of {w['max_jobs']} busy"
 
 
 def _order(http: MasterSession, worker_ids: list[str], order: str, body: Any = None) -> NoReturn:

@@ -62,7 +62,7 @@ METRICS: Final = {
         MetricInfo("jqmaster_running_jobs", "gauge", ("name",),
                    "Jobs that are running. Every master reports the same value."),
         MetricInfo("jqmaster_slots", "gauge", ("name",),
-                   "Slots, busy and free, of the fresh workers that serve the name. The slots of a worker "
+                   "Slots, busy and free, of the live workers that serve the name. The slots of a worker "
                    "with several names count for each name. Every master reports the same value."),
         MetricInfo("jqmaster_oldest_startable_wait_seconds", "gauge", ("name",),
                    "Longest wait of a ready job that no constraint holds back. Every master reports "
@@ -133,7 +133,7 @@ METRICS: Final = {
                    "Time between a request of this master to an HTTP target and the answer, or the end of the wait for "
                    "it."),
         MetricInfo("jqmaster_workers", "gauge", ("state",), "Registered workers: fresh, stale, draining, detached."),
-        MetricInfo("jqmaster_worker_slots", "gauge", ("state",), "Slots of the fresh workers: busy, free."),
+        MetricInfo("jqmaster_worker_slots", "gauge", ("state",), "Slots of the live workers: busy, free."),
         MetricInfo("jqmaster_is_leader", "gauge", (), "1 if this master leads."),
         MetricInfo("jqmaster_leader_epoch", "gauge", (),
                    "Epoch of the newest leadership. It changes when a leader is elected, even if it is the same one."),
