@@ -104,9 +104,9 @@ def _measured(system: System, jobs: int, begin: Callable[[], object]) -> Figures
 def hanging(
     *, endpoints: int = 5_000, for_s: float = 20.0, answer: str = "hang", most_kib_each: float = 40.0
 ) -> Figures:
-    """Measure the memory of the master for this many requests, to a hundred hosts, that get no answer (`hang`) or one
-    byte of it a second (`drip`): the KiB for each, and the growth over `for_s`. Also measure how long another endpoint
-    then takes to answer a job.
+    """Measure the memory of the master for this many requests to a hundred hosts. The hosts give no answer (`hang`), or
+    one byte of it a second (`drip`). Figures: the KiB for each request, the growth over `for_s`, and how long another
+    endpoint then takes to answer a job.
 
     The master may have as many files as it needs, and `most_kib_each` of memory for each request. It fails if it takes
     more, which protects the machine.

@@ -40,8 +40,9 @@ class JqmasterError(Exception):
 
 
 class StaleEpochError(Exception):
-    """A write under a leadership's epoch while the store knows a newer one: nothing was written. This is not a
-    JqmasterError, because no caller of this service gets it. A leader that gets this error no longer leads."""
+    """Raised for a write under an old epoch: the store knows a newer one, and nothing was written. This is not a
+    JqmasterError, because no caller of this service gets it. A leader that gets this error no longer leads.
+    """
 
 
 class UnparsableError(JqmasterError):

@@ -54,10 +54,12 @@ class Condition(ABC):
 
 @dataclass(frozen=True)
 class SinceLastRun(Condition):
-    """No job with this name (and tag) has ended within the last `at_least_s` seconds. Jobs that were canceled or
-    skipped did not run. A master remembers jobs only for as long as it keeps them: succeeded ones for
-    `retention_succeeded_s` (1 h by default), and no more than `retention_succeeded_max`. For longer times, or an exact
-    limit, use a constraint with a rate.
+    """No job with this name (and tag) has ended within the last `at_least_s` seconds. Canceled and skipped jobs do not
+    count.
+
+    A master remembers jobs only for as long as it keeps them: succeeded ones for `retention_succeeded_s` (1 h by
+    default), and no more than `retention_succeeded_max`. For longer times, or an exact limit, use a constraint with a
+    rate.
 
     * `name`: name of the jobs.
     * `at_least_s`: seconds since the last one ended.

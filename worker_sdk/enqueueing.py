@@ -33,10 +33,11 @@ class EnqueueMiddleware:
 
         * `job`: the map that is sent, as `make_job` returns it. Change it before the `yield`.
 
-        An exception before the `yield` refuses the job: nothing is sent. `enqueue` raises it; `enqueue_many` raises
-        `EnqueueRefused` from it. The `yield` raises the error of the call if it fails. An exception after the `yield`
-        is logged, because the job is enqueued. The generator runs in the thread of the caller, so it must not block in
-        an event loop.
+        An exception before the `yield` refuses the job, so that nothing is sent. `enqueue` raises this exception, and
+        `enqueue_many` raises `EnqueueRefused` from it. If the call fails, the `yield` raises its error. An exception
+        after the `yield` is logged, because the job is enqueued.
+
+        The generator runs in the thread of the caller, so it must not block in an event loop.
         """
         yield
 

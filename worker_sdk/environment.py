@@ -134,8 +134,9 @@ def shares_of(words: Iterable[str]) -> dict[str, int]:
 
 
 def check_without_namespace(address: str) -> None:
-    """Raise ValueError if the address of a worker of several namespaces names a namespace, unless it is the one of this
-    process, which may have been added to the address."""
+    """Raise ValueError if the address of a worker of several namespaces names a namespace. The one of this process is
+    accepted, because it may have been added to the address.
+    """
     named = namespace_of(address)
     if named is not None and named != (configuration().namespace or os.environ.get("JQMASTER_NAMESPACE")):
         raise ValueError(

@@ -1,7 +1,7 @@
 """`python -m benchmarks.peers.lone`: run single jobs at a steady rate in this queue and in Sidekiq, in turns.
 
 Prints for each round and system the CPU time of a job in each process, and the time from the push to the start of the
-handler; then the ratios of the medians.
+handler. Then prints the ratios of the medians.
 """
 
 import argparse

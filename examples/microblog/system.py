@@ -56,8 +56,7 @@ def running_site(
     """Make the tables, fill them, and start everything.
 
     `ports`: ports of the site, the master and the outside site. `at_once`: maximum number of feeds that are written at
-    a time; None: as many as the workers can write.
-    """
+    a time. None: as many as the workers can write."""
     port, master_port, outside_port = ports
     url, master_url, outside_url = (f"http://127.0.0.1:{one}" for one in ports)
     env = environment(database, master_url, outside_url)

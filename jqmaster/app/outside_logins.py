@@ -16,7 +16,7 @@ CALLBACK: Final = "api/login/oidc/callback"
 
 
 def oidc_provider(settings: Settings, clock: Clock) -> "OidcProvider | None":
-    """Return the provider; None: none is configured. Raise OSError and ValueError for a secret that cannot be read."""
+    """Return the provider. None: none is configured. Raise OSError and ValueError for a secret that cannot be read."""
     if settings.oidc_issuer is None or settings.oidc_client_id is None:
         return None
     # Import the provider only here: most masters have none, and start sooner without its libraries.

@@ -36,7 +36,7 @@ class Shared:
 
     `registry`: the namespaces of the installation. `leads`: the order in which masters should lead them.
 
-    `base`: returns the address at which outside systems reach this process; None: it is unknown.
+    `base`: returns the address at which outside systems reach this process. None: it is unknown.
 
     `mail`: None if no mail server is configured.
     """

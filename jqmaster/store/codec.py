@@ -196,9 +196,11 @@ def encode_new(
     of the request, and the record from offset 136 on.
 
     The enqueue script builds the record from these, because it knows the time. It processes terms that many jobs share
-    only once. Equal requests have equal digests at any time, because a relative delay enters the digest as it was
-    given. `weights` are stored with the job (lib/constraints/weights.lua reads them), but follow from the constraints,
-    and so do not enter the digest.
+    only once.
+
+    Equal requests have equal digests at any time, because a relative delay enters the digest as it was given. `weights`
+    are stored with the job, and lib/constraints/weights.lua reads them. They follow from the constraints, so they do
+    not enter the digest.
     """
     flags = (FLAG_KEEP_RESULT if spec.keep_result else 0) | (FLAG_RERUN_LOST if spec.rerun_lost else 0)
     if spec.unique is not None:
@@ -392,8 +394,7 @@ def pack_raw(value: Any) -> bytes:
 @dataclass(slots=True)
 class ClaimedRecord:
     """The fields of a record that a push needs, read on the hot path. `attempt` includes the new claim.
-    `ready_since_ms`: since when the job could be claimed; 0: unknown.
-    """
+    `ready_since_ms`: since when the job could be claimed. 0: unknown."""
 
     attempt: int
     timeout_ms: int
@@ -475,7 +476,7 @@ _cached_claimed_extras: Final = functools.lru_cache(maxsize=256)(_decode_claimed
 
 
 def fraction_of(text: bytes | None) -> float | None:
-    """Return the fraction of a stored progress; None: unknown."""
+    """Return the fraction of a stored progress. None: unknown."""
     try:
         return float(text) if text else None
     except ValueError:

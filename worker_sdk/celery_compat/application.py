@@ -189,7 +189,7 @@ class Celery(Tasks):
         """Import the task modules of packages when the first task is needed.
 
         * `packages`: the packages, or a function that returns them. Default: the applications of Django.
-        * `related_name`: name of the module in each package; None: the package itself.
+        * `related_name`: name of the module in each package. None: the package itself.
         * `force`: import the modules now.
         """
         self._discoveries.append((packages, related_name))

@@ -32,7 +32,7 @@ class Canvas:
     ends_with_many = False
 
     def place(self, flow: "_Placing", takes: str | None) -> "TaskJob[Any] | Flow[Any]":
-        """Add the jobs of this canvas to the flow. `takes`: which results of the previous step the first jobs get;
+        """Add the jobs of this canvas to the flow. `takes`: which results of the previous step the first jobs get.
         None: no results."""
         raise NotImplementedError
 

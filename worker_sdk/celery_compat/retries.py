@@ -15,7 +15,7 @@ _ORDERS: Final = (Retry, Fail, Discard, Defer, Challenged, NotReady, UnfitArgume
 class Retries:
     """The options of a task about retries.
 
-    * `most`: maximum number of retries; None: no limit.
+    * `most`: maximum number of retries. None: no limit.
     * `delay_s`: seconds before a retry, unless the task has a backoff.
     """
 

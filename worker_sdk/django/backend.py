@@ -50,8 +50,8 @@ class JqmasterBackend(BaseTaskBackend):
     * `namespace`: namespace of the jobs at this master. Default: that of the address, of the process or of the running
       job.
     * `enqueue`: when to push a job that is enqueued inside a transaction. `outbox` (default): if and only if the
-      transaction commits. `on_commit`: after the commit; the job is lost if the process dies in between. `immediately`:
-      at once.
+      transaction commits. `on_commit`: after the commit. The job is then lost if the process dies in between.
+      `immediately`: at once.
     * `database`: alias of the database whose transaction counts. Default: `default`.
     * `push_in_background`: let a thread push the outbox, so that a request does not wait for the master.
     * `commands`: names of the management commands that workers run as jobs.

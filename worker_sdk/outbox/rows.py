@@ -47,7 +47,7 @@ class Row:
         return job
 
     def destination(self) -> str | None:
-        """Return where the job goes, such as `namespace:mail`; None: to the masters and the namespace of the outbox."""
+        """Return where the job goes, such as `namespace:mail`. None: to the masters and the namespace of the outbox."""
         return str(decode(self.body)[_DESTINATION]) if mark_in(self.transaction) else None
 
 

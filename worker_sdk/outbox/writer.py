@@ -22,7 +22,7 @@ _NEEDS_ASYNC: Final = "this transaction is asynchronous: use aenqueue or amany, 
 
 class Writer:
     """The sync and the async client. `insert` is for sync sessions, and `ainsert` for async ones. `namespace`: where
-    the jobs go; None: the namespace of the outbox."""
+    the jobs go. None: the namespace of the outbox."""
 
     def __init__(
         self,

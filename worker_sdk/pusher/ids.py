@@ -22,7 +22,7 @@ class IdSequence:
     It has no lock, because a signal handler that enqueues may interrupt another call. Each critical step is one call of
     C code, which neither a signal nor another thread can interrupt.
 
-    * `first`: the number to begin with; None: a random number in the lower half of the range.
+    * `first`: the number to begin with. None: a random number in the lower half of the range.
     """
 
     def __init__(self, first: int | None = None) -> None:

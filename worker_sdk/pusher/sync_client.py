@@ -262,9 +262,8 @@ class SyncPusher(WithOnly):
         The job needs `keep_result`. The result of a failed job contains the reason. A result can be fetched again for
         60 s after it was first fetched (`result_grace_s`), and is then deleted.
 
-        None means that there is no result. The job may have been enqueued without `keep_result`; it may have been
-        discarded, canceled or skipped; its result may no longer be kept; or no job has this ID. `status` distinguishes
-        these cases.
+        None means that there is no result. Then the job was enqueued without `keep_result`, it was discarded, canceled
+        or skipped, its result is no longer kept, or no job has this ID. `status` distinguishes these cases.
 
         Raise NotFinished if the job has not ended within `wait`, and UnavailableError if no master answers:
 

@@ -186,7 +186,7 @@ class Tasks:
         """Make a command a task, and return the task.
 
         Its placeholders are the arguments of the job: texts and numbers. Each value stays one argument of the command,
-        or a part of one, whatever it contains: no shell is involved. The command runs in its own process group, with
+        or a part of one, whatever it contains. No shell is involved. The command runs in its own process group, with
         the environment of the worker and `JOB_ID`, `JOB_NAME` and `JOB_ATTEMPT`. Its result is a `CommandOutput`.
 
         To stop the job, the worker sends SIGTERM to the group, and SIGKILL after at most 5 seconds. For this, it

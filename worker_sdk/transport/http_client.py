@@ -158,7 +158,7 @@ class HttpClient:
         * `fields`: further header fields, as `field_lines` writes them.
         * `is_repeatable`: send the request once more, over a new connection, if a kept connection ends before any byte
           of the answer has arrived. Servers close idle connections without notice.
-        * `body_limit`: a function that returns the limit of the body for a status; None: no limit.
+        * `body_limit`: a function that returns the limit of the body for a status. None: no limit.
 
         Raises NotSentError or NoAnswerError, at the latest after `timeout_s` for the whole call, ValueError for a path
         that cannot be sent, and any other error of the route. While the answer waits because of `max_bodies_bytes`,

@@ -70,7 +70,7 @@ class Heartbeat:
 
     * `registration`: makes the worker a member, at the start and whenever masters do not know it any more.
     * `free`: the slots that a master may fill.
-    * `offered`: number of jobs that masters may assign; None: the registered number, or the one that an operator has
+    * `offered`: number of jobs that masters may assign. None: the registered number, or the one that an operator has
       set.
     * `watch(late_s)`: called before each heartbeat. `late_s`: seconds by which the heartbeat is late.
     """

@@ -27,9 +27,8 @@ class LeftRuns:
     """Report the ends of these runs from a thread, and unregister the worker after the last one. Meanwhile, heartbeats
     renew their leases. If this process ends first, another process notices this and hands their jobs back.
 
-    `farewell`: the reports that the other process sends; None: the worker is not registered. `on_over` is called at the
-    end.
-    """
+    `farewell`: the reports that the other process sends. None: the worker is not registered. `on_over` is called at the
+    end."""
 
     def __init__(
         self,

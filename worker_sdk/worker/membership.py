@@ -76,7 +76,7 @@ class WorkerMembership:
 
     * `namespace`: name of the namespace if the worker works in several; else "".
     * `masters`: the addresses of the masters in this namespace.
-    * `share`, `threads`: the slots and threads that the namespaces share; None: there is only one namespace.
+    * `share`, `threads`: the slots and threads that the namespaces share. None: there is only one namespace.
     * `counting`: returns a wrapper of the report queue that counts the reports.
     * `on_rejected`: called when masters keep refusing the token of a worker that was never registered.
     """

@@ -109,7 +109,7 @@ class Node:
         await burst.over(self.members)
 
     async def start(self, serve: Callable[[], App] | None) -> None:
-        """Start the worker. `serve`: returns the application that the worker's own server serves; None: another
+        """Start the worker. `serve`: returns the application that the worker's own server serves. None: another
         application serves it at the configured URL."""
         config = self._config
         for name in self._registry.names:

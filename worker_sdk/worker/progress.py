@@ -24,9 +24,8 @@ LAST_EVERY_S: Final = 0.05
 # once.
 MAX_BYTES_PER_BEAT: Final = 1024 * 1024
 
-# When a service counts a call of a job is unknown. It is assumed to count the call when it answers, but at the latest
-# this long after the start of the handler: some services, such as models, count a call when it arrives, and answer much
-# later.
+# Some services, such as models, count a call when it arrives, and answer much later. So a call counts from its answer,
+# but at the latest this long after the start of the handler.
 COUNTED_WITHIN_S: Final = 2.0
 
 _NEVER: Final = float("inf")
@@ -114,7 +113,7 @@ class PendingReport:
     is_ended: bool = False
 
     def fields(self, seq: int | None) -> dict[str, Any]:
-        """Return the fields of the claim's entry in a heartbeat. `seq`: number of the report; None: the masters do not
+        """Return the fields of the claim's entry in a heartbeat. `seq`: number of the report. None: the masters do not
         support numbers."""
         fields: dict[str, Any] = {} if seq is None else {"seq": seq}
         if self.progress is not None:

@@ -69,8 +69,7 @@ class RefusedResultItem(SingleItem):
 class ReportQueue:
     """Sends reports from the event loop. `on_answered(tokens)` is called once for each item that a master has
     confirmed, and `on_unknown_worker(worker_id)` if a master does not know this worker. `next_jobs`: takes the jobs
-    that come with answers; None: answers must not carry jobs.
-    """
+    that come with answers. None: answers must not carry jobs."""
 
     def __init__(self, client: MasterClient, identity: WorkerIdentity, clock: StoreClock) -> None:
         self._client = client
@@ -235,7 +234,7 @@ class ReportQueue:
             await asyncio.sleep(pause_s(self._tries, retry_after_s))
 
     async def _deliver(self, worker_id: str, batch: list[Item]) -> float | None:
-        """Send a batch. Return the minimum seconds before the next try; None: do not wait."""
+        """Send a batch. Return the minimum seconds before the next try. None: do not wait."""
         next_jobs = self._next_jobs
         answer = await self._client.call(
             "POST",

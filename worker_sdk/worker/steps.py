@@ -108,7 +108,7 @@ class JobSteps:
             return self._save_all(data)
 
     def unsaved(self, own: bytes | None) -> bytes | None:
-        """Return the checkpoint to save before the end of the attempt is reported; None: masters already have
+        """Return the checkpoint to save before the end of the attempt is reported. None: masters already have
         everything. `own`: a position that the handler has reached since its last save."""
         with self._lock:
             if own is not None and len(data := joined(own, self._done.values())) <= self._most:

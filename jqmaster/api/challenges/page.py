@@ -160,8 +160,9 @@ def form_page(
 def answered_page(
     challenge: Challenge, form: Form, language: str, *, is_own: bool = False, is_other: bool = False
 ) -> bytes:
-    """Return the page of an answered challenge. `is_own`: this person answered it just now; `is_other`: somebody else
-    answered it before this person did."""
+    """Return the page of an answered challenge. `is_own`: this person answered it just now. `is_other`: somebody else
+    answered it before this person did.
+    """
     texts = TEXTS[language]
     key = "recorded" if is_own else "answered"
     more = texts["other"] if is_other else texts["answered.text"]

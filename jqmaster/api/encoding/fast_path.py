@@ -132,7 +132,7 @@ def usual_job(data: bytes | msgspec.Raw, limits: ScanLimits) -> JobSpec | None:
 
 
 def usual_jobs(data: bytes, limits: ScanLimits) -> list[JobSpec] | None:
-    """Return all jobs of a bulk; None: not every job is usual."""
+    """Return all jobs of a bulk. None: not every job is usual."""
     try:
         bulk = _JOBS.decode(data)
         jobs = bulk.jobs
@@ -159,7 +159,7 @@ def usual_event(data: bytes | msgspec.Raw, limits: ScanLimits) -> Event | None:
 
 
 def usual_events(data: bytes, limits: ScanLimits) -> list[Event] | None:
-    """Return all events of one message; None: not every event is usual."""
+    """Return all events of one message. None: not every event is usual."""
     try:
         batch = _EVENTS.decode(data)
         items = batch.events
@@ -182,7 +182,7 @@ def usual_success(data: bytes | msgspec.Raw, limits: ScanLimits) -> Outcome | No
 
 
 def usual_successes(data: bytes, limits: ScanLimits) -> list[Outcome] | None:
-    """Return all results of one message; None: not every result is usual."""
+    """Return all results of one message. None: not every result is usual."""
     try:
         report = _SUCCESSES.decode(data)
         items = report.results

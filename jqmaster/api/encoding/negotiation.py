@@ -123,8 +123,8 @@ def _media_encoding(content_type: bytes) -> Encoding | None:
 
 @functools.lru_cache(maxsize=256)
 def _acceptable(accept: bytes) -> tuple[Encoding, ...]:
-    """Return the encodings with the highest rank above 0; empty: none. MessagePack comes first among encodings that
-    are named, JSON first among those that only a media range covers."""
+    """Return the encodings with the highest rank above 0. Empty: none. MessagePack comes first among encodings that are
+    named, JSON first among those that only a media range covers."""
     rank: dict[Encoding, tuple[int, float]] = {}
     for item in accept.decode("latin-1").lower().split(","):
         media_range, *parameters = (part.strip() for part in item.split(";"))

@@ -24,9 +24,12 @@ async def healthz(call: Call) -> Reply:
 
 
 async def readyz(call: Call) -> Reply:
-    """Return whether this master makes progress: its store answers, some master leads, and, if it leads, its rounds
-    make progress. Probes have no token, so anybody may call this. Only callers that may read see the details of
-    faults, because details may name paths and addresses."""
+    """Return whether this master makes progress: its store answers, some master leads, and, if this master leads, its
+    rounds make progress.
+
+    Probes have no token, so anybody may call this. Only callers that may read see the details of faults, because
+    details may name paths and addresses.
+    """
     condition = await call.services.condition()
     others = condition.other_faults
     if call.may(Scope.READ):

@@ -74,7 +74,7 @@ SIGNS: Final = (
 
 
 class LiveFeed:
-    """Component. Serves the event streams of dashboards. `stats` gives the body of `GET /api/stats`, `counts` the jobs
+    """Component: serves the event streams of dashboards. `stats` gives the body of `GET /api/stats`, `counts` the jobs
     by state.
 
     * `streams`: the namespace's share of the streams that may be open at once.

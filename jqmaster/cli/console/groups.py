@@ -43,9 +43,9 @@ FileArgument = Annotated[
 
 
 def with_session(command: Function, *, has_namespace: bool = True, is_reading: bool = False) -> Function:
-    """Return a function for Typer. If the first parameter of the command is a MasterSession, the function has the
-    options from which the session is made instead: the address, the token, the form of the output, and, if
-    `has_namespace`, the namespace.
+    """Return a function for Typer. A command whose first parameter is a MasterSession gets options instead of it: the
+    address, the token, the form of the output, and, with `has_namespace`, the namespace. The session is made from these
+    options.
 
     `is_reading`: the command changes nothing, and shows a list, or an object with `says_json`. So `--namespace '*'` can
     run it in all namespaces.

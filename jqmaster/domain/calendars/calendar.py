@@ -50,8 +50,7 @@ class CalendarSource:
 class Calendar:
     """Holidays by day, and the days of the week that are off. Raise CalendarError.
 
-    `covers_until`: the last day whose holidays are known; None: there is no such limit.
-    """
+    `covers_until`: the last day whose holidays are known. None: there is no such limit."""
 
     name: str
     source: CalendarSource

@@ -145,8 +145,12 @@ class Challenge:
     * `run_at_ms`: when its callbacks were given to a worker. After the end of a challenge, the store keeps the number
       of its callbacks but not their bodies.
 
-    With a `form`, people answer the challenge: `answers` holds their answers, and `link` the whole request ID until the
-    challenge is over. `remind_ms`: the time from `awaiting_since_ms` to the reminder; None: there is no reminder."""
+    With a `form`, people answer the challenge:
+
+    * `answers`: their answers.
+    * `link`: the whole request ID, until the challenge is over.
+    * `remind_ms`: the time from `awaiting_since_ms` to the reminder. None: there is no reminder.
+    """
 
     job_id: str
     shown: str
@@ -175,7 +179,7 @@ class Challenge:
 
     @property
     def remind_at_ms(self) -> int:
-        """Return when people are reminded; 0: never, or the time is not known yet."""
+        """Return when people are reminded. 0: never, or the time is not known yet."""
         is_known = self.remind_ms is not None and self.awaiting_since_ms > 0
         return self.awaiting_since_ms + (self.remind_ms or 0) if is_known else 0
 

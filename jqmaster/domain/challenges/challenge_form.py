@@ -100,7 +100,7 @@ class FormField:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A question to people. `schema`: the JSON Schema that `fields` were read from; None: there are none."""
+    """A question to people. `schema`: the JSON Schema that `fields` were read from. None: there are none."""
 
     title: str
     description: str = ""

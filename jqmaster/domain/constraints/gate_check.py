@@ -61,7 +61,7 @@ class GateCheck:
 
     @property
     def needed(self) -> int:
-        """Return the weight of an earlier job for which the gate keeps room free, in thousandths; 0: there is no such
+        """Return the weight of an earlier job for which the gate keeps room free, in thousandths. 0: there is no such
         job."""
         return self.figures.get("noted", 0)
 

@@ -160,7 +160,7 @@ def _delays(constraint: Constraint, runs: Sequence[PastRun], from_ms: int, to_ms
 
 class _Counted:
     """The units that count against one limit, each with the instant at which they stop counting. `most`: the limit in
-    units; None: no limit."""
+    units. None: no limit."""
 
     def __init__(self, most: int | None) -> None:
         self._most = None if most is None else most * THOUSAND

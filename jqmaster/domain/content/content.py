@@ -108,7 +108,7 @@ class ContentAccess:
         return shown
 
     def _override(self, override: Mapping[str, Any], cover: Cover | None) -> Mapping[str, Any]:
-        """Return an override with its content covered. `cover` replaces its key value; None: the value is shown."""
+        """Return an override with its content covered. `cover` replaces its key value. None: the value is shown."""
         if override.get("match"):
             return {**override, "match": self.matcher(override["match"])}
         return {**override, "value": cover} if cover else override

@@ -74,7 +74,7 @@ def is_too_frequent(schedule: Schedule, zone: ZoneInfo) -> bool:
 
 
 def left_out_for(rule: DaysRule, calendar: Calendar, day: date) -> str:
-    """Return why an instant on this day starts no job; empty: it starts one."""
+    """Return why an instant on this day starts no job. Empty: it starts one."""
     name = calendar.day_off(day)
     if rule is DaysRule.SKIP_HOLIDAYS:
         return name

@@ -80,7 +80,7 @@ class Principal:
         return self.lineage or self.name
 
     def namespaces_with(self, scope: Scope) -> frozenset[str] | None:
-        """Return the namespaces in which this caller, as seen in the namespace `default`, has `scope`; None: in all."""
+        """Return the namespaces in which this caller, as seen in the namespace `default`, has `scope`. None: in all."""
         if self.by_namespace is None or scope in self.elsewhere:
             return None
         return frozenset(name for name, one in self.by_namespace.items() if scope in one.scopes)
@@ -101,7 +101,7 @@ class Principal:
     def at_installation(self) -> "Principal":
         """Return this caller with the scopes for operations on the installation. A caller that may read in a namespace
         may also read data of the installation about that namespace. `by_namespace`: the namespaces that the caller may
-        see; None: all."""
+        see. None: all."""
         if self.by_namespace is None or Scope.READ in self.scopes:
             return replace(self, by_namespace=None)
         readable = {name: one for name, one in self.by_namespace.items() if Scope.READ in one.scopes}

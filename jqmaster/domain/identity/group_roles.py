@@ -76,7 +76,7 @@ def _parsed(text: str) -> tuple[str, Role, str]:
 
 
 def find_claim(claims: Mapping[str, Any], name: str) -> Any:
-    """Return a claim by its name, or by its path through nested ones (`realm_access.roles`); None: there is none."""
+    """Return a claim by its name, or by its path through nested ones (`realm_access.roles`). None: there is none."""
     if name in claims:
         return claims[name]
     found: Any = claims

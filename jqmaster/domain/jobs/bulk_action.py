@@ -37,9 +37,10 @@ MAX_WATCHED: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class BulkAction:
-    """A requested action on jobs: those of `filter`, or those in `ids` (the other one is `None`). It touches only jobs
-    that were created at `created_at_ms` or earlier. `at_most`: the maximum number of jobs that it changes. None: any
-    number.
+    """A requested action on jobs that were created at `created_at_ms` or earlier.
+
+    * `filter`, `ids`: select the jobs. One of the two is `None`.
+    * `at_most`: the maximum number of jobs that the action changes. None: any number.
     """
 
     id: str
@@ -64,8 +65,8 @@ class BulkAction:
         return MAX_PASSES if self.filter is not None and self.kind in _REPEATED else 1
 
     def touches(self, job: Job) -> bool:
-        """Return whether the action may touch a job that it selects. It touches no job twice: a job that came back
-        after the action has touched it has a new start and a new end, both later than the beginning of the action.
+        """Return whether the action may touch a job that it selects. It touches no job twice. If a job came back after
+        the action had touched it, its new start and its new end are later than the beginning of the action.
         """
         if job.created_at_ms > self.created_at_ms or job.state not in ADMITTED[self.kind]:
             return False

@@ -64,7 +64,7 @@ def _root(group_id: str, into: Mapping[str, str], by_id: Mapping[str, GroupedFai
 
 
 def _came_back_ms(group: GroupedFailures, other: GroupedFailures) -> int:
-    """Return when the group came back after a day without failures; 0: it did not, or the other group failed during
+    """Return when the group came back after a day without failures. 0: it did not, or the other group failed during
     that day."""
     at_ms = group.regressed_ms
     if not at_ms or other.first_seen_ms >= at_ms or other.last_seen_ms < at_ms - QUIET_MS:

@@ -68,7 +68,7 @@ class WantedHold:
 class UsedUnits(NamedTuple):
     """The units of limits that an attempt has used.
 
-    * `called_at_ms`: the store's time by which the other system had counted the attempt's last call; 0: not reported.
+    * `called_at_ms`: the store's time by which the other system had counted the attempt's last call. 0: not reported.
     * `units`: thousandths by unit.
     """
 

@@ -49,7 +49,7 @@ def in_order(after: Sequence[tuple[str, After | None]]) -> tuple[list[int], list
 
 @dataclass(frozen=True, slots=True)
 class SkippedBy:
-    """The job whose end skipped another one, directly or through further jobs. `state`: its final state; empty: it was
+    """The job whose end skipped another one, directly or through further jobs. `state`: its final state. Empty: it was
     deleted."""
 
     job_id: str

@@ -33,8 +33,13 @@ class LogFilter:
 
 @dataclass(frozen=True, slots=True)
 class LogFacts:
-    """Facts about the log of a job: the number of its last line, counted from 1; how many lines were dropped because of
-    limits; the stored bytes; the last archived line; and the place in the archive.
+    """Facts about the log of a job, in this order:
+
+    * the number of its last line, counted from 1,
+    * how many lines were dropped because of limits,
+    * the stored bytes,
+    * the number of the last archived line,
+    * the place in the archive.
     """
 
     last: int = 0

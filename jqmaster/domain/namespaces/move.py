@@ -106,7 +106,7 @@ class Move:
 
     @property
     def failure(self) -> str:
-        """Return why the move failed, as a text for people; empty: it did not fail."""
+        """Return why the move failed, as a text for people. Empty: it did not fail."""
         if self.step != "failed":
             return ""
         return f"its move to store {self.terms.target} failed: {self.progress.reason}"

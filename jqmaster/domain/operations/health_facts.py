@@ -44,8 +44,12 @@ class LongWait:
 class FullLimit:
     """A constraint that holds jobs back.
 
-    * `held`: how many jobs it holds back. The other fields describe its gate that holds the most jobs: `value` (None:
-      it has no key), `waiting`, and the limits that close it.
+    * `held`: how many jobs it holds back.
+
+    The other fields describe its gate that holds the most jobs:
+
+    * `value`: the value of the key. None: the constraint has no key.
+    * `waiting`, and the limits that close it.
     * `unit`: what the limits count. Empty: jobs.
     * `used`: the units that started within the period of the rate.
     * `keys` and `closed_keys`: how many values of the key are in use, and how many of them are closed (None: not
@@ -134,7 +138,7 @@ class NewKind:
 
 @dataclass(frozen=True, slots=True)
 class FailingJobs:
-    """A name whose jobs fail. `kind`: what is new in these failures; None: nothing."""
+    """A name whose jobs fail. `kind`: what is new in these failures. None: nothing."""
 
     name: str
     failed: int

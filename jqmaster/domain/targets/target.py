@@ -97,7 +97,7 @@ class SigningSecret:
     previous_until_ms: int = 0
 
     def replaced(self, secret: str, now_ms: int) -> "SigningSecret":
-        """Return the secrets after `secret` has taken the place of the present one; empty: requests are no longer
+        """Return the secrets after `secret` has taken the place of the present one. Empty: requests are no longer
         signed."""
         if secret == self.present:
             return self

@@ -33,7 +33,7 @@ class WaitCause:
 
     @property
     def paused_by(self) -> str:
-        """Return who paused the jobs; empty: nobody did, or it is not known."""
+        """Return who paused the jobs. Empty: nobody did, or it is not known."""
         return self.verdict.paused_by if isinstance(self.verdict, ByConstraint) else ""
 
     @property

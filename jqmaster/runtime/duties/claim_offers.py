@@ -156,7 +156,7 @@ class ClaimOffers:
         return task
 
     def reply_with(self, member: Member, claim: Claim) -> PollReply | None:
-        """Return the claim as jobs for the answer to the worker's report; None: push them instead. With an answer, only
+        """Return the claim as jobs for the answer to the worker's report. None: push them instead. With an answer, only
         the next heartbeat shows whether the worker got the jobs. A push shows it at once, and is worth its cost if
         there are several jobs."""
         size = 0

@@ -44,7 +44,7 @@ class ConstraintExpiry(LeaderLoop):
         return min(POLL_S, max(0.0, (next_ms - await self._store_time_ms()) / 1000))
 
     def due_ms(self, look: Look) -> int:
-        """Return the milliseconds until a constraint ends, as far as is known; -1: none does."""
+        """Return the milliseconds until a constraint ends, as far as is known. -1: none does."""
         known = self._constraints.current
         if look.edition != known.editions:
             return 0

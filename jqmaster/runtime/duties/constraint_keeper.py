@@ -75,7 +75,7 @@ class ConstraintKeeper(WokenLoop):
         self._finished: Sequence[int] = ()
 
     def due_ms(self, look: Look) -> int:
-        """Return the milliseconds until there is a change to follow, a gate to open, or a lane to remove; -1: none of
+        """Return the milliseconds until there is a change to follow, a gate to open, or a lane to remove. -1: none of
         them is known."""
         if look.edition != self._followed:
             return 0

@@ -87,7 +87,7 @@ class FailureDetector(LeaderLoop):
             super().wake()
 
     def due_ms(self, look: Look) -> int:
-        """Return the milliseconds until the next worker may count as silent; -1: no worker will, or one does
+        """Return the milliseconds until the next worker may count as silent. -1: no worker will, or one does
         already."""
         return max(-1, self._policy.current.stale_ms - look.silent_ms) if look.workers else -1
 

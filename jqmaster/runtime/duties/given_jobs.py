@@ -21,8 +21,9 @@ class _GivenClaim:
 
 class GivenJobs:
     """Part of the dispatcher of one leadership. `push(member, claim, claimed_at_s, is_in_doubt)` begins the push of a
-    claim. A push of jobs that did arrive starts nothing, because it has the same tokens. `is_in_doubt`: the jobs may
-    have arrived, so if this push cannot be delivered, no other worker may get them."""
+    claim. `is_in_doubt`: the jobs may have arrived. Then no other worker may get them if this push cannot be delivered.
+    A push of jobs that did arrive starts nothing, because it has the same tokens.
+    """
 
     def __init__(
         self, fleet: Fleet, clock: Clock, push: Callable[[Member, Claim, float, bool], None]

@@ -20,7 +20,7 @@ AGAIN_S: Final = 1.0
 
 class LogKeeper(LeaderLoop):
     """A duty of one leadership: removes old log lines. `wait_ms`: how much longer to keep lines that could not be
-    archived; None: there is no archive."""
+    archived. None: there is no archive."""
 
     is_vital = False
     poll_s = POLL_S

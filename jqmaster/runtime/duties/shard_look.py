@@ -76,8 +76,8 @@ class ShardLook(LeaderLoop):
 
     `on_look` gets each look, which also informs `grace` about outages of the store.
 
-    While nothing is due on a quiet shard that shares its store, `shared` reads it together with the others, so that it
-    needs no separate task, timer and round trip. `look_call` and `is_unchanged`: see `QuietLook`.
+    While nothing is due on a quiet shard, `shared` reads the shard together with the others on its store. So it needs
+    no separate task, timer and round trip. `look_call` and `is_unchanged`: see `QuietLook`.
     """
 
     is_vital = True

@@ -69,7 +69,7 @@ class Sweeper(LeaderLoop):
         return POLL_S if found_some else IDLE_POLL_S
 
     def due_ms(self, look: Look) -> int:
-        """Return the milliseconds until a job or result is past its retention; -1: there is none yet."""
+        """Return the milliseconds until a job or result is past its retention. -1: there is none yet."""
         dues = [limits.ms - passed_ms for limits, _, passed_ms in self._finished(look)]
         dues = [ms for ms in (*dues, look.results) if ms > 0]
         return min(dues, default=-1)

@@ -24,9 +24,10 @@ EndOfLead = Callable[[str], Awaitable[tuple[LeaderCause, str]]]
 
 
 class TimelineKeeper(LeaderLoop):
-    """A duty of one leadership: writes the timeline. It reads nothing by itself. It gets the workers from the failure
-    detector (`look`), the `outages` of the store (in monotonic seconds) from `StoreHealth`, and the `backlog` from the
-    sampler. It writes only new entries."""
+    """A duty of one leadership: writes new entries of the timeline. It reads nothing by itself. The failure detector
+    gives it the workers (`look`), `StoreHealth` the `outages` of the store in monotonic seconds, and the sampler the
+    `backlog`.
+    """
 
     is_vital = False
 

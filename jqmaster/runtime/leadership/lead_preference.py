@@ -39,7 +39,7 @@ class LeadPreference:
         return len(self._open) > 1
 
     def of(self, namespace: str, master_ids: Collection[str]) -> Sequence[str]:
-        """Return these masters in the order in which they should lead the namespace; empty: there is no order."""
+        """Return these masters in the order in which they should lead the namespace. Empty: there is no order."""
         if not self.is_in_use or not master_ids:
             return ()
         ids = frozenset(master_ids)

@@ -66,7 +66,7 @@ class LiveMasters:
         )
 
     def alive_s(self, master_id: str) -> float:
-        """Return how long this process has known the master to be alive; 0: it is not."""
+        """Return how long this process has known the master to be alive. 0: it is not."""
         if master_id not in self.ids:
             return 0.0
         return self._clock.monotonic_s() - self._heard[master_id].since_s

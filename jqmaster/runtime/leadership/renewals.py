@@ -100,8 +100,9 @@ class HeldLock:
 
 class Renewals:
     """One loop for each store. It renews all locks there, `MAX_TOGETHER` in a round trip, so that the lead of a quiet
-    shard needs no timer for them. `client`: has separate connections, so that leaders keep their locks even if all
-    other connections are blocked."""
+    shard needs no timer for them. `client` has separate connections, so that leaders keep their locks even if all other
+    connections are blocked.
+    """
 
     def __init__(self, client: StoreClient, clock: Clock) -> None:
         self._client = client

@@ -47,7 +47,7 @@ def request_of(
     now_ms: int,
     callback_base: str | None,
 ) -> JobRequestToTarget:
-    """Return the request for a job. `callback_base`: the address of this service for outside systems; None: unknown.
+    """Return the request for a job. `callback_base`: the address of this service for outside systems. None: unknown.
     Raise AddressError if the job names no address that the target may call."""
     record = job.record
     needs_argument = target.url_from or target.body is BodyForm.FIREWORQ

@@ -190,7 +190,7 @@ class TargetWorker:
 
     @property
     def unreachable(self) -> str:
-        """Return why the target cannot be reached; empty: it can, or jobs have their own addresses."""
+        """Return why the target cannot be reached. Empty: it can, or jobs have their own addresses."""
         if self.target.url_from:
             return ""
         return self._hosts.why_unreachable()

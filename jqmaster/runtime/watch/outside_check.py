@@ -17,11 +17,10 @@ class Probed(Protocol):
 
 
 class OutsideCheck(PeriodicLoop):
-    """Component: checks another system from time to time. `fault`: why the last check failed; empty: it succeeded. Each
+    """Component: checks another system from time to time. `fault`: why the last check failed. Empty: it succeeded. Each
     fault is logged once.
 
-    `what`: the name of the system for people. `until_then`: the consequence until the fault is repaired.
-    """
+    `what`: the name of the system for people. `until_then`: the consequence until the fault is repaired."""
 
     is_vital = False
 

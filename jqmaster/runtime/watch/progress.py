@@ -27,7 +27,7 @@ NO_STALL: Final = Stall(0.0, "")
 
 
 class ProgressWatch:
-    """Measures the progress of the leader. `dispatcher`: returns the dispatcher of the present leadership; None: this
+    """Measures the progress of the leader. `dispatcher`: returns the dispatcher of the present leadership. None: this
     master does not lead."""
 
     def __init__(

@@ -120,7 +120,7 @@ class BatchExpiry:
         self._figures = figures
 
     async def end_due(self, epoch: str) -> int | None:
-        """End a page of the batches that are due, as the leader of `epoch`. Return the milliseconds until more are due;
+        """End a page of the batches that are due, as the leader of `epoch`. Return the milliseconds until more are due.
         None: none will be."""
         ended = await self._store.end_due(epoch, retention_ms=self._retention_ms.current)
         self._figures.expired += ended.canceled

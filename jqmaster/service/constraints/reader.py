@@ -96,7 +96,7 @@ class Detail:
 
 @dataclass(frozen=True, slots=True)
 class AppliedConstraint:
-    """A constraint that applies to a job. `key_text`: the job's key value; None: the constraint has no key."""
+    """A constraint that applies to a job. `key_text`: the job's key value. None: the constraint has no key."""
 
     constraint: Constraint
     key_text: str | None

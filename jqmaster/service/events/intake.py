@@ -80,7 +80,7 @@ class _StoreCall:
 
 
 class EventIntake:
-    """Component. Accepts events.
+    """Component: accepts events.
 
     * `admit(durability)`: raises while new jobs are refused; returns how many replicas must have an event before it is
       accepted.

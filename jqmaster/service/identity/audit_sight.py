@@ -8,8 +8,11 @@ def audit_sight(caller: Principal) -> Sight | None:
     """Return which entries this caller may see, or None for all entries.
 
     The audit log of `default` is also that of the installation: of its users, logins, tokens and namespaces. A caller
-    without rights in all namespaces sees entries about its own acts and about `default`. If it may operate other
-    namespaces, it also sees entries about these namespaces, and about tokens that are valid only there.
+    without rights in all namespaces sees these entries:
+
+    * entries about its own acts and about `default`,
+    * entries about other namespaces that it may operate,
+    * entries about tokens that are valid only in those.
     """
     names = caller.namespaces_with(Scope.OPERATE)
     if names is None:

@@ -31,7 +31,7 @@ _PUSHERS: Final = frozenset({Scope.PUSH, Scope.WORK})
 
 
 class IdentityDirectory:
-    """Component. Checks tokens against a copy of the store's tokens that is never older than `TRUSTED_S`. `has_any`:
+    """Component: checks tokens against a copy of the store's tokens that is never older than `TRUSTED_S`. `has_any`:
     there is a token or user, as far as is known. All methods except `find` raise what the store raises.
 
     `starts_blind`: it starts even if the store is unreachable. Until it has read the store, it assumes that there are

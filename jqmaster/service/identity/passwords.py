@@ -29,7 +29,7 @@ _T = TypeVar("_T")
 
 
 class Passwords:
-    """Component. Hashes and checks passwords."""
+    """Component: hashes and checks passwords."""
 
     def __init__(self) -> None:
         self._hasher = h = PasswordHasher()

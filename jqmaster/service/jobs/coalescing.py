@@ -16,7 +16,7 @@ R = TypeVar("R")
 
 
 class Coalescer(Generic[T, R]):
-    """Component. Combines items into calls of `flush`. `flush` gets up to `max_batch` items and returns one result
+    """Component: combines items into calls of `flush`. `flush` gets up to `max_batch` items and returns one result
     for each, in order. `pace` decides how long pushes wait after a flush.
 
     If a caller is cancelled, its item stays: the request may still be carried out, as with any lost answer.

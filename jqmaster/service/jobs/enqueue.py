@@ -62,7 +62,7 @@ class EnqueuedBulk:
 
 
 class EnqueueService:
-    """Component. Enqueues jobs.
+    """Component: enqueues jobs.
 
     * `admit(durability)`: returns how many replicas must have a job before it is accepted. Raises while new jobs are
       refused. `durability` is `None` for the configured one.

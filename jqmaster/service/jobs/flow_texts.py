@@ -57,7 +57,7 @@ class FlowTextReader:
 
 
 def _facts(job: Job, whole: Job | None, access: ContentAccess) -> LabelFacts:
-    """Return the facts about a job. `whole`: the job with its argument; None: it was not read."""
+    """Return the facts about a job. `whole`: the job with its argument. None: it was not read."""
     content = JobContent(access, whole or job)
     key = content.unique_key() if whole else None
     return LabelFacts(

@@ -37,7 +37,7 @@ TellWorker = Callable[[str, str, str], Coroutine[None, None, None]]
 
 
 class JobActions:
-    """Component. Acts on jobs for operators. `tell_worker(worker_id, job_id, token)` tells a worker to stop a
+    """Component: acts on jobs for operators. `tell_worker(worker_id, job_id, token)` tells a worker to stop a
     canceled job; if that fails, the answer to the worker's next heartbeat repeats it."""
 
     def __init__(

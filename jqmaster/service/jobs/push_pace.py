@@ -24,7 +24,7 @@ LONGEST_REST_S: Final = 0.5
 
 
 class PushPace:
-    """Component. Decides how long pushes pause. `counts` returns how many jobs are ready and how many run. It is
+    """Component: decides how long pushes pause. `counts` returns how many jobs are ready and how many run. It is
     called once a second, and only while there are pushes. If no job runs, pushes delay nothing and need no pause."""
 
     def __init__(

@@ -21,9 +21,9 @@ class CallerReach:
     """Decides which jobs and batches a caller may name. A token without a restriction to job names may name all of
     them, and so may the master itself (the caller None).
 
-    A token with names may name the jobs of these names. It may name a batch that it made, and a batch that holds a job
-    of these names, because the handler of such a job may add to its batch. Other jobs and batches are reported as not
-    found, as if they did not exist.
+    A token with names may name the jobs of these names. It may also name a batch that it made, and a batch that holds a
+    job of these names: the handler of such a job may add to its batch. Other jobs and batches are reported as not
+    found.
 
     Methods raise what the store raises.
     """

@@ -46,8 +46,8 @@ class WhyPolicy:
 
 
 class WhyService:
-    """Explains why jobs are not running. `reach`: returns facts about workers that only a leader has; None: this
-    master does not lead."""
+    """Explains why jobs are not running. `reach`: returns facts about workers that only a leader has. None: this master
+    does not lead."""
 
     def __init__(
         self,
@@ -129,8 +129,8 @@ class WhyService:
         return replace(verdict, paused_by=(known.created_by or "") if known else "")
 
     async def _with_last_end(self, snapshot: Snapshot, access: ContentAccess) -> Snapshot:
-        """Return the snapshot with facts from the end of the last attempt: how it ended, if its handler may still be in
-        the way; or why it was deferred, if the caller may see the reason.
+        """Return the snapshot with facts from the end of the last attempt. They tell how it ended, if its handler may
+        still be in the way. They also tell why it was deferred, if the caller may see the reason.
         """
         job = snapshot.job
         if job.state is JobState.RUNNING:

@@ -74,8 +74,8 @@ class NamespaceEditor:
 
         Raise InvalidError, PreconditionFailedError, or one of these errors:
 
-        * ConflictError if there are too many namespaces, or another one has the tag; if the store has data with the tag
-          although the request does not name it; or if a master does not know namespaces.
+        * ConflictError if there are too many namespaces, if another one has the tag, if the store has data with a tag
+          that the request does not name, or if a master does not know namespaces.
         * StoreUnavailableError if the store of a new namespace does not answer.
         * OverloadedError if others keep changing the namespace.
         """

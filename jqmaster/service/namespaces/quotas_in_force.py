@@ -12,8 +12,8 @@ UNBOUNDED: Final = sys.maxsize
 
 
 class QuotasInForce:
-    """Component. The quotas for pushes, registrations and streams: the namespace's own, or the defaults of the
-    installation. The limits in the settings apply in addition.
+    """Component: has the quotas for pushes, registrations and streams. These are the namespace's own, or the defaults
+    of the installation. The limits in the settings apply in addition.
 
     * `argument_bytes`: bytes of one argument.
     * `streams`: live event streams of this master; both are `UNBOUNDED` without a quota.

@@ -23,7 +23,7 @@ NO_NAMESPACES: Final = StoredNamespaces(0, {})
 
 
 class NamespaceRegistry:
-    """Component. Follows the registry in the store, and keeps a copy on the disk of this master. With this copy, the
+    """Component: follows the registry in the store, and keeps a copy on the disk of this master. With this copy, the
     master can start and serve while that store is unreachable.
 
     * `current`: all namespaces by name, the default one first; the mapping is replaced as a whole.

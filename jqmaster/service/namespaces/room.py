@@ -19,8 +19,8 @@ NEARLY: Final = 0.8
 
 
 class NamespaceRoom:
-    """Component. While the namespace has a quota for the number or the bytes of waiting jobs, this counts them once a
-    second. So for up to a second, more jobs may wait than the quota allows. Without such a quota, it does nothing.
+    """Component: counts the waiting jobs of the namespace and their bytes once a second, while it has a quota for them.
+    So for up to a second, more jobs may wait than the quota allows. Without such a quota, it does nothing.
 
     `count` returns the number of waiting jobs, and `size` estimates the bytes of their records. `on_change` is called
     when `check` starts or stops refusing.

@@ -100,7 +100,7 @@ def _is_keyed(constraints: ConstraintSet, queue: str) -> bool:
 
 
 def _running(running: RunningJobs, names: frozenset[str], worker_ids: set[str] | None) -> int:
-    """Return how many jobs of these names are running. `worker_ids`: count only jobs on these workers; None: on any
+    """Return how many jobs of these names are running. `worker_ids`: count only jobs on these workers. None: on any
     worker."""
     return sum(
         count

@@ -71,7 +71,7 @@ class FullLimits:
 
 
 def full_limit(stored: StoredConstraint, usage: Usage, gate: KeyUsage | None) -> FullLimit:
-    """Return the limit of the constraint that is reached. `gate`: the value of the key with the most waiting jobs;
+    """Return the limit of the constraint that is reached. `gate`: the value of the key with the most waiting jobs.
     None: not known, or there is no key."""
     constraint, held = stored.constraint, usage.held or 0
     if gate is None and constraint.key is not None:

@@ -78,7 +78,7 @@ class LiveSetting:
 
 
 class LiveSettings:
-    """Component. Follows changes of settings. `current` is replaced as a whole, together with everything derived from
+    """Component: follows changes of settings. `current` is replaced as a whole, together with everything derived from
     it. So read `current` at each use, and keep no part of it.
 
     `beneath`: the settings that the changes in the store override: the configured settings, or for a namespace those

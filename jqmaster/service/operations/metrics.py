@@ -316,8 +316,8 @@ def values_by_name(facts: StoreFacts) -> dict[str, Mapping[str, int]]:
 
 
 def of_store(facts: StoreFacts, places: Mapping[str, int] | None = None) -> Iterator[Metric]:
-    """Return the figures of the store. `places`: for each metric of `values_by_name`, the number of names that may
-    have separate samples; None: the maximum."""
+    """Return the figures of the store. `places`: for each metric of `values_by_name`, the number of names that may have
+    separate samples. None: the maximum."""
     most = places or dict.fromkeys(values_by_name(facts), MAX_NAMES)
     yield gauge("jqmaster_jobs_in_state", {(str(state),): count for state, count in facts.jobs.items()})
     ready = bounded(facts.ready, most["jqmaster_ready_jobs"])

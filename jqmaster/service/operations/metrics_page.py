@@ -58,7 +58,7 @@ class MetricsPage:
         self._writing = asyncio.Lock()
 
     async def text(self, readable: Set[str] | None = None) -> bytes:
-        """Return the metrics in Prometheus' text format. `readable`: the namespaces that the caller may read; None:
+        """Return the metrics in Prometheus' text format. `readable`: the namespaces that the caller may read. None:
         all."""
         served = self._served()
         known = {name: metrics for name, metrics in served.items() if metrics}

@@ -146,9 +146,10 @@ _UNITS: Final = {"_ms": "ms", "_s": "s", "_bytes": "bytes"}
 class SettingInfo:
     """One setting.
 
-    `minimum` and `maximum` are inclusive, unless `is_above_minimum`. A secret has the `default` None. `change_scope` is
-    the scope that may change it at run time (None: nobody may). If `is_internal`, it is hidden from callers that have
-    only scope read.
+    * `minimum`, `maximum`: inclusive, unless `is_above_minimum`.
+    * `default`: None for a secret.
+    * `change_scope`: the scope that may change it at run time. None: nobody may.
+    * `is_internal`: it is hidden from callers that have only scope read.
     """
 
     key: str

@@ -66,9 +66,10 @@ class _Hanging:
 
 
 class HeldPolls:
-    """Component. A poll offers capacity for the leader's claims. The store has the poll, so that any leader finds it.
-    The store also has the jobs that the poll was given, so that any master can answer a repeat. A waiting poll costs
-    a future, but no connection to the store."""
+    """Component: holds polls. A poll offers capacity for the leader's claims. The store has the poll, so that any
+    leader finds it. The store also has the jobs that the poll was given, so that any master can answer a repeat. A
+    waiting poll costs a future, but no connection to the store.
+    """
 
     def __init__(
         self,

@@ -44,7 +44,9 @@ UNJUDGED: Final = None
 
 
 class SchemaJudge:
-    """Component. The process starts with the first task, and is started again if it has ended."""
+    """Component: judges schemas in a process of its own, which starts with the first task. If the process has ended, it
+    is started again.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -78,7 +78,7 @@ class ArgumentSchema:
             raise BadSchemaError(str(exc).partition("\n")[0][:_MAX_MESSAGE]) from exc
 
     def misfits(self, argument: Any) -> list[Misfit]:
-        """Return the misfits of an argument in the form of `as_json`; empty: the argument fits."""
+        """Return the misfits of an argument in the form of `as_json`. Empty: the argument fits."""
         if self._validator.is_valid(argument):
             return []
         found = []

@@ -53,8 +53,8 @@ class WorkerService:
     async def register(
         self, spec: WorkerSpec, owner: str = "", *, caller: str = "", companion_of: str = ""
     ) -> Registration:
-        """Register a worker. Return its new ID, which belongs to the caller named `owner`; `caller`: see `caller_of`;
-        `companion_of`: see `Worker`.
+        """Register a worker, and return its new ID. `owner`: the caller to whom the ID belongs. `caller`: see
+        `caller_of`. `companion_of`: see `Worker`.
 
         Raise AddressRefusedError if the server at the URL does not know the secret. Raise RateLimitedError if that
         happened too often with this owner and caller, or if the namespace has reached its quota of workers.

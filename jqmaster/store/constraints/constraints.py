@@ -43,7 +43,7 @@ class ConstraintSnapshot:
 
     @property
     def first_end_ms(self) -> int | None:
-        """Return when the first constraint expires; None: none does."""
+        """Return when the first constraint expires. None: none does."""
         ends = (s.constraint.expires_at_ms for s in self.stored)
         return min((at_ms for at_ms in ends if at_ms is not None), default=None)
 

@@ -20,7 +20,7 @@ from jqmaster.store.link.shard import Shard
 
 
 class OldLane(NamedTuple):
-    """A lane of an older edition. `queue`: the queue of its jobs; empty: only the records of the jobs name the
+    """A lane of an older edition. `queue`: the queue of its jobs. Empty: only the records of the jobs name the
     queue."""
 
     id: str
@@ -61,7 +61,7 @@ class _Moves:
     are_short: bool = True
 
     def add(self, job_id: str, old_lane: bytes, number: int) -> None:
-        """Add a job. `number`: the number of its new lane; 0: its record cannot be read."""
+        """Add a job. `number`: the number of its new lane. 0: its record cannot be read."""
         self.job_ids.append(job_id)
         self.homes.append(_HOME.pack(old_lane, number))
 

@@ -115,7 +115,7 @@ class KnownDefinition:
 @dataclass(frozen=True, slots=True)
 class DueDefinitions:
     """Due definitions. `are_more`: further definitions are due. `next_ms`: the time until another definition becomes
-    due; None: none will."""
+    due. None: none will."""
 
     now_ms: int
     next_ms: int | None

@@ -204,7 +204,7 @@ async def _shared_settings(client: Redis) -> dict[str, str]:
 
 
 async def _lua_error(client: Redis, shard: str) -> str:
-    """Return why scripts cannot run on the keys of the shard; empty: they can."""
+    """Return why scripts cannot run on the keys of the shard. Empty: they can."""
     try:
         await client.eval("return redis.call('EXISTS', KEYS[1])", 1, f"{{{shard}}}:probe")
     except ResponseError as error:
@@ -213,7 +213,7 @@ async def _lua_error(client: Redis, shard: str) -> str:
 
 
 async def _rights_denied(client: Redis, shard: str) -> tuple[str, ...] | None:
-    """Return the commands that the user may not run; None: unknown."""
+    """Return the commands that the user may not run. None: unknown."""
     samples = rights.samples(shard)
     words = [word for _, command in samples for word in (str(len(command)), *command)]
     try:

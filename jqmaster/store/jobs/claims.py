@@ -46,8 +46,9 @@ class OmissionReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PredecessorResult:
-    """A predecessor and its result. `state`: None if it was deleted. `result`: in the encoding that pushers get; None:
-    `omitted` has the reason."""
+    """A predecessor and its result. `state`: None if the predecessor was deleted. `result`: in the encoding that
+    pushers get. None: `omitted` has the reason.
+    """
 
     job_id: str
     state: JobState | None

@@ -25,7 +25,7 @@ BACKLOG_RETRY_AFTER_S: Final = 5.0
 
 
 class Accepted(StrEnum):
-    """The job is in the store."""
+    """Outcome: the job is in the store."""
 
     NEW = "new"
     KNOWN = "known"
@@ -74,7 +74,7 @@ class PushRefusal(ABC):
 
 @dataclass(frozen=True, slots=True)
 class BacklogFull(PushRefusal):
-    """The backlog of this gate is full. `constraint`: the gate's constraint, if it is known."""
+    """Refused: the backlog of a gate is full. `constraint`: the constraint of the gate, if it is known."""
 
     gate_id: str
     constraint: Constraint | None = field(default=None, compare=False)
@@ -97,7 +97,7 @@ class BacklogFull(PushRefusal):
 
 @dataclass(frozen=True, slots=True)
 class TooFast(PushRefusal):
-    """The namespace's quota of pushed jobs is used up for this second."""
+    """Refused: the namespace's quota of pushed jobs is used up for this second."""
 
     most_per_s: int
 
@@ -111,7 +111,7 @@ class TooFast(PushRefusal):
 
 @dataclass(frozen=True, slots=True)
 class IdTaken(PushRefusal):
-    """Another request created the job with this ID."""
+    """Refused: another request created the job with this ID."""
 
     field_path = ("id",)
     job_id: str
@@ -129,7 +129,7 @@ class IdTaken(PushRefusal):
 
 @dataclass(frozen=True, slots=True)
 class BatchClosed(PushRefusal):
-    """The batch of the job is complete or canceled, or does not exist (`is_none`)."""
+    """Refused: the batch of the job is complete or canceled, or does not exist (`is_none`)."""
 
     field_path = ("batch",)
     batch_id: str
@@ -150,7 +150,7 @@ class BatchClosed(PushRefusal):
 
 @dataclass(frozen=True, slots=True)
 class PredecessorRefused(PushRefusal):
-    """This predecessor does not exist (`is_none`), or it ended in a way that the job does not accept."""
+    """Refused: a predecessor does not exist (`is_none`), or it ended in a way that the job does not accept."""
 
     field_path = ("after", "jobs")
     predecessor: str
@@ -170,8 +170,9 @@ class PredecessorRefused(PushRefusal):
 
 @dataclass(frozen=True, slots=True)
 class NotUnique(PushRefusal):
-    """No new job was created, because `holder` holds the uniqueness key. The push counts as accepted if it accepts the
-    existing job, or has replaced its content."""
+    """Outcome: no new job was created, because `holder` holds the uniqueness key. The push counts as accepted if it
+    accepts the existing job, or has replaced its content.
+    """
 
     field_path = ("unique",)
     holder: str
@@ -204,7 +205,7 @@ class NotUnique(PushRefusal):
 
 @dataclass(frozen=True, slots=True)
 class PushExpired(PushRefusal):
-    """The job has already expired: its `expires_at_ms` is not after `now_ms`, the time of the store at the push."""
+    """Refused: the job has expired. Its `expires_at_ms` is not after `now_ms`, the time of the store at the push."""
 
     field_path = ("expires_at",)
     now_ms: int
@@ -231,7 +232,7 @@ _OF_SINGLE_JOBS: Final = (BacklogFull, TooFast, IdTaken)
 
 
 class PushRefused(Exception):  # noqa: N818 - a value for the service, not an error of the store
-    """A whole push is refused. `refused`: by index, the jobs at fault, all for one reason."""
+    """Raised if a whole push is refused. `refused`: by index, the jobs at fault, all for one reason."""
 
     def __init__(self, refused: Mapping[int, PushRefusal]) -> None:
         super().__init__(refused)

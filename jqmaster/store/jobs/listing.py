@@ -85,9 +85,9 @@ class JobLists:
     ) -> Page:
         """Return up to `limit` jobs, the oldest first, or with `is_backward` the newest first.
 
-        The time of a job is the end of its run. Without one, it is the start of its run, and for a ready job its
-        creation. The time of a job that waits for an instant is that instant; such jobs come after all others. The time
-        of a batch's member is its creation.
+        The time of a finished job is the end of its run, that of a running job the start of its run, and that of a
+        ready job its creation. The time of a job that waits for an instant is that instant; such jobs come after all
+        others. The time of a batch's member is its creation.
 
         A page ends early when `is_late`. Raises InvalidError for a cursor that no such page returned.
         """

@@ -10,9 +10,9 @@ from jqmaster.store.link.shard import Shard
 
 
 class Retention(NamedTuple):
-    """The retention of jobs that ended in one state, and the maximum number of them. Beyond these limits, at most
-    `most_needed` jobs are kept because others may need them: members of a batch that may be retried, and jobs whose
-    dependents may run again.
+    """How long jobs that ended in one state are kept, and how many of them. Beyond these limits, at most `most_needed`
+    jobs are kept because others may need them: members of a batch that may be retried, and jobs whose dependents may
+    run again.
     """
 
     ms: int

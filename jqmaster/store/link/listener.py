@@ -25,7 +25,7 @@ _KINDS: Final = frozenset({"message", "smessage", "subscribe", "ssubscribe", "su
 
 
 class ShardChannels:
-    """Component. Calls `on_wake(message)` and `on_finished(job_id)` for the messages of one shard. Calls `on_gap()`
+    """Component: calls `on_wake(message)` and `on_finished(job_id)` for the messages of one shard. Calls `on_gap()`
     after every (re)connection, because messages are lost while nobody listens. Messages only save time; polling finds
     everything."""
 
@@ -65,7 +65,7 @@ class ShardChannels:
 
 
 class StoreListener:
-    """Component. Listens to the channels of all shards on a store, on one connection.
+    """Component: listens to the channels of all shards on a store, on one connection.
 
     On a Cluster, where each shard has a listener of its own, it listens on the shard's node, both for messages to all
     nodes and for messages to that node only. The node ends the latter subscription when it loses the shard's slot."""

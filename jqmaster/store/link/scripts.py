@@ -32,7 +32,7 @@ _REMARK = re.compile(r"\([^)]*\)")
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """One atomic transition. `group`: how many arguments form a group that may repeat at the end of ARGV; 0: none."""
+    """One atomic transition. `group`: how many arguments form a group that may repeat at the end of ARGV. 0: none."""
 
     name: str
     source: bytes

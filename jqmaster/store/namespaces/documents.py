@@ -48,7 +48,7 @@ def unreadable_entry(name: str, known: Namespace | None = None) -> str:
 
 
 def stored_version(namespace: Namespace | None) -> str:
-    """Return the version at the beginning of a stored namespace; empty: there is none."""
+    """Return the version at the beginning of a stored namespace. Empty: there is none."""
     return f"{namespace.version:0{VERSION_DIGITS}}" if namespace and namespace.version else ""
 
 

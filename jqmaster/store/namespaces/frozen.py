@@ -26,8 +26,9 @@ _FREEZE: Final = re.compile(rb"(\S+) (\d+) (\S*)\Z")
 
 @dataclass(frozen=True, slots=True)
 class Freeze:
-    """The move (`id`) and the mover (`number`) that froze data. `mark`: the mark that the data had; empty: they are a
-    copy."""
+    """The move (`id`) and the mover (`number`) that froze data. `mark`: the mark that the data had. Empty: the data are
+    a copy.
+    """
 
     id: str
     number: int
@@ -55,7 +56,7 @@ class HeldData:
 
     @property
     def frozen_by(self) -> str:
-        """Return the move that froze whole data here; empty: none."""
+        """Return the move that froze whole data here. Empty: none."""
         return self.freeze.id if self.freeze and self.freeze.mark else self.lost_by
 
 

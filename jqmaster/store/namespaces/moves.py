@@ -139,7 +139,7 @@ class MoveStore:
     async def record(
         self, name: str, number: int, step: MoveStep, progress: MoveProgress, *, hold_ms: int = HOLD_MS
     ) -> str:
-        """Record the step and renew the hold. Return who wants the move aborted; empty: nobody. Raise LostMoveError."""
+        """Record the step and renew the hold. Return who wants the move aborted. Empty: nobody. Raise LostMoveError."""
         k = self._keys
         word, data = await self._shard.client.run(
             "record_move",

@@ -125,7 +125,7 @@ class ActionStore:
         return [stored for stored in found if stored is not None]
 
     async def get(self, action_id: str, *, with_ids: bool = False) -> StoredAction | None:
-        """Return an action; None: unknown, or no longer kept."""
+        """Return an action. None: unknown, or no longer kept."""
         (stored,) = await self.get_all([action_id], with_ids=with_ids)
         return stored
 
