@@ -86,7 +86,7 @@ class HoldingStore:
 
     async def log(self, job_id: str, after: int) -> tuple[list[NumberedLine], LogFacts, int | None] | None:
         """Return lines of a job's log after a line, the facts about the log, and the line after which the next call
-        continues. That line is None after the last page. Return None if the job is gone.
+        continues. That line is `None` after the last page. Return None if the job is gone.
         """
         found = await self._logs.read(job_id, after, watch=False)
         if found is None:
