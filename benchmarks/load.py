@@ -42,7 +42,7 @@ class System:
     spawn: Callable[..., psutil.Process]
     store_url: str
     workers: list[psutil.Process] = field(default_factory=list)
-    # CPU seconds of workers that have ended, and those of pushers that have ended.
+    # CPU seconds of workers that have ended, and of pushers that have ended.
     ended_s: list[float] = field(default_factory=list)
     pushers_s: list[float] = field(default_factory=list)
     http: httpx.Client = field(default_factory=lambda: httpx.Client(trust_env=False, timeout=30))

@@ -122,7 +122,7 @@ def _page() -> str:
 
 
 def _without_files(tokens: list[Token]) -> list[Token]:
-    """Return the tokens, where links to files become text, because a master does not serve these."""
+    """Return the tokens with links to files turned into text, because a master does not serve these files."""
     kept, is_file = [], False
     for token in tokens:
         if token.type == "link_open":

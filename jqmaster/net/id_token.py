@@ -13,7 +13,7 @@ from jqmaster.errors import UnauthorizedError
 ALGORITHMS: Final = (
     "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "Ed25519",
 )  # fmt: skip
-# How far the provider's clock may differ from this one.
+# How far the clock of the provider may differ from that of this machine.
 CLOCK_SKEW_S: Final = 60
 # Maximum age of an ID token. A token is made for the login at hand, so an older one is a copy.
 MAX_AGE_S: Final = 600

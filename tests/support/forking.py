@@ -19,8 +19,8 @@ def with_hooks() -> int:
 
 def without_hooks() -> int:
     """Fork as a server written in C may: without the functions that Python modules have registered."""
-    # Such a server forks before it has threads. Here another thread may request the interpreter's lock, and the child
-    # would wait for ever for that thread, which it does not have, to take it.
+    # A server in C forks before it has threads. Here, another thread may request the interpreter's lock. The child does
+    # not have that thread, and would wait for ever for it to take the lock.
     interval_s = sys.getswitchinterval()
     sys.setswitchinterval(5.0)
     try:

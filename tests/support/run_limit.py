@@ -67,7 +67,7 @@ class RunLimit:
             + ("These run:" if running else "None runs; the stacks above tell why."),
             *(f"  {nodeid} for {now_s - since_s:.0f} s" for nodeid, since_s in running),
         ]
-        # They would otherwise write after this that nobody listens to them any more.
+        # Otherwise, the other processes of the run would write afterwards that nobody listens to them any more.
         for process in psutil.Process().children():
             process.kill()
         os.write(self._stderr, ("\n".join(lines) + "\n").encode())

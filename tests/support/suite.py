@@ -60,7 +60,7 @@ def _failed() -> list[str]:
 
 
 def _pytest(arguments: Sequence[str]) -> int:
-    # Both runs share the time of one.
+    # The second run gets the time that the first one has left.
     left_s = run_limit.limit_s() - (time.monotonic() - _BEGUN_S)
     env = {**os.environ, run_limit.VARIABLE: f"{max(left_s, 1.0):.0f}"}
     return subprocess.run([sys.executable, "-m", "pytest", *arguments], env=env, check=False).returncode

@@ -60,8 +60,7 @@ class BackgroundPushes:
             return self._changed.wait_for(lambda: not self._waiting, timeout_s)
 
     def _begin(self) -> None:
-        # This also runs in a forked child, which must not push the parent's transactions: the parent's thread pushes
-        # them.
+        # A forked child runs this, too. It must not push the parent's transactions, which the parent's thread pushes.
         self._changed = threading.Condition()
         self._waiting = []
         self._is_running = self._is_awaited = False

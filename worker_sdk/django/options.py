@@ -26,7 +26,7 @@ JOB_OPTIONS: Final = (
     "key",
     "requires",
 )
-# The options that `using` accepts, and those that a declaration accepts.
+# The options that `using` accepts, and the options that a declaration accepts.
 _CHANGES: Final = frozenset({"priority", "queue_name", "run_after", "backend", *JOB_OPTIONS})
 _DECLARED: Final = _CHANGES | {"takes_context"}
 # The masters' limits for labels.

@@ -108,7 +108,7 @@ class LiveContext:
         if self._certfile is not None:
             context.load_cert_chain(self._certfile, self._keyfile)
         if self._cafile is not None:
-            # This only adds authorities: a removed one stays trusted until the process ends.
+            # Authorities are only added: a removed one stays trusted until the process ends.
             context.load_verify_locations(self._cafile)
 
     def _stamp(self) -> list[tuple[int, int, int]]:

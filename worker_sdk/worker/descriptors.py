@@ -26,7 +26,7 @@ class Descriptors:
 
     def __init__(self, on_change: Callable[[], object] = lambda: None) -> None:
         self._on_change = on_change
-        # To count the free descriptors, this one is duplicated. It is opened at the first check.
+        # The descriptor that is duplicated to count the free ones. Opened at the first check.
         self._base: int | None = None
         self._reserve: list[int] = []
         self.is_short = False

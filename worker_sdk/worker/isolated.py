@@ -80,8 +80,8 @@ class IsolatedProcess:
         forked.renew_in_child(self)
 
     def renew(self) -> None:
-        # This is a process that another handler forked. Close its copy of this handler's socket, which would keep this
-        # handler's child alive after the worker dies.
+        # Another handler forked this process. Close its copy of this handler's socket, which would keep the child of
+        # this handler alive after the worker dies.
         self._socket.close()
         self._let_go()
 

@@ -45,7 +45,7 @@ class NamePlan:
         # there.
         self.has_fixed_gates = all(step.matches is None and step.gate is not None for step in steps)
         self.is_decided = self.has_fixed_gates and not self.weighted
-        # This is filled on first use.
+        # Filled on first use.
         self.sole_lane: Lane | None = None
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from jqmaster.domain.definitions.run import RunOutcome, RunReason, RunRecord
 
-# This many skips in a row count as a fault.
+# How many skips in a row count as a fault.
 SKIPS_OF_A_FAULT: Final = 3
 # Reasons that nobody decided on. A pause, a calendar or a later event is a decision, and not a fault.
 UNCHOSEN: Final = frozenset({RunReason.OVERLAP, RunReason.BACKLOG_FULL, RunReason.ARGUMENT_TOO_LARGE})

@@ -99,7 +99,7 @@ class Grace:
             end_piece()
             timers.append(loop.call_later(TICK_S, end_piece_and_begin_another))
 
-        # The newest timer; only this one may still be pending.
+        # The newest timer. Only this timer may still be pending.
         timers = deque([loop.call_later(TICK_S, end_piece_and_begin_another)], maxlen=1)
         self._is_away = True
         try:

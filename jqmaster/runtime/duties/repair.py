@@ -30,10 +30,11 @@ STRAYS_EVERY_S: Final = 86_400.0
 REST: Final = 9
 LATER_REST: Final = 199
 MIN_REST_S: Final = 0.001
-# How often to look for ready jobs that nobody claims, and for how long they must have been ready.
+# How often to look for ready jobs that nobody claims, and how long they must have been ready.
 LOOK_S: Final = 10.0
 LEFT_FOR_S: Final = 30.0
-# How long to pause after such a look that found nothing to repair: most likely a constraint holds the jobs back.
+# How long to pause after a look for unclaimed jobs that found nothing to repair. Most likely a constraint holds the
+# jobs back.
 QUIET_S: Final = 600.0
 # Maximum number of findings that the log names one by one; there may be a million.
 MAX_NAMED: Final = 20

@@ -29,8 +29,8 @@ QUIET_S: Final = 5.0
 LONGEST_OVERHEARD_S: Final = 60.0
 # If a look has had no answer for this long, the duties poll by themselves.
 BLIND_AFTER_S: Final = 1.0
-# After an outage of a store with many quiet shards, their duties begin at random times within this one, not all at
-# once.
+# After an outage of a store with many quiet shards, their duties do not begin all at once, but at random times within
+# this period.
 SPREAD_S: Final = 60.0
 # Pauses are shortened by up to this share at random, so that many shards do not look at the same moment.
 _JITTER: Final = 0.1

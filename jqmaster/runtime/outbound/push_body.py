@@ -113,7 +113,7 @@ def _callback_head(job: ClaimedJob) -> list[bytes]:
     if job.record.batch is not None:
         more["batch"] = job.record.batch
     inputs = [] if job.inputs is None else [_K["inputs"], encode_inputs(job.inputs)]
-    # The map has the fields of `_K` without the three optional ones, plus those in `more` and `inputs`.
+    # The map has the fields of `_K` without its three optional ones, and the fields in `more` and `inputs`.
     parts = [bytes((0x80 | len(_K) - 3 + len(more) + len(inputs) // 2,)), _PHASE_CALLBACK, *inputs]
     for key, value in more.items():
         parts += (_PACKER.pack(key), _PACKER.pack(value))

@@ -104,7 +104,7 @@ class HistoryKeeper(PeriodicLoop):
             total = NameCounts()
             for _, counts in names:
                 total.merge(counts)
-            # Do not add these two up: the leader counts them for all names together.
+            # Do not add up backlog and oldest wait of the names: the leader counts both for all names together.
             seen = batch.names.get(TOTAL, NameCounts())
             total.backlog, total.oldest_wait_ms = seen.backlog, seen.oldest_wait_ms
             names.insert(0, (TOTAL, total))

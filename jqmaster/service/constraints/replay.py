@@ -94,9 +94,10 @@ class Replays:
     async def last_hour(
         self, fields: Mapping[str, Any], access: ContentAccess, *, who: str, most_per_minute: int
     ) -> PastReplay:
-        """Replay the last hour under a constraint; `fields` are those of its document. Raise InvalidError,
+        """Replay the last hour under a constraint with these `fields` in its document. Raise InvalidError,
         OverloadedError, RateLimitedError, or ForbiddenError if the caller may not tell jobs apart by its matcher or
-        key."""
+        key.
+        """
         constraint = draft_of(_DRAFT_NAME, fields)
         access.check_matcher(constraint.matcher.document, ("matcher",))
         access.check_path(constraint.key, ("key",))

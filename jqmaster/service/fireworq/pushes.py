@@ -42,7 +42,7 @@ class FireworqPush:
             "url": self.url,
             "payload": self.payload,
             "category": self.category,
-            # Makes each argument unique, so that another push with the same number is refused, and does not count as a
+            # Makes each argument unique. So another push with the same number is refused, and does not count as a
             # repeat of this one.
             "push": os.urandom(6).hex(),
         }

@@ -150,7 +150,7 @@ class LogService:
             if found.is_full:
                 found = await self._slice(job_id, after)
         if after < found.facts.archived and self._archived:
-            # This page has only lines from the archive. Those that are still in the store are on the next page.
+            # This page has only lines from the archive. Lines that are still in the store are on the next page.
             has_more = found.facts.last > found.facts.archived or found.state not in FINISHED
             with self._archived.reading(found.facts.archived if has_more else None):
                 pieces = self._archived.pieces(job_id, await self._archived.names(job_id), after)

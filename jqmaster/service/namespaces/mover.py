@@ -113,8 +113,8 @@ class Mover:
             await self._move()
         except LostMoveError:
             await self._check_hold()
-            # This mover still has its hold, so the store has lost the key that names the move that froze the data. A
-            # store that evicts keys may lose it.
+            # The store has lost the key that names the move that froze the data: this mover still has its hold. A store
+            # that evicts keys may lose it.
             await self._return(_StoppedError("a store has lost data that the move put there"))
         except asyncio.CancelledError:
             raise

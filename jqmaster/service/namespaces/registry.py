@@ -103,7 +103,7 @@ class NamespaceRegistry:
                     self._copy.path,
                     copied.version,
                 )
-            # Begin with the copy, because `_take` keeps its entries for those that cannot be read from the store.
+            # Begin with the copy: if an entry cannot be read from the store, `_take` keeps that of the copy.
             self._know(copied or NO_NAMESPACES)
             await self._take(stored)
         self._loops.spawn("follow", self._follow)

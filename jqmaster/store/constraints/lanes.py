@@ -182,9 +182,9 @@ class LaneStore:
         Call this after `settle`, when no job of an older lane runs.
         """
         rules, k = constraints.constraint_set, self._keys
-        # Adopted jobs keep the gates in their records, even those that no longer apply. A deleted constraint's gates
-        # are open, so they do no harm. But a keyed constraint whose matcher changed still has its gates, so adopt
-        # nothing then.
+        # Adopted jobs keep the gates in their records, even gates that no longer apply. The gates of a deleted
+        # constraint are open, so they do no harm. But a keyed constraint whose matcher has changed still has its gates.
+        # Then adopt nothing.
         if any(one.enabled and one.key for one in rules.constraints):
             return list(lanes), 0
         wanted = {one.id: lane for one in lanes if one.queue and (lane := rules.lane_of_queue(one.queue))}

@@ -247,7 +247,8 @@ class _Walk:
         self._keys = shard.keys
         self._indexes = indexes
         self._at = 0
-        # If the position's index still exists, it is the first one, because the caller left out those before it.
+        # The index of the position is the first one if it still exists, because the caller left out the indexes before
+        # it.
         self._after = position if position and position.index in indexes[:1] else None
         self._finished = {shard.keys.finished(state) for state in FINISHED}
         self._ended_between_ms = ended_between_ms

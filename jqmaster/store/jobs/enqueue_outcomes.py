@@ -35,8 +35,8 @@ class Conflict(StrEnum):
     """The outcome of a push whose uniqueness key another job holds."""
 
     REFUSED = "refused"
-    # The other job was offered to a worker, so it is still unknown whether that job starts with its old content or can
-    # take the new content.
+    # The other job was offered to a worker. It is still unknown whether it starts with its old content or can take the
+    # new content.
     OFFERED = "offered"
     EXISTING = "existing"
     REPLACED = "replaced"

@@ -178,8 +178,8 @@ class HistoryStore:
             backlog.at_ms,
             [backlog.whole.ready, backlog.whole.since_ms],
             {name: [waiting.ready, waiting.since_ms] for name, waiting in backlog.names.items()},
-            # Store these two values apart: masters of 0.3 expect two values for each name above, and ignore what
-            # follows that list.
+            # Store the last two values apart. Masters of 0.3 expect two values for each name before them, and ignore
+            # what follows that list.
             {
                 name: [waiting.startable_since_ms, waiting.startable_job_id]
                 for name, waiting in backlog.names.items()
