@@ -27,8 +27,8 @@ local tag = ARGV[2]
 if mark ~= '' and redis.call('HGET', rules_key, 'mark') ~= mark then return {'other_data'} end
 local present = redis.call('HGET', batch_key, 'spec')
 if present then
-  -- Write again on a repeated call. Otherwise WAIT would confirm a write that never reached the replicas: see
-  -- enqueue.lua.
+  -- Write on a repeated call, too. Otherwise WAIT would confirm the first write, although it may never have reached the
+  -- replicas.
   if present ~= spec then return {'taken'} end
   redis.call('HSET', batch_key, 'spec', spec)
   -- From now on, only this call may drop the batch while it is unsealed.

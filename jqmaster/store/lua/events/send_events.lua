@@ -23,7 +23,7 @@
 --         argument)]
 -- REPLY ok:
 --     now_ms,
---     [is_duplicate, event_id, lines of `definition effect reason job_id`](of each),
+--     [is_duplicate, event_id, lines of `definition effect reason job_id`](of each event),
 --     [workers that ran a replaced job]
 --   | stale_constraints | stale_definitions | other_data
 -- CHECKS FIRST that the mark of the data matches;

@@ -12,6 +12,6 @@ local fresh = ARGV[1]
 if redis.call('EXISTS', frozen_key) == 1 or freezes.leads(leader_key) then return {'frozen'} end
 local kept = redis.call('GET', generation_key) or fresh
 redis.call('SET', generation_key, kept)
--- Copy the mark to this hash, because each push reads the edition from it anyway.
+-- Copy the mark to the hash from which each push reads the edition anyway.
 redis.call('HSET', rules_key, 'mark', kept)
 return {'ok', kept}

@@ -49,7 +49,7 @@ local function take_room(ids, count)
   for _, id in ipairs(ids) do taken[id] = (taken[id] or 0) + count end
 end
 
--- Reads since when the first startable job of a lane has been ready. Keeps the earliest of these times: see
+-- Notes since when the first startable job of a lane has been ready, if that is the earliest time so far: see
 -- sample_backlog.lua.
 local function note_wait(id)
   local head = record.read_head(tag .. 'job:' .. id)

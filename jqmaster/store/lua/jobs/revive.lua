@@ -48,7 +48,7 @@ local target = #pending > 0 and layout.STATE.awaiting_jobs or due_at_ms > now_ms
   or layout.STATE.ready
 redis.call('ZREM', skipped_key, id)
 followed.moved(job_key, head, target, now_ms)
--- Overwrite the fields of the record from the state to the end.
+-- Overwrite the record from `state` to `finished_at_ms`.
 redis.call('SETRANGE', job_key, layout.state.offset,
   string.char(target, record.flags_of(head), layout.CAUSE.none)
   .. struct.pack('>I4I4I2I2i8i8i8', (record.attempts_of(head)), 0, 0, 0, due_at_ms, 0, 0))

@@ -12,8 +12,8 @@ local now_ms, audit_entry, audit_max, wake_channel = clock.now_ms(ARGV[1]), ARGV
 local worker = redis.call('HMGET', worker_key, 'max_jobs', 'is_draining', 'is_detached')
 if not worker[1] then return {'unknown'} end
 if worker[3] == '1' then return {'detached'} end
--- Write again on a repeated call, although it changes nothing. Otherwise WAIT would confirm a write that never reached
--- the replicas.
+-- Write on a repeated call, too. Otherwise WAIT would confirm the first write, although it may never have reached the
+-- replicas.
 redis.call('HSET', worker_key, 'is_draining', 1)
 if worker[2] == '1' then return {'ok', 0} end
 audit_log.write(audit_key, now_ms, audit_entry, audit_max)

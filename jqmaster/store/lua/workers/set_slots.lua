@@ -23,8 +23,8 @@ if worker[2] == '1' then return {'detached'} end
 local own = worker[3] or worker[1]
 local is_ordered = max_jobs ~= '0'
 if not is_ordered then max_jobs = own end
--- Write again on a repeated call, although it changes nothing. Otherwise WAIT would confirm a write that never reached
--- the replicas.
+-- Write on a repeated call, too. Otherwise WAIT would confirm the first write, although it may never have reached the
+-- replicas.
 redis.call('HSET', worker_key, 'max_jobs', max_jobs, 'own_max_jobs', own)
 if is_ordered then
   redis.call('HSET', worker_key, 'ordered_max_jobs', max_jobs)

@@ -38,8 +38,8 @@ local before, list = challenges.open_one(id, head)
 list = list or challenges.read(id)
 for _, challenge in ipairs(list) do
   if challenge.digest == digest then
-    -- Write again on a repeated call: WAIT confirms only writes of this connection, and the first write may never have
-    -- reached the replicas.
+    -- Write on a repeated call, too. Otherwise WAIT would confirm the first write, although it may never have reached
+    -- the replicas.
     record.write_again(job_key, head)
     return {'ok', record.name_of(head), now_ms, 0}
   end

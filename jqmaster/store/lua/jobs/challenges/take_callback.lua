@@ -39,8 +39,8 @@ if found.state == challenges.OPEN or found.state == challenges.SUCCEEDED or foun
   for _, one in ipairs(found.taken or {}) do
     if one[1] == identity then
       if one[2] ~= body_digest then return {'conflict', name} end
-      -- Write again on a repeated call: WAIT confirms only writes of this connection, and the first write may never
-      -- have reached the replicas.
+      -- Write on a repeated call, too. Otherwise WAIT would confirm the first write, although it may never have reached
+      -- the replicas.
       record.write_again(job_key, head)
       return {'repeated', name}
     end

@@ -59,7 +59,7 @@ if record.has_flag(flags, layout.FLAG.confirmed) then flags = flags - layout.FLA
 local fence = math.max(tonumber(redis.call('GET', fence_key) or '0') + 1, now_ms)
 redis.call('SET', fence_key, string.format('%.0f', fence))
 local attempt, failures, losses, returned = record.attempts_of(head)
--- Overwrite the fields of the record from the state to the worker.
+-- Overwrite the record from `state` to `worker_id`.
 redis.call('SETRANGE', key, layout.state.offset, string.char(layout.STATE.running, flags, layout.CAUSE.none)
   .. struct.pack('>I4I4I2I2i8i8i8i8i8', attempt + 1, failures, losses, returned, 0, now_ms, 0, now_ms + offer_ms, fence)
   .. token_bytes .. worker_id_bytes)

@@ -124,7 +124,7 @@ local kind_of = (function()
   local CREATED_AT = layout.created_at_ms.at - layout.priority.offset
   local CREATED_LAST = layout.created_at_ms.last - layout.priority.offset
   local TERMS_LENGTH = layout.expires_at_ms.last - layout.priority.offset
-  -- A new record has zeros from the start of the attempt to the worker.
+  -- A new record has zeros from `started_at_ms` to `worker_id`.
   local now_bytes = struct.pack('>i8', now_ms)
   local nothing_yet = string.rep('\0', layout.worker_id.last - layout.due_at_ms.last)
   return function(terms)

@@ -29,8 +29,8 @@ for i = FIRST, #ARGV, WIDTH do
     redis.call('SET', prefix .. key_digest, text, 'PX', life_ms)
     is_new[key_digest] = false
   else
-    -- Write again on a repeated call. Otherwise WAIT would confirm a write that never reached the replicas: see
-    -- enqueue.lua.
+    -- Write on a repeated call, too. Otherwise WAIT would confirm the first write, although it may never have reached
+    -- the replicas.
     redis.call('SET', prefix .. key_digest, text, 'KEEPTTL')
   end
   answers[#answers + 1] = string.sub(text, 1, 36)

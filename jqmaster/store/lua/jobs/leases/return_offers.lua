@@ -44,9 +44,9 @@ end
 
 -- Returns when a job with callbacks is offered again; 0: at once. `offers`: how often it was returned before.
 --
--- After every other refusal, the job waits, each time twice as long. Otherwise one worker could refuse it again and
--- again, because jobs with callbacks come before all its other jobs. After the refusals between, the job is offered at
--- once: the worker that refused gets no jobs for a moment, so another worker can take it.
+-- After every second refusal, the job waits, each time twice as long. Otherwise one worker could refuse it again and
+-- again, because jobs with callbacks come before all its other jobs. After the other refusals, the job is offered at
+-- once. The worker that refused gets no jobs for a moment, so another worker can take it.
 local function next_offer_ms(offers)
   if epoch ~= '' or offers % 2 == 0 then return 0 end
   return now_ms + math.min(MIN_PUT_OFF_MS * 2 ^ ((offers - 1) / 2), MAX_PUT_OFF_MS)
@@ -69,7 +69,7 @@ for i = FIRST, #ARGV, WIDTH do
       -- callbacks.
       flags = flags - layout.FLAG.has_challenge
     end
-    -- Overwrite the fields of the record from the state to the start.
+    -- Overwrite the record from `state` to `started_at_ms`.
     redis.call('SETRANGE', key, layout.state.offset, string.char(target, flags)
       .. string.sub(head, layout.cause.at, layout.cause.last)
       .. struct.pack('>I4I4I2I2i8i8', goes_on and attempt or attempt - 1, failures, losses,

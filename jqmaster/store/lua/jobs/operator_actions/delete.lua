@@ -31,7 +31,7 @@ if not was_set_aside then
 end
 if actions.is_used_up(action_id) then return {'used_up'} end
 if was_set_aside then
-  -- The lane's counts no longer include the job, and the lane may be gone.
+  -- The counts of the lane no longer include the job, and the lane may be gone.
   local lane = lanes.home_of_damaged(job_key)
   if lane and redis.call('ZSCORE', tag .. 'ready:' .. lane.id, id) then lanes.remove(lane, id) end
 elseif is_waiting[state] then

@@ -65,7 +65,7 @@ if state == layout.STATE.succeeded and entry ~= '' then
   history.add(history_key, finished_at_ms, entry)
   history.trim(history_key)
 end
--- Overwrite the fields of the record from the state to the end. Keep the number of attempts.
+-- Overwrite the record from `state` to `finished_at_ms`. Keep the number of attempts.
 redis.call('SETRANGE', job_key, layout.state.offset,
   string.char(layout.STATE.ready, record.flags_of(head), layout.CAUSE.none)
   .. struct.pack('>I4I4I2I2i8i8i8', (record.attempts_of(head)), 0, 0, 0, 0, 0, 0))

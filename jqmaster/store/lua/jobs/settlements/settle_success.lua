@@ -42,9 +42,9 @@ local count = 0
 local now_bytes, now_text = struct.pack('>i8', now_ms), string.format('%.0f', now_ms)
 
 -- A cache, because jobs that were claimed together have the same bytes in many fields. Key: the bytes of a record from
--- the state to the start of the attempt. Value: how such an attempt ends; false if no attempt runs.
+-- `state` to `started_at_ms`. Value: how such an attempt ends; false if no attempt runs.
 local endings = {}
--- Another cache. Key: the bytes of a record from the lane to the number of gates. Value: the lane, and the counts of
+-- Another cache. Key: the bytes of a record from `lane_id` to the number of gates. Value: the lane, and the counts of
 -- its jobs in this call.
 local homes, homes_seen = {}, {}
 local keys, is_ended = {}, {}
@@ -94,7 +94,7 @@ for at = 1, #workers, WORKER_LENGTH do
       local state, flags = byte(head, layout.state.at, layout.flags.at)
       local has_challenge = record.has_flag(flags, layout.FLAG.has_challenge)
       if has_challenge then flags = flags - layout.FLAG.has_challenge end
-      -- `patch`: the new fields of the record from the state to the end.
+      -- `patch`: the new bytes of the record from `state` to `finished_at_ms`.
       ending = state == layout.STATE.running and {patch = string.char(layout.STATE.succeeded, flags, layout.CAUSE.none)
           .. sub(head, layout.attempt.at, layout.started_at_ms.last) .. now_bytes,
         run_ms = now_ms - record.int64(head, layout.started_at_ms.at),
@@ -132,8 +132,8 @@ for at = 1, #workers, WORKER_LENGTH do
       local is_repeat = is_ours and byte(head, layout.state.at) == layout.STATE.succeeded
       accepted[number] = is_repeat and 1 or 0
       known = known + accepted[number]
-      -- Write again on a repeated call. Otherwise WAIT would confirm a write that never reached the replicas: see
-      -- enqueue.lua.
+      -- Write on a repeated call, too. Otherwise WAIT would confirm the first write, although it may never have reached
+      -- the replicas.
       if is_repeat then record.write_again(key, head) end
     end
   end

@@ -9,8 +9,8 @@
 local callbacks = lazily.made_by(function()
   local job_prefix = ARGV.tag .. 'job:'
 
-  -- Returns the bytes of the claimed job's record from the state to the returned offers; nil if the job does not wait
-  -- for a worker.
+  -- Returns the bytes of the claimed record from `state` to `returned_offers`; nil if the job does not wait for a
+  -- worker.
   local function as_claimed(job)
     if type(job) ~= 'string' or #job < layout.name.at then return nil end
     if string.byte(job, layout.version.at) ~= layout.VERSION then return nil end

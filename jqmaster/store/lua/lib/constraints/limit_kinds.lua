@@ -26,8 +26,8 @@ local limit_kinds = lazily.made_by(function()
 
   local MAX_REMEMBERED, REMEMBERED_MS = 1000, 60000  -- limits for starts that are remembered beyond a period
 
-  -- Returns how long a gate remembers its starts: REMEMBERED_MS; less if that could be more than MAX_REMEMBERED starts,
-  -- but at least one period. So if somebody makes the period longer, earlier starts still count.
+  -- Returns how long a gate remembers its starts: usually REMEMBERED_MS, but at most for MAX_REMEMBERED starts, and at
+  -- least one period. So if somebody makes the period longer, earlier starts still count.
   local function remembered_ms(gate)
     if not gate.rate_limit then return REMEMBERED_MS end
     local whole_periods_ms = gate.period_ms * math.floor(MAX_REMEMBERED / gate.rate_limit)

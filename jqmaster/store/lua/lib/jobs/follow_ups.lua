@@ -6,8 +6,8 @@
 -- not remove the new one.
 local follow_ups = lazily.made_by(function()
   local tag = ARGV.tag
-  -- Follow-ups are announced on this channel, to which every master listens, because scripts that end jobs do not
-  -- return them to their callers.
+  -- Every master listens to this channel. Follow-ups are announced here, because scripts that end jobs do not return
+  -- their follow-ups to the caller.
   local WAKE = 'wake'
   local channel = tag .. WAKE
   local entries = {}

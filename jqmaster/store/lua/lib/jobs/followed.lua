@@ -45,7 +45,7 @@ local followed = lazily.made_by(function()
     return id .. ':' .. state .. ':' .. string.format('%.0f', finished_at_ms)
   end
 
-  -- Notes that the job goes from the state in `head` to another one. The caller calls `write` afterwards.
+  -- Notes that the job goes from the state in `head` to the state `to`. The caller calls `write` afterwards.
   local function moved(key, head, to, now_ms)
     if not is_followed(head) then return end
     local facts, from, id = facts_of(key, head), record.state_of(head), string.sub(key, JOB_PREFIX_LENGTH + 1)

@@ -73,7 +73,7 @@ local new_jobs = (function()
   local CREATED_AT = layout.created_at_ms.at - layout.priority.offset
   local CREATED_LAST = layout.created_at_ms.last - layout.priority.offset
   local TERMS_LENGTH = layout.expires_at_ms.last - layout.priority.offset
-  -- A new record has zeros from the start of the attempt to the worker.
+  -- A new record has zeros from `started_at_ms` to `worker_id`.
   local nothing_yet = string.rep('\0', layout.worker_id.last - layout.due_at_ms.last)
   local function kind_of(terms, now_ms)
     local kind = kinds[terms]

@@ -2,11 +2,11 @@
 -- Changes the records of ready jobs for a claim. Records of similar jobs share most values, which are computed once.
 local ready_jobs = (function()
   local byte, sub, unpack_bytes = string.byte, string.sub, struct.unpack
-  -- A cache. Key: the bytes of a record's length fields, from the name to the extras. Value: the offset of the
+  -- A cache. Key: the bytes of the length fields of a record, from `name` to the extras. Value: the offset of the
   -- argument; false if the record holds gates.
   local arguments_at = {}
-  -- A cache. Key: the old bytes of a record from the version to the returned offers. Value: the new bytes from the
-  -- state on; false if such a job is not ready.
+  -- A cache. Key: the old bytes of a record from `version` to `returned_offers`. Value: the new bytes from `state` on;
+  -- false if such a job is not ready.
   local beginnings = {}
 
   -- Returns whether the record is long enough to have an argument, which has at least one byte.
@@ -39,8 +39,8 @@ local ready_jobs = (function()
     return beginning
   end
 
-  -- Returns the new bytes of a claimed record from the state to the returned offers, or nil if the record is damaged or
-  -- the job is not ready. Also returns whether the record may hold gates.
+  -- Returns the bytes of a claimed record from `state` to `returned_offers`; nil if the record is damaged or the job is
+  -- not ready. Also returns whether the record may hold gates.
   local function as_claimed(job)
     if not job or #job < layout.name.at then return nil end
     local progress = sub(job, 1, layout.returned_offers.last)

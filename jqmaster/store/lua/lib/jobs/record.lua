@@ -149,8 +149,8 @@ local record = (function()
     return is_claim_of(head, token_bytes, worker_id_bytes) and state_of(head) == layout.STATE.running
   end
 
-  -- Writes a byte of the record again for a repeated call. Otherwise WAIT would confirm a write that never reached the
-  -- replicas. Writes the byte that is there, even if another release has written the record.
+  -- Writes a byte of the record for a repeated call. Otherwise WAIT would confirm the first write, although it may
+  -- never have reached the replicas. Writes the byte that is there, even if another release has written the record.
   local function write_again(key, head)
     redis.call('SETRANGE', key, layout.version.offset, sub(head, layout.version.at, layout.version.last))
   end

@@ -142,8 +142,8 @@ local taking = (function()
     return true
   end
 
-  -- Claims a job whose attempt continues with its callbacks. `beginning`: the new bytes of its record from the state to
-  -- the returned offers. Its slots belong to the new token. Returns the number of bytes claimed so far.
+  -- Claims a job whose attempt continues with its callbacks. `beginning`: the new bytes of its record from `state` to
+  -- `returned_offers`. Its slots then belong to the new token. Returns the number of bytes claimed so far.
   local function take_callback(id, job, beginning, now_ms)
     count = count + 1
     bytes = bytes + #job
@@ -190,7 +190,7 @@ local taking = (function()
     if count == 0 then return 0, claimed end
     local first_fence = math.max(tonumber(redis.call('GET', fence_key) or '0') + 1, now_ms)
     redis.call('SET', fence_key, string.format('%.0f', first_fence + count - 1))
-    -- The fields of a record from the due time to the end of the offer.
+    -- The bytes of a record from `due_at_ms` to `not_after_ms`.
     local times = struct.pack('>i8i8i8i8', 0, now_ms, 0, now_ms + offer_ms)
     local before = 0
     for _, share in ipairs(shares) do

@@ -62,7 +62,7 @@ local uniqueness = lazily.made_by(function()
   end
 
   -- Writes the value of a key again, with the same expiry, for a caller that learns who holds it. Otherwise WAIT would
-  -- confirm a key that never reached the replicas.
+  -- confirm a key that may never have reached the replicas.
   local function write_again(key, holder)
     redis.call('SET', key, holder.value, 'KEEPTTL')
   end

@@ -3,8 +3,8 @@ local ready_counts = (function()
   local tag = ARGV.tag
   local MAX_LANES = 500
 
-  -- Returns how many jobs are ready, how many according to the stored count, and the number of lanes; nil if there are
-  -- too many lanes for one call.
+  -- Returns the number of ready jobs, the stored count of them, and the number of lanes; nil if there are too many
+  -- lanes for one call.
   local function of(name, counts_key)
     local ids = redis.call('ZRANGE', tag .. 'lanes:' .. name, 0, MAX_LANES)
     if #ids > MAX_LANES then return nil end
