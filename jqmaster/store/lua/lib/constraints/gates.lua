@@ -83,7 +83,7 @@ local gates = lazily.made_by(function()
     end
   end
 
-  -- Returns the milliseconds until the first gate opens that jobs wait for; -1 if none opens by itself.
+  -- Returns the milliseconds until the first of the gates for which jobs wait opens; -1 if none opens by itself.
   local function ms_until_opening(now_ms)
     return first_opening_ms and math.max(0, first_opening_ms - now_ms) or -1
   end
