@@ -193,7 +193,7 @@ async def test_sync_async_and_isolated_functions_are_tasks_with_the_context_wher
             {"photo_id": None, "photo": {"photo_id": "secret"}},
             [
                 ["photo.photo_id", "Input should be a valid integer, unable to parse string as an integer, got `str`"],
-                ["photo_id", "Expected `int`, got `null`"],
+                ["photo_id", "Expected `int`, got `None`"],
             ],
         ),
     ],

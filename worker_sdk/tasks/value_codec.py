@@ -21,6 +21,9 @@ _PLACE: Final = re.compile(r"^(?P<what>.*?)(?: - at `(?P<key>key` in `)?\$(?P<pa
 # The start of a message up to the invalid value. The value is left out, because people who may not read arguments can
 # read messages.
 _VALUE: Final = re.compile(r"^(Invalid enum value).*", re.DOTALL)
+# The words of msgspec for types in backticks, and those of Python.
+_TYPES: Final = {"object": "dict", "array": "list", "null": "None"}
+_TYPE: Final = re.compile(r"(?<=[`| ])(?:object|array|null)(?=[`| ])")
 # By the words of msgspec, which name encodings: words that say what was expected.
 _EXPECTED: Final = {
     "Invalid RFC3339 encoded datetime": (
@@ -349,6 +352,8 @@ def place_of_fault(exc: Exception, name: str) -> list[tuple[str, str]]:
     assert found
     what = _VALUE.sub(r"\1", found["what"])
     what = _EXPECTED.get(what, what)
+    if what.startswith("Expected "):  # other messages quote names of fields
+        what = _TYPE.sub(lambda match: _TYPES[match[0]], what)
     if isinstance(exc.__cause__, PydanticError):  # from a model inside a type that msgspec checks
         return [(reason, f"{name}{found['path'] or ''}{path}") for reason, path in exc.__cause__.faults]
     return [(f"{what} (of a key)" if found["key"] else what, f"{name}{found['path'] or ''}")]

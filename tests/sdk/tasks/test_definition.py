@@ -6,7 +6,7 @@ import subprocess
 import sys
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 from uuid import UUID
 
 import pytest
@@ -91,7 +91,7 @@ def test_an_unknown_option_is_refused_where_it_is_given() -> None:
         ((1,), {"siz": 2}, "siz: is not a parameter"),
         ((1,), {"ctx": None}, "ctx: is the context, which the worker fills"),
         (("1",), {}, "photo_id: Expected `int`, got `str`"),
-        ((1,), {"size": None}, "size: Expected `int`, got `null`"),
+        ((1,), {"size": None}, "size: Expected `int`, got `None`"),
         ((object(),), {}, "photo_id: is an object, which has no MessagePack form: give it as None"),
     ],
 )
@@ -115,7 +115,7 @@ FORMS: list[tuple[Any, Any, str]] = [
     (Decimal, "much", "Expected a decimal number such as `12.50`, got `str` of another form"),
     (bytes, "$", "Expected base64, got `str` of another form"),
     (Literal["red", "green"], "blue", "Expected one of the allowed values, got `str`"),
-    (tuple[int, int], [1], "Expected `array` of length 2, got 1"),
+    (tuple[int, int], [1], "Expected `list` of length 2, got 1"),
 ]
 
 
@@ -137,6 +137,17 @@ def test_an_error_says_which_argument_has_which_wrong_form_and_not_its_value(
         tasks.task("keep_all")(keep_all).to_job([value])
     # The type of a part is only told where the expected form implies it.
     assert raised.value.problems == [("at[0]", problem.removesuffix(", got `str`"))]
+
+
+def test_an_error_quotes_the_name_of_a_field_as_it_is() -> None:
+    class Box(TypedDict):
+        object: int
+
+    @Tasks().task("keep")
+    def keep(at: Box) -> None: ...
+
+    with pytest.raises(InvalidArgument, match="at: Object missing required field `object`"):
+        keep.to_job({})  # type: ignore[typeddict-item]
 
 
 def test_the_examples_in_these_errors_are_accepted() -> None:

@@ -345,14 +345,14 @@ def test_a_value_that_the_call_gives_counts() -> None:
             lambda: chord([load.to_job("a"), load.to_job("b")], resize.to_job()),
             "photo: takes the result of one job, but this job waited for 2",
         ),
-        (lambda: chain(publish.to_job(), resize.to_job()), "photo: Expected `object`, got `array`"),
+        (lambda: chain(publish.to_job(), resize.to_job()), "photo: Expected `dict`, got `list`"),
         (
             lambda: chord([publish.to_job()], publish.to_job()),
-            r"photos\[0\]: Expected `object | null`, got `array`",
+            r"photos\[0\]: Expected `dict | None`, got `list`",
         ),
         (
             lambda: chord([load.to_job("")], resize.to_job(), when="finished"),
-            "photo: Expected `object`, got `null`",
+            "photo: Expected `dict`, got `None`",
         ),
     ],
 )
