@@ -25,7 +25,7 @@ from tests.support.store import StoreWorld
 
 SCRIPTS: Final = ("enqueue", "claim", "settle_success")
 FORMS: Final = ("scripts", "functions")
-# The hash that counts, by script, the bytes that calls have allocated; and the suffix of the functions that count them.
+# The hash with the bytes that calls have allocated, by script; and the suffix of the functions that count them.
 ALLOCATED: Final = "allocated"
 COUNTED: Final = "counted"
 

@@ -133,8 +133,7 @@ def _came_from_link(error: BaseException) -> bool:
     return False
 
 
-# Where loops report failures. It is set while components start, so that their tasks, and the tasks that these start,
-# inherit it.
+# Where loops report failures. Set while components start, so that their tasks inherit it, and further tasks from these.
 _failures: ContextVar[LoopFailures | None] = ContextVar("loop_failures", default=None)
 
 

@@ -59,8 +59,8 @@ CHART: Final = ROOT / "deploy" / "helm" / "golden"
 _FLOOR: Final = re.compile(r"([A-Za-z0-9._-]+)(?:\[[^]]*\])?>=([0-9.]+)")
 _FROM: Final = re.compile(r"^FROM (\S+)", re.MULTILINE)
 _IMAGE: Final = re.compile(r"^ +(?:- )?image: (\S+)", re.MULTILINE)
-# Images that are not audited: our own, which consists of the other images and the locked packages, and those in
-# examples, which stand for images of users.
+# Images that are not audited. Our own consists of the other images and the locked packages. Those in examples stand for
+# images of users.
 _OURS: Final = re.compile(r"(registry\.example/|jqmaster[:@])")
 # The source of advisories about programs that are built from source, and the ecosystem that has them.
 OSV: Final = "https://api.osv.dev/v1/query"

@@ -29,8 +29,8 @@ MEAN_TOKENS = 500
 # The estimated tokens of jobs, used in turn. The API counts between half and one and a half times each estimate.
 ESTIMATES = (300, 400, 500, 600, 700)
 MIN_THROUGHPUT, MAX_OFF = 0.90, 0.05
-# The number of requests that run at once. About 32 are needed for 25 requests a second, each of which takes more than a
-# second on a busy machine; this is half as many again.
+# The number of requests that run at once. 25 requests a second need about 32, because each takes more than a second on
+# a busy machine. The rest is a reserve.
 SLOTS = 48
 
 

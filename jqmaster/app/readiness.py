@@ -44,7 +44,7 @@ class ReadinessCheck:
         self._shared = shared
         self._shard = shard
         self._health = shard.services.health
-        # Since when there has been no leader; None: the last check found one, or there has been none yet.
+        # Since when there has been no leader. None: the last check found one, or there has been none yet.
         self._leaderless_since_s: float | None = None
 
     async def of_process(self) -> MasterCondition:

@@ -90,7 +90,7 @@ class FalseMaster:
         self.script = Behaviour()
         self.beats: list[SeenHeartbeat] = []
         self.reports: list[Report] = []
-        # For each call with results: its header JQ-Jobs-After; None: the call had none.
+        # For each call with results: its header JQ-Jobs-After. None: the call had none.
         self.jobs_after: list[str | None] = []
         self.polls: list[Fields] = []
         self.most_polls = 0
@@ -104,7 +104,7 @@ class FalseMaster:
         self.knows_leaving = True
         # Faults in any of the worker's calls, each once.
         self.faults: list[str] = []
-        # Registrations wait for this event; None: they are answered at once.
+        # Registrations wait for this event. None: they are answered at once.
         self.hold_registration: asyncio.Event | None = None
         # Jobs for a pulling worker's next call, and when they were created: the time until that call is not the
         # worker's fault.

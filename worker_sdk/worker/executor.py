@@ -33,8 +33,8 @@ MAX_OWED: Final = 1_000  # the number of tokens that one heartbeat may name
 # After that it is handed back, because another worker may run it at once.
 FOLLOW_S: Final = 10.0
 FOLLOW_SHARE: Final = 0.5
-# If it has waited for more than this share of its timeout when the earlier run ends, it is handed back as well. The
-# masters offer it again at once, and it then has its whole timeout.
+# A newer claim that has waited for more than this share of its timeout is handed back, even if the earlier run ends
+# then. The masters offer it again at once, and it then has its whole timeout.
 LATE_SHARE: Final = 0.1
 
 _NEVER: Final = float("inf")

@@ -47,7 +47,7 @@ class LoopWatch:
         self._cpu_s = cpu_s
         self._looked_s = now_s()
         self._cpu_seen_s = cpu_s()
-        # When the event loop was last asked to call `_answer`; None: it has answered, or was not asked.
+        # When the event loop was last asked to call `_answer`. None: it has answered, or was not asked.
         self._asked_s: float | None = None
         self._is_told = False
 

@@ -68,7 +68,7 @@ class Node:
         self._siblings: Siblings | None = None
         self._stopping = asyncio.Lock()
         self._is_hurried = asyncio.Event()
-        # Whether unsent reports remain after the worker was stopped; None: it was not stopped.
+        # Whether unsent reports remain after the worker was stopped. None: it was not stopped.
         self._is_left: bool | None = None
         self._left: list[WorkerMembership] = []
         self.endpoint: ServedEndpoint | None = None

@@ -61,9 +61,9 @@ class Handler:
     contract: Mapping[str, Any] | Callable[[], Mapping[str, Any]] | None = None
     dependencies: Mapping[str, Dependency] = field(default_factory=dict)
     around: "Callable[[Context, Callable[[], Any]], Any] | None" = None
-    # The codes of failures after which a job is retried; None: all codes.
+    # The codes of failures after which a job is retried. None: all codes.
     retry_codes: frozenset[str] | None = None
-    # How jobs are collected for one call; None: the function runs one job at a time.
+    # How jobs are collected for one call. None: the function runs one job at a time.
     gather: "Gather | None" = None
     # Opens the sealed values of jobs, and seals their results.
     seal: "Seal | None" = None

@@ -49,7 +49,7 @@ class JobRun:
     ctx: Context | None = None
     task: asyncio.Task[None] | None = None
     process: IsolatedProcess | None = None
-    # Opens the log of this run, given its job ID and token; None: the worker keeps no logs.
+    # Opens the log of this run, given its job ID and token. None: the worker keeps no logs.
     open_log: Callable[[str, str], RunLog] | None = None
     _log: RunLog | None = None
     # The failure to report after a master has received lines of the log.

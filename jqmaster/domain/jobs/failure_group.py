@@ -12,8 +12,8 @@ MAX_LOOKED_AT: Final = 1_000
 MAX_MESSAGE: Final = 200
 _CUT: Final = "…"
 
-# Matches parts of a message that vary. It tries all alternatives in one pass, and the first match wins. Each one ends
-# at a character that it cannot contain, so that no message takes long to scan.
+# Matches parts of a message that vary. It tries all alternatives in one pass, and the first match wins. Each
+# alternative ends at a character that it cannot contain, so that no message takes long to scan.
 _VARYING: Final = re.compile(
     r"""
       (?P<url>  [A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s"'<>]+ )

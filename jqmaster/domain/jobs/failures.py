@@ -16,8 +16,8 @@ NEW_MS: Final = HOUR_MS
 QUIET_MS: Final = 24 * HOUR_MS
 # How many versions of workers a group remembers, the most recently seen first.
 MAX_VERSIONS: Final = 5
-# A group is no longer ignored if it has far more failures within an hour than in its busiest hour before: more than
-# `MORE_FACTOR` times as many, and at least `MIN_MORE` more.
+# A group is no longer ignored if it has far more failures within an hour than in its busiest hour before. That means
+# more than `MORE_FACTOR` times as many, and at least `MIN_MORE` more.
 MORE_FACTOR: Final = 2
 MIN_MORE: Final = 10
 

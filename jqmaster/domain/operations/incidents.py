@@ -97,8 +97,8 @@ class _Telling:
 
     def add(self, entry: TimelineEntry) -> None:
         self._entries.append(entry)
-        # Do not prolong the incident by the end of a subject that is over, such as a lost worker that comes back days
-        # after its jobs were taken back.
+        # A subject that is over does not prolong the incident, such as a lost worker that comes back days after its
+        # jobs were taken back.
         if entry.kind not in _ENDS or _subject(entry) in self._open:
             self._last_ms = max(self._last_ms, entry.at_ms)
         if entry.kind is TimelineKind.BACKLOG_OLD or (entry.kind is TimelineKind.WORKER_LOST and entry.count):

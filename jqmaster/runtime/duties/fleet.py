@@ -125,7 +125,7 @@ class Fleet:
         # By worker ID and name of jobs, the oldest first: until when the worker leaves them to others (see `leave_ms`).
         self._left: dict[tuple[str, str], float] = {}
         self._queues: frozenset[str] = frozenset()
-        # The distinct sets of names and queues of all members; None: to be computed again, because members changed.
+        # The distinct sets of names and queues of all members. None: to be computed again, because members changed.
         self._registered: set[tuple[str, ...]] | None = None
         self._read_at_s = 0.0
         self._store_time_ms = 0

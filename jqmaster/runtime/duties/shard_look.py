@@ -19,8 +19,7 @@ from jqmaster.store.link.scripts import ScriptCall
 from jqmaster.store.link.shared_trips import Reply
 from jqmaster.store.operations.looks import Look, LookStore
 
-# The pauses between two looks: while jobs run; while there are workers or ready jobs; and the longest pause, on a quiet
-# shard.
+# The pauses between two looks: while jobs run, while there are workers or ready jobs, and on a quiet shard.
 BUSY_S: Final = 0.5
 USUAL_S: Final = 1.0
 QUIET_S: Final = 5.0
@@ -115,7 +114,7 @@ class ShardLook(LeaderLoop):
         self._has_unreadable = False
         self._is_first = True
         self._has_failed = False
-        # Since when looks have not been answered; None: the last one was.
+        # Since when looks have not been answered. None: the last one was.
         self._failing_since_s: float | None = None
         self._still_blind: asyncio.TimerHandle | None = None
         self._quiet_s = USUAL_S
@@ -123,7 +122,7 @@ class ShardLook(LeaderLoop):
         self.is_quiet = False
         # Whether the last look found nothing, and nothing has happened since.
         self._is_idle = False
-        # The last look, and for how long shared looks may replace this shard's next ones; 0: not at all.
+        # The last look, and for how long shared looks may replace this shard's next ones. 0: not at all.
         self._seen: Look | None = None
         self._overhears_s = 0.0
         # When this shard's own look is due even if nothing has changed, by the store's clock.

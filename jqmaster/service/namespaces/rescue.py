@@ -177,7 +177,7 @@ def place_of(present: Namespace, found: Mapping[str, HeldData]) -> str | None:
     places = [store for store, held in found.items() if held.mark]
     if not places:
         kept = {store: held.frozen_by for store, held in found.items() if held.frozen_by}
-        # Leave out a store if another one has data that were moved from it by the same move: those are newer.
+        # Leave out a store if the same move has moved data from it to another one: the data there are newer.
         places = [
             store
             for store, by in kept.items()

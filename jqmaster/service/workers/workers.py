@@ -62,7 +62,7 @@ class WorkerService:
         former = ""
         if spec.url is not None:
             # Look up the former worker before the address proves that it knows the secret. A worker that registers at
-            # the URL after that is newer than this call, even if this call waited for long in a suspended master.
+            # the URL afterwards is then newer than this call, even if a suspended master delays this call for long.
             former = await self._workers.serving(spec.url)
             await self._registrations.check(spec.url, spec.secret, f"{owner}, {caller}")
         worker_id = new_id()

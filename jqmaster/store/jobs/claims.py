@@ -19,8 +19,8 @@ from jqmaster.store.link.pages import MAX_PER_CALL
 from jqmaster.store.link.scripts import ScriptCall, load
 from jqmaster.store.link.shard import Shard
 
-# Maximum number of bytes of records that one round trip returns. The claims share it equally; the last job of each may
-# exceed its share.
+# Maximum number of bytes of records that one round trip returns. The claims share it equally. The last job of each
+# claim may exceed its share.
 MAX_CLAIM_BYTES: Final = 8 * 1024 * 1024
 # Packed after the ID of each worker: the limit of its claim, and whether its poll waits at this master.
 _LIMIT: Final = struct.Struct(">IB")

@@ -33,8 +33,8 @@ from jqmaster.store.link.wake import JobDelayed, JobsReady
 
 logger = logging.getLogger(__name__)
 
-# Enqueueing sends no message for jobs that become due later than this, because the leader looks at the shard at least
-# every five seconds and then finds them.
+# No message is sent for jobs that become due later than this: the leader looks at the shard at least every five
+# seconds, and finds them then.
 SOON_MS: Final = 6000
 
 # Maximum number of predecessors of all jobs in one call.

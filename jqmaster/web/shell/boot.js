@@ -1,6 +1,6 @@
-// This script runs before the first paint and before the modules. It sets the theme, so that a dark page does not flash
-// white; begins requests that would otherwise begin one round trip later; and reloads the page if no master answered
-// while it loaded. It is not a module, because modules run later.
+// This script runs before the first paint, and is not a module, because modules run later. It sets the theme, so that a
+// dark page does not flash white. It begins requests that would otherwise begin one round trip later. It reloads the page
+// if no master answered while it loaded.
 (function () {
   const root = document.documentElement;
   /** @param {string} name */

@@ -128,7 +128,7 @@ export class JobDiscarded extends NoResultError {
 }
 
 /**
- * The job was skipped: it did not run in time (`expired`), a job for which it waited did not succeed (`dependency`), or
+ * The job was skipped. It did not run in time (`expired`), a job for which it waited did not succeed (`dependency`), or
  * another job took its uniqueness key (`superseded`).
  *
  * @example
