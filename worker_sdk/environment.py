@@ -197,7 +197,7 @@ def tls_of_calls() -> "LiveContext | None":
 
 
 def tls_files_of_calls() -> "tuple[Path | None, Path | None, Path | None] | None":
-    """Return the files of authorities, certificate and key for calls to masters; None if no file is named."""
+    """Return the files of authorities, certificate and key for calls to masters, or None if no file is named."""
     settings = configuration()
     cafile, certfile, keyfile = (
         given or _file(f"JQMASTER_CLIENT_{name}")

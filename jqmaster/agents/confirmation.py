@@ -48,8 +48,8 @@ class Confirmations:
         return f"{_text(payload)}.{_text(self._mark(tool, arguments, payload))}"
 
     def check(self, token: str, tool: str, arguments: Mapping[str, Any], present: Foreseen) -> int | None:
-        """Return the number of jobs that were confirmed; None if that was a lower bound. Raise ConfirmationError unless
-        the token confirms this call, and the count has not grown since."""
+        """Return the number of jobs that were confirmed, or None if that was a lower bound. Raise ConfirmationError
+        unless the token confirms this call, and the count has not grown since."""
         payload_text, _, mark_text = token.partition(".")
         try:
             payload, mark = _bytes(payload_text), _bytes(mark_text)

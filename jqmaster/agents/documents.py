@@ -30,7 +30,7 @@ class _Section:
 
 
 def search(query: str) -> list[dict[str, Any]] | None:
-    """Return the sections that fit the words best, best first; None if the documents are not installed."""
+    """Return the sections that fit the words best, best first, or None if the documents are not installed."""
     sections = _sections()
     if not sections:
         return None

@@ -40,7 +40,7 @@ class MasterCalls:
         query: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Any:
-        """Return the decoded answer; None if it has no body. Query parameters of None are left out."""
+        """Return the decoded answer, or None if it has no body. Query parameters of None are left out."""
         try:
             response = await self._http.request(
                 method,

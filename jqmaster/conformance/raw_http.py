@@ -184,8 +184,9 @@ async def _read_message(
     has_body: bool = True,
     writer: asyncio.StreamWriter | None = None,
 ) -> RawMessage | None:
-    """Read one message; None if the connection ended between two messages. Raise EOFError if it ended within one,
-    and ValueError if the bytes are not HTTP."""
+    """Read one message. Return None if the connection ended between two messages. Raise EOFError if it ended within
+    one, and ValueError if the bytes are not HTTP.
+    """
     try:
         head = await reader.readuntil(b"\r\n\r\n")
     except asyncio.IncompleteReadError as exc:

@@ -77,7 +77,7 @@ class Histogram:
         return found
 
     def distribution(self) -> dict[str, int] | None:
-        """Return the figures for statistics; None if nothing was counted."""
+        """Return the figures for statistics, or None if nothing was counted."""
         count = self.count
         if not count:
             return None

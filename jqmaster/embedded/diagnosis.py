@@ -62,7 +62,7 @@ def diagnose(log: Path, since_byte: int, *, was_serving: bool, status: int | Non
 
 
 def last_ending(log: Path) -> EndDiagnosis | None:
-    """Return why the server that wrote the end of the log ended; None if it was shut down normally, or there was no
+    """Return why the server that wrote the end of the log ended, or None if it was shut down normally, or there was no
     server."""
     lines = _tail(log, 0)
     begins = [n for n, line in enumerate(lines) if _BEGINS in line]

@@ -61,7 +61,7 @@ class ServerProcess:
 
     @classmethod
     def adopt(cls, directory: DataDirectory, pid: int) -> Self | None:
-        """Take over a server that outlived its master; None if `pid` is not, or no longer, the server of this
+        """Take over a server that outlived its master. Return None if `pid` is not, or no longer, the server of this
         directory."""
         try:
             pidfd = os.pidfd_open(pid)

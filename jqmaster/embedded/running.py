@@ -11,15 +11,15 @@ from jqmaster.embedded.files import AppendOnlyFiles
 
 
 def url_of_running(data_dir: Path) -> str | None:
-    """Return the address of the server that some master runs on the directory; None if there is none. Changes
+    """Return the address of the server that some master runs on the directory, or None if there is none. Changes
     nothing."""
     directory = DataDirectory(data_dir)
     return directory.url() if (directory.path / "password").exists() and directory.socket().exists() else None
 
 
 def end_running(data_dir: Path) -> int | None:
-    """Tell the server of the directory to shut down. Return its process ID, without waiting for its end; None if none
-    runs."""
+    """Tell the server of the directory to shut down. Return its process ID, without waiting for its end, or None if
+    none runs."""
     directory = DataDirectory(data_dir)
     try:
         pid = directory.pid_in_file()

@@ -129,7 +129,7 @@ class EmbeddedValkey:
         self._set("stopped")
 
     async def _take_over(self) -> ServerProcess | None:
-        """Return the living server of this directory; None if there is none, or none that could be kept."""
+        """Return the living server of this directory, or None if there is none, or none that could be kept."""
         lock = self._directory.try_server_lock()
         if lock is not None:
             os.close(lock)

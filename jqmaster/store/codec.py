@@ -539,8 +539,8 @@ def decode_matched(record: bytes, decode: Callable[[bytes], object]) -> tuple[by
 
 
 def reweighed(record: bytes, weights: Mapping[str, int]) -> bytes | None:
-    """Return the extras of a record with these weights; None if the record already has these weights. All other extras
-    stay. Raise DamagedError."""
+    """Return the extras of a record with these weights, or None if the record already has these weights. All other
+    extras stay. Raise DamagedError."""
     try:
         extras = _extras_of(record)
         if not weights and _WEIGHTS_KEY not in extras:
@@ -792,7 +792,7 @@ def state_of(code: int) -> JobState:
 
 
 def known_state(code: int) -> JobState | None:
-    """Return the state with this code; None if this release does not know it."""
+    """Return the state with this code, or None if this release does not know it."""
     return _STATES.get(code)
 
 

@@ -771,7 +771,7 @@ _BY_STEM: Final = {info.stem: info for info in KEYS}
 
 
 def row_of(key: bytes) -> KeyInfo[object] | None:
-    """Return the row of a key without its tag; None if no row of this version explains it."""
+    """Return the row of a key without its tag, or None if no row of this version explains it."""
     stem, _, rest = key.partition(b":")
     row = _BY_STEM.get(stem.decode("ascii", "replace"))
     return row if row is not None and bool(row.of) == bool(rest) else None

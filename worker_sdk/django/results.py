@@ -31,7 +31,7 @@ _ENDED: Final = {"canceled": "worker_sdk.errors.JobCanceled", "skipped": "worker
 
 
 def result_of(view: Mapping[str, Any], backend: Any) -> Any:
-    """Return the result object for a master's view of a job; None if its task cannot be imported."""
+    """Return the result object for a master's view of a job, or None if its task cannot be imported."""
     task = _task_of(view, backend)
     argument = view.get("argument")
     if task is None or not isinstance(argument, Mapping):

@@ -169,7 +169,7 @@ class Relay:
                 self._ending.wait(pause_s)
 
     def run_once(self) -> Done | None:
-        """Push the rows that no other process works on. Return the result; None if there are no such rows.
+        """Push the rows that no other process works on. Return the result, or None if there are no such rows.
 
         Raise the errors of the database. An error of the master is the `failure` of the result.
 
@@ -177,8 +177,7 @@ class Relay:
 
             done = relay.run_once()
             if done is not None:
-                print(done.pushed)
-        """
+                print(done.pushed)"""
         return drive(self._rounds.steps(), SyncOf(self._rounds.outbox))
 
     def run_all(self) -> Done:
@@ -253,7 +252,7 @@ class AsyncRelay:
             await asyncio.sleep(pause_s)
 
     async def run_once(self) -> Done | None:
-        """Push the rows that no other process works on. Return the result; None if there are no such rows.
+        """Push the rows that no other process works on. Return the result, or None if there are no such rows.
 
         Raise the errors of the database. An error of the master is the `failure` of the result.
 
@@ -261,8 +260,7 @@ class AsyncRelay:
 
             done = await relay.run_once()
             if done is not None:
-                print(done.pushed)
-        """
+                print(done.pushed)"""
         return await adrive(self._rounds.steps(), AsyncOf(self._rounds.outbox))
 
     async def run_all(self) -> Done:

@@ -229,23 +229,22 @@ class JobHandle(Generic[ResultT_co]):
 
     def progress(self) -> "JobProgress | None":
         """Fetch the job from a master, and return the last progress that its worker reported, even after the end of the
-        job; None if no attempt has reported any. This also updates `status` and `job` of the handle.
+        job. Return None if no attempt has reported any. This also updates `status` and `job` of the handle.
 
         A worker reports about once a second, so calling this more often is useless. Raise ResultGone if the job is
         unknown, and UnavailableError if no master answers:
 
             told = handle.progress()
             if told is not None and told.fraction is not None:
-                print(f"{told.fraction:.0%} {told.message}")
-        """
+                print(f"{told.fraction:.0%} {told.message}")"""
         from worker_sdk.pusher.results import progress_of
 
         return progress_of(self.refresh().job or {})
 
     async def aprogress(self) -> "JobProgress | None":
         """Fetch the job from a master, and return the last progress that its worker reported, even after the end of the
-        job; None if no attempt has reported any. This also updates `status` and `job` of the handle. `aprogress`
-        does not block the event loop.
+        job. Return None if no attempt has reported any. This also updates `status` and `job` of the handle.
+        `aprogress` does not block the event loop.
 
         A worker reports about once a second, so calling this more often is useless. Raise ResultGone if the job is
         unknown, and UnavailableError if no master answers:

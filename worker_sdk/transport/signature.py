@@ -104,7 +104,7 @@ class SignatureCheck:
         return secret
 
     def prove(self, nonce: object) -> str | None:
-        """Return the answer to a challenge; None if the nonce has an invalid form, or if no secret was registered
+        """Return the answer to a challenge, or None if the nonce has an invalid form, or if no secret was registered
         yet."""
         if not self._keys or not isinstance(nonce, str) or not _CHALLENGE.fullmatch(nonce):
             return None

@@ -205,7 +205,7 @@ class Heartbeat:
     # --- reporting
 
     def _beat(self, member: Registered, tries: int) -> float | None:
-        """Send a heartbeat. Return the seconds until the next one; None if no master answered."""
+        """Send a heartbeat. Return the seconds until the next one, or None if no master answered."""
         # Read the time before the claims. If an offer is missing from the claims, it had not been accepted at that
         # time.
         as_of_ms = self._clock.earliest_ms(now_s())

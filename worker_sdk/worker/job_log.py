@@ -33,9 +33,8 @@ class RunLog(LogLines, Protocol):
     def flush(self) -> Future[None] | None:
         """Send the first lines of this run at once; call it from the event loop.
 
-        Return a future that is done when a master has answered; None if there are no lines, or if masters already know
-        the run.
-        """
+        Return a future that is done when a master has answered, or None if there are no lines, or if masters already
+        know the run."""
         ...
 
 

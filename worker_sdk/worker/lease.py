@@ -52,7 +52,7 @@ class StoreClock:
         self._bounds = (received_s, low, high)
 
     def latest_ms(self, at_s: float, *, within_s: float = math.inf) -> float | None:
-        """Return the latest time that the store's clock can show; None if no answer of the last `within_s` seconds
+        """Return the latest time that the store's clock can show, or None if no answer of the last `within_s` seconds
         contained it."""
         bounds = self._bounds
         if bounds is None or at_s - bounds[0] > within_s:

@@ -86,7 +86,7 @@ class RunReports(Reports, Protocol):
     answered_s: dict[str, float]
 
     def flush(self, token: str) -> "Future[None] | None":
-        """Send the last progress of a claim soon. Return a future that completes when masters have it or refuse it;
+        """Send the last progress of a claim soon. Return a future that completes when masters have it or refuse it, or
         None if they already have it."""
         ...
 
@@ -211,7 +211,7 @@ class PendingReports:
         return fields
 
     def flush(self, token: str) -> "Future[None] | None":
-        """Send the last progress of a claim soon. Return a future that completes when masters have it or refuse it;
+        """Send the last progress of a claim soon. Return a future that completes when masters have it or refuse it, or
         None if they already have it."""
         flushed: Future[None] = Future()
         flushed.set_running_or_notify_cancel()

@@ -350,7 +350,7 @@ def _body(batch: list[Item]) -> bytes:
 
 
 def _without_added(refused: bytes) -> bytes | None:
-    """Return the report without the newest field that an older master may not know; None if it has no such field."""
+    """Return the report without the newest field that an older master may not know, or None if it has no such field."""
     try:
         fields = decode(refused)
     except DecodeError:

@@ -75,7 +75,7 @@ class JobRun:
 
     @property
     def log(self) -> RunLog | None:
-        """Return the log of this run; None if the worker keeps no logs. The log is opened at its first use, because
+        """Return the log of this run, or None if the worker keeps no logs. The log is opened at its first use, because
         most runs write nothing."""
         if self._log is None and self.open_log is not None:
             # If several threads of the handler get here at once, only one log is kept.

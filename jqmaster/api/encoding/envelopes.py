@@ -143,7 +143,7 @@ def _list_header(data: bytes, list_field: str, max_items: int, limits: ScanLimit
 
 
 def _split_list(data: bytes, list_field: str) -> list[msgspec.Raw] | None:
-    """Return the encoded members of the list unchanged; None if the message is malformed."""
+    """Return the encoded members of the list unchanged, or None if the message is malformed."""
     try:
         return _LIST_SPLITTER.decode(data)[list_field]
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):

@@ -149,12 +149,12 @@ def scan(  # noqa: PLR0912, PLR0915  one loop without a call for the common valu
 
 
 def map_header(data: bytes, pos: int) -> Header | None:
-    """Return the header of the map at `pos`; None if another kind of value is there. Raises UnparsableError."""
+    """Return the header of the map at `pos`, or None if another kind of value is there. Raises UnparsableError."""
     return _header(data, pos, 0x80, _MAP_WIDTH)
 
 
 def array_header(data: bytes, pos: int) -> Header | None:
-    """Return the header of the array at `pos`; None if another kind of value is there. Raises UnparsableError."""
+    """Return the header of the array at `pos`, or None if another kind of value is there. Raises UnparsableError."""
     return _header(data, pos, 0x90, _ARRAY_WIDTH)
 
 

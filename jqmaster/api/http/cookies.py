@@ -55,7 +55,7 @@ class SessionCookie:
         return self._field(f"{self.device_name}={proof}; Max-Age={DEVICE_LIFE_S}")
 
     def login(self, fields: Fields) -> str | None:
-        """Return the cookie of a login in progress at a provider; None if there is none, or more than one."""
+        """Return the cookie of a login in progress at a provider, or None if there is none, or more than one."""
         values = [value for value in _values(fields, self.login_name) if value]
         return values[0] if len(values) == 1 else None
 

@@ -206,7 +206,7 @@ def _etags_before(found: Plan, declared: DeclaredDocuments) -> dict[str, dict[st
 def _step(
     kind: str, name: str, present: CurrentDocument | None, wanted: dict[str, Any], known_etag: str | None
 ) -> SourceChange | None:
-    """Return the change that leads to the wanted state; None if there is no difference."""
+    """Return the change that leads to the wanted state, or None if there is no difference."""
     if present is None:
         return SourceChange(kind, name, None, wanted)
     after = wanted
@@ -255,7 +255,7 @@ def _covered(step: SourceChange) -> SourceChange:
 
 
 def _apply(http: MasterSession, step: SourceChange) -> str | None:
-    """Make a change. Return the new ETag; None if the object was deleted."""
+    """Make a change. Return the new ETag, or None if the object was deleted."""
     path = path_of(_COLLECTIONS[step.kind], step.name)
     headers = {"If-None-Match": "*"} if step.present is None else {"If-Match": f'"{step.present.etag}"'}
     if step.after is None:

@@ -218,7 +218,7 @@ def _reader(directory: Path, passphrase: str | None) -> "BackupReader":
 
 
 def _passphrase(file: Path | None) -> str | None:
-    """Return the passphrase; None if there is none. It is never an argument, because `ps` would show it."""
+    """Return the passphrase, or None if there is none. It is never an argument, because `ps` would show it."""
     found: str | None
     if file is not None:
         try:

@@ -48,7 +48,7 @@ def demote(
 
 
 def _leader_after(http: MasterSession, epoch: int) -> dict[str, Any] | None:
-    """Return the master that leads under a newer epoch; None if there is none yet."""
+    """Return the master that leads under a newer epoch, or None if there is none yet."""
     answer = http.get("/api/masters")
     if answer["epoch"] <= epoch:
         return None

@@ -312,7 +312,7 @@ class Importing:
 def _credential(
     line: ExportLine, made: models.UserDocument | models.TokenDocument
 ) -> StoredUser | StoredToken | None:
-    """Return the user or token; None if the export does not have its secret."""
+    """Return the user or token, or None if the export does not have its secret."""
     if isinstance(made, models.UserDocument):
         if made.password_hash is None:
             return None

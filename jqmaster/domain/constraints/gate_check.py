@@ -85,7 +85,7 @@ class GateCheck:
 
     @property
     def opens_at_ms(self) -> int | None:
-        """Return the earliest instant at which the gate opens; None if that does not depend on time alone."""
+        """Return the earliest instant at which the gate opens, or None if that does not depend on time alone."""
         due_ms = self.figures.get("due_ms")
         if self.expires_at_ms is None:
             return due_ms
@@ -96,5 +96,5 @@ class GateCheck:
 
     @property
     def running(self) -> int | None:
-        """Return the number of taken slots; None if slots are not counted."""
+        """Return the number of taken slots, or None if slots are not counted."""
         return self.figures.get("running")

@@ -47,7 +47,7 @@ class ContentAccess:
     # --- keys and matchers
 
     def cover_of(self, path: Path | None) -> Cover | None:
-        """Return the text that replaces all values at this path; None if they are shown."""
+        """Return the text that replaces all values at this path, or None if they are shown."""
         if path is None or path.root not in _CONTENT_ROOTS:
             return None
         if self.redactor.meets(_CONTENT_ROOTS[path.root], path.parts):
@@ -117,7 +117,7 @@ class ContentAccess:
 
     @property
     def error_text_cover(self) -> Cover | None:
-        """Return the text that replaces error texts; None if they are shown. SDKs copy an exception's text into
+        """Return the text that replaces error texts, or None if they are shown. SDKs copy an exception's text into
         `error.message`, so where that field is redacted, its copies are, too."""
         if self.redactor.meets("error", ("message",)):
             return REDACTED

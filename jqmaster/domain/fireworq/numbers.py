@@ -26,7 +26,7 @@ def number_at(now_ms: int, random_bits: int) -> int:
 
 
 def id_of(number: int) -> str | None:
-    """Return the ID of the job with this number; None if no job can have it."""
+    """Return the ID of the job with this number, or None if no job can have it."""
     if not 0 <= number <= MAX_NUMBER:
         return None
     ms, low = (number >> _LOW_BITS) + _EPOCH_MS, number & (1 << _LOW_BITS) - 1
@@ -36,7 +36,7 @@ def id_of(number: int) -> str | None:
 
 
 def number_of(job_id: str) -> int | None:
-    """Return the number of the job with this ID; None if it was not made from a number."""
+    """Return the number of the job with this ID, or None if it was not made from a number."""
     if not is_id(job_id):
         return None
     whole = int(job_id.replace("-", ""), 16)

@@ -115,7 +115,7 @@ def with_implied(scopes: Iterable[Scope]) -> frozenset[Scope]:
 
 
 def role_of(scopes: frozenset[Scope]) -> Role | None:
-    """Return the highest role that these scopes cover; None if they do not even allow reading."""
+    """Return the highest role that these scopes cover, or None if they do not even allow reading."""
     for role, scope in ((Role.ADMIN, Scope.ADMIN), (Role.OPERATOR, Scope.OPERATE), (Role.VIEWER, Scope.READ)):
         if scope in scopes:
             return role
@@ -140,7 +140,7 @@ def make_token(scopes: Iterable[Scope]) -> NewToken:
 
 
 def token_id_of(text: str) -> str | None:
-    """Return the ID in a token of the form that `make_token` gives; None if the text has another form, or a wrong
+    """Return the ID in a token of the form that `make_token` gives, or None if the text has another form, or a wrong
     checksum."""
     match = _OWN_TOKEN.fullmatch(text)
     return match[1] if match and hmac.compare_digest(_checksum(text[:-8]), match[2]) else None

@@ -18,7 +18,7 @@ class PartPosition(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self | None:
-        """Return the position in a client's text; None if the text is not a position."""
+        """Return the position in a client's text, or None if the text is not a position."""
         match = _CURSOR.fullmatch(text)
         return cls(int(match[1]), int(match[2])) if match else None
 

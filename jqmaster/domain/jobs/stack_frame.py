@@ -45,7 +45,8 @@ class StackFrame:
 
 
 def frame_of(error: bytes | None) -> StackFrame | None:
-    """Return the frame of an encoded error `{type, message, traceback}`; None if it has no trace that can be read."""
+    """Return the frame of an encoded error `{type, message, traceback}`, or None if it has no trace that can be
+    read."""
     if error is None:
         return None
     try:

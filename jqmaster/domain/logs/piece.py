@@ -37,7 +37,7 @@ class PieceName:
 
     @classmethod
     def parse(cls, text: str) -> "PieceName | None":
-        """Return the parsed name; None if it is not the name of a piece."""
+        """Return the parsed name, or None if it is not the name of a piece."""
         match = _NAME.fullmatch(text)
         return cls(int(match[1]), int(match[2]), int(match[3]), match[4]) if match else None
 

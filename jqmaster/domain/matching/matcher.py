@@ -35,7 +35,7 @@ class Matcher:
     for_name: Callable[[str], bool | Matches]
 
     def given_name(self, name: str) -> bool | None:
-        """Return the verdict for all jobs of that name; None if it depends on other fields."""
+        """Return the verdict for all jobs of that name, or None if it depends on other fields."""
         verdict = self.for_name(name)
         return verdict if isinstance(verdict, bool) else None
 

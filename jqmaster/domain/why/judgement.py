@@ -107,7 +107,7 @@ def _near_match(job: Job, worker: Worker) -> NearWorker:
 def _workers(
     job: Job, now_ms: int, fleet: FleetFacts
 ) -> NoWorker | NoMatchingWorker | WorkersUnavailable | None:
-    """Return the verdict on the workers; None if one of them accepts a job now."""
+    """Return the verdict on the workers, or None if one of them accepts a job now."""
     name = job.name
     known = [worker for worker in fleet.workers if name in worker.spec.names]
     detached = [worker for worker in known if worker.is_detached]
@@ -212,5 +212,5 @@ def completed(gate: GateCheck, constraint: Constraint) -> GateCheck:
 
 
 def constraint_of(gate: GateCheck, constraints: Mapping[str, Constraint]) -> Constraint | None:
-    """Return the constraint of the gate; None if it has been removed meanwhile, which opens the gate."""
+    """Return the constraint of the gate, or None if it has been removed meanwhile, which opens the gate."""
     return constraints.get(gate.gate_id[:CID_LENGTH])

@@ -415,7 +415,7 @@ class Fleet:
         }
 
     def next_change_s(self) -> float | None:
-        """Return the seconds until a pause or an open breaker ends; None if there is none."""
+        """Return the seconds until a pause or an open breaker ends, or None if there is none."""
         now_s = self._clock.monotonic_s()
         instants = [
             at_s

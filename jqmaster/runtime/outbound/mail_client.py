@@ -136,7 +136,7 @@ class MailClient:
 
 
 def mail_client(settings: Settings) -> MailClient | None:
-    """Return the client for the configured mail server; None if there is none."""
+    """Return the client for the configured mail server, or None if there is none."""
     if settings.smtp_url is None or settings.mail_from is None:
         return None
     cafile = str(settings.smtp_cafile) if settings.smtp_cafile else None

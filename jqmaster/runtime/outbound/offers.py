@@ -139,7 +139,7 @@ class Offers:
         return isinstance(last, NotDelivered) and self._breaker.state(now_s) == "open"
 
     def _judged(self, part: _OfferPiece, result: PushResult) -> OfferResult | None:
-        """Return the outcome of a piece; None if its jobs have to be offered again."""
+        """Return the outcome of a piece, or None if its jobs have to be offered again."""
         match result:
             case Delivered():
                 self._is_heard = True

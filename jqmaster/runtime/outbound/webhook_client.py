@@ -123,7 +123,7 @@ def _judged(status: int, retry_after: str | None) -> CallEnd:
 
 
 def retry_after_s(text: str | None) -> float | None:
-    """Return the seconds of a Retry-After field, which holds seconds or a date; None if it holds neither."""
+    """Return the seconds of a Retry-After field, which holds seconds or a date, or None if it holds neither."""
     if text is None:
         return None
     if text.strip().isdecimal():

@@ -71,7 +71,7 @@ def parse_overrides(
 
 
 def condition_of(override: Mapping[str, Any], place: int) -> Matcher | None:
-    """Return the condition of an override; None if the override names a value. Raise InvalidError if it has both or
+    """Return the condition of an override, or None if the override names a value. Raise InvalidError if it has both or
     neither."""
     if override.get("match") is None:
         if "value" not in override:
@@ -90,7 +90,7 @@ def parse_matcher_document(document: object) -> Matcher:
 
 
 def parse_key(text: object) -> Path | None:
-    """Return the path of a `key`; None if there is none. Raise InvalidError."""
+    """Return the path of a `key`, or None if there is none. Raise InvalidError."""
     if text is None:
         return None
     with refusing("key"):

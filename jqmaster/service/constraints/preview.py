@@ -57,7 +57,7 @@ class OverrideTargets:
         return cls(values, conditions)
 
     def of_job(self, key: KeyValue, fields: JobFields) -> int | None:
-        """Return the position of the override that applies to a job with this value of the key; None if no override
+        """Return the position of the override that applies to a job with this value of the key, or None if no override
         applies."""
         found = self.values.get(key.canonical)
         if found is not None:

@@ -36,7 +36,7 @@ class EventGrouping:
         self._apart = EntriesApart("events")
 
     async def end_due(self, epoch: str) -> int | None:
-        """End some of the due groups, as the leader of `epoch`. Return the milliseconds until the next group is due;
+        """End some of the due groups, as the leader of `epoch`. Return the milliseconds until the next group is due, or
         None if no group waits, or if the due groups cannot be ended."""
         due = await self._store.close_due(epoch)
         if not due.found:

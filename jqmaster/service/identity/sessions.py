@@ -73,8 +73,8 @@ class SessionService:
         self._group_roles = group_roles
 
     async def find(self, secret: str) -> Session | None:
-        """Return the session of the browser with this `secret`; None if the session is over, or if its owner has lost
-        access."""
+        """Return the session of the browser with this `secret`, or None if the session is over, or if its owner has
+        lost access."""
         if len(secret) != _SECRET_LENGTH or not secret.isascii():
             return None
         found = await self._store.use(session_digest(secret), idle_ms=self._policy.current.session_idle_ms)

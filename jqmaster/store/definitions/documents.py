@@ -199,12 +199,13 @@ def decode_run(name: str, raw: bytes) -> RunRecord:
 
 
 def forgotten_until_ms(did: str, memory: bytes | None, first_ms: int | None, handled_ms: int) -> int | None:
-    """Return the last instant whose run record may have been removed; None if no record was removed.
+    """Return the last instant whose run record may have been removed, or None if no record was removed.
     lib/definitions/run_records.lua does the same computation.
 
     * `memory`: the stored note of removed records.
     * `first_ms`: the earliest instant of a stored record.
-    * `handled_ms`: the last instant that the definition has handled, so that no record is later."""
+    * `handled_ms`: the last instant that the definition has handled, so that no record is later.
+    """
     its_did, until, noted = (memory or b"").decode().split(" ") if memory else ("", "", "")
     until_ms = int(until) if its_did == did and until else None
     if its_did == did and (not noted or (first_ms is not None and first_ms <= int(noted))):

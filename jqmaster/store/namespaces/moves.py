@@ -212,7 +212,7 @@ class MoveStore:
         * `audit_entry`: empty: none.
         * `left`: a copy to remove, and after how many milliseconds.
 
-        Return the version of the entry; None if the entry has changed since `present` was read.
+        Return the version of the entry, or None if the entry has changed since `present` was read.
         """
         k = self._keys
         member, left_for_ms = (_member(left[0]), left[1]) if left else ("", 0)

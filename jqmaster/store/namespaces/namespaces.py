@@ -67,10 +67,9 @@ class NamespaceStore:
     async def put(
         self, present: Namespace | None, new: Namespace, audit_entry: bytes, *, max_namespaces: int
     ) -> int | None:
-        """Create or change a namespace. Return its version; None if it was changed since `present` was read.
+        """Create or change a namespace. Return its version, or None if it was changed since `present` was read.
 
-        Raise ConflictError if another namespace has its tag, or if there are already `max_namespaces`.
-        """
+        Raise ConflictError if another namespace has its tag, or if there are already `max_namespaces`."""
         # Apply no limit to the default namespace: it always exists, so its entry does not add one.
         allowed = _NO_LIMIT if new.is_default else max_namespaces
         return await self._write(new.name, present, new, audit_entry, allowed)

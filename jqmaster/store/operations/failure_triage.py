@@ -61,7 +61,7 @@ def encode_decision(decision: AssignedPerson | Resolution | Merge) -> bytes:
 
 
 def decode_assignment(packed: bytes | None) -> AssignedPerson | None:
-    """Return the decision; None if there is none, or it cannot be read."""
+    """Return the decision, or None if there is none, or it cannot be read."""
     if packed is None:
         return None
     try:
@@ -85,7 +85,7 @@ def merges_in(triage: Mapping[bytes, bytes]) -> dict[str, str]:
 
 
 def decode_resolution(packed: bytes | None) -> Resolution | None:
-    """Return the decision; None if there is none, or it cannot be read."""
+    """Return the decision, or None if there is none, or it cannot be read."""
     if packed is None:
         return None
     try:
