@@ -2026,33 +2026,6 @@ var DEFAULT = "default";
 var ofInstallation = (path) => (namespace ? "../../" : "") + path;
 var addressOf = (name, hash = "") => `${ofInstallation(name === DEFAULT ? "" : `ns/${encodeURIComponent(name)}/`) || "./"}${hash}`;
 
-// namespaces/known.js
-var known = [];
-var listeners4 = /* @__PURE__ */ new Set();
-async function loadNamespaces() {
-  const path = (
-    /** @type {"api/namespaces"} */
-    ofInstallation("api/namespaces")
-  );
-  try {
-    known = (await get(path)).namespaces;
-  } catch (error) {
-    if (!(error instanceof Problem)) throw error;
-    if (error.status === 0 || error.status >= 500) return;
-    known = [];
-  }
-  for (const listener of listeners4) listener(known);
-}
-function useNamespaces() {
-  const [namespaces, setNamespaces] = E2(known);
-  W2(() => {
-    listeners4.add(setNamespaces);
-    setNamespaces(known);
-    return () => void listeners4.delete(setNamespaces);
-  }, []);
-  return namespaces;
-}
-
 // core/router.js
 var PAGES = (
   /** @type {const} */
@@ -2135,6 +2108,33 @@ function useKeys(keys) {
   }, []);
 }
 
+// namespaces/known.js
+var known = [];
+var listeners4 = /* @__PURE__ */ new Set();
+async function loadNamespaces() {
+  const path = (
+    /** @type {"api/namespaces"} */
+    ofInstallation("api/namespaces")
+  );
+  try {
+    known = (await get(path)).namespaces;
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+    if (error.status === 0 || error.status >= 500) return;
+    known = [];
+  }
+  for (const listener of listeners4) listener(known);
+}
+function useNamespaces() {
+  const [namespaces, setNamespaces] = E2(known);
+  W2(() => {
+    listeners4.add(setNamespaces);
+    setNamespaces(known);
+    return () => void listeners4.delete(setNamespaces);
+  }, []);
+  return namespaces;
+}
+
 // namespaces/switcher.js
 function Switcher({ onOpen }) {
   const hasOthers = useNamespaces().length > 1;
@@ -2187,6 +2187,108 @@ ${title2}`.toLowerCase().includes(wanted));
         <p><a href=${href("namespaces")} onClick=${onClose}>${t("namespaces.all")}</a></p>
       </form>
     <//>`;
+}
+
+// shell/preferences.js
+function Preferences({ session: session2, onLeave, onHelp }) {
+  const [theme, setTheme] = usePref("theme", "auto");
+  const [times, setTimes] = usePref("times", "relative");
+  const next = (
+    /** @type {Record<string, string>} */
+    { auto: "light", light: "dark", dark: "auto" }[theme] ?? "auto"
+  );
+  return html`<div class="prefs">
+      <button
+        type="button" class="icon-button" title=${t("times.switch")} aria-label=${t("times.switch")}
+        onClick=${() => setTimes(
+    /** @type {Record<string, string>} */
+    { relative: "local", local: "utc" }[times] ?? "relative"
+  )}>
+        <${Icon} name="times" /><span class="wide-only"> ${t(`times.${times}`)}</span>
+      </button>
+      <button
+        type="button" class="icon-button" title=${t("theme.switch", { theme: t(`theme.${theme}`) })}
+        aria-label=${t("theme.switch", { theme: t(`theme.${theme}`) })} onClick=${() => setTheme(next)}>
+        <${Icon} name=${theme} />
+      </button>
+      <${Language} class=${session2 ? "wide-only" : ""} />
+      <button
+        type="button" class="icon-button wide-only" aria-label=${t("help.keys")} title=${t("help.keys")}
+        onClick=${onHelp}>
+        <${Icon} name="keys" />
+      </button>
+      ${session2?.method === "proxy" && html`<span class="who">
+            ${visible((session2.who ?? "").replace(/^proxy:/, ""))} ${session2.logout_url && html`<a href=${session2.logout_url}>${t("logout")}</a>`}
+          </span>`}
+      ${session2?.method === "session" && html`<span class="who">
+            <a href=${href("account")} title=${t("nav.account")}>
+              ${visible((session2.who ?? "").replace(/^(user|oidc):/, ""))}
+            </a> <button type="button" class="link" onClick=${onLeave}>${t("logout")}</button>
+          </span>`}
+    </div>`;
+}
+function Language({ class: where }) {
+  usePref("language", null);
+  const choose = async ({ target }) => {
+    if (!isLanguage(target.value)) return;
+    try {
+      await setLanguage(target.value);
+    } catch {
+      target.value = language();
+      toast(t("error.no_answer"), "bad");
+    }
+  };
+  return html`<select class=${where} aria-label=${t("language")} value=${language()} onChange=${choose}>
+      ${Object.entries(LANGUAGES).map(
+    ([code, name]) => html`<option key=${code} value=${code} lang=${code}>${name}</option>`
+  )}
+    </select>`;
+}
+
+// shell/header.js
+function Header({ session: session2, isMenuOpen, onMenu, onSwitch, onPalette, onHelp, onLeave }) {
+  return html`<header class="top">
+      ${session2 && html`<button
+            type="button" class="icon-button menu-button" aria-expanded=${String(isMenuOpen)}
+            aria-controls="nav" aria-label=${t("menu")} onClick=${onMenu}>
+            <${Icon} name="menu" />
+          </button>`}
+      <a class="brand" href=${href("overview")}><${Logo} /> jqmaster</a>
+      ${session2 && html`<${Switcher} onOpen=${onSwitch} />`}
+      ${session2 && html`<${Search} />`}
+      ${may(session2, "read") && html`<button
+            type="button" class="icon-button palette-button" aria-haspopup="dialog"
+            aria-label=${t("palette")} title=${t("palette")} onClick=${onPalette}>
+            <kbd>Ctrl K</kbd>
+          </button>`}
+      ${session2 && html`<${Connection} />`}
+      <${Preferences} session=${session2} onLeave=${onLeave} onHelp=${onHelp} />
+    </header>`;
+}
+function Search() {
+  const input = j(
+    /** @type {HTMLInputElement | null} */
+    null
+  );
+  useKeys({
+    "/": () => {
+      input.current?.focus();
+      input.current?.select();
+    }
+  });
+  const submit = (event) => {
+    event.preventDefault();
+    const text = input.current?.value.trim() ?? "";
+    if (!text) return;
+    if (/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text)) go("job", { id: text.toLowerCase() });
+    else go("jobs", { q: text });
+    input.current?.blur();
+  };
+  return html`<form class="search" role="search" onSubmit=${submit}>
+      <input
+        ref=${input} type="search" aria-label=${t("search")} placeholder=${t("search.hint")} maxlength="200"
+        autocomplete="off" spellcheck=${false} />
+    </form>`;
 }
 
 // definitions/schedules.js
@@ -3464,7 +3566,7 @@ function Backfill({ name, onClose, onDone }) {
     <//>`;
 }
 
-// shell/palette_acts.js
+// shell/palette_sentences.js
 var PAUSE = /^pause\b\s*(.*?)(?:\s+because\s+(.+))?$/i;
 var PAUSE_JA = /^(.*?)(?:一時)?停止(?:[\s(:：（]+(.+?)[)）]?)?$/;
 var subjectOf = (text) => wordsOf2(text)?.words[0] ?? "";
@@ -3529,105 +3631,110 @@ function presentPausable({ page, query }) {
   if (page === "names" || page === "jobs") return nameToPause(name);
   return page === "constraints" ? constraintToPause(name) : null;
 }
-async function presentActs(route, session2, onPause, onAsk, onKnown, signal) {
+
+// shell/palette_acts.js
+var ACTS = { job: jobActs, batches: batchActs, workers: workerActs, definitions: definitionActs };
+async function presentActs(route, asked) {
   const { page, query } = route;
   const id = query["id"] ?? query["name"] ?? "";
-  if (!id || !may(session2, "push")) return [];
-  const command = (act, path, body, done) => ({
-    key: `present ${act}`,
-    kind: t("palette.here"),
-    label: t(`palette.here.${act}`),
-    hint: visible(id),
-    act: () => attempt(() => post(path, body), t(done, { name: visible(id) }))
-  });
-  const careful = (act, path, question) => ({
-    key: `present ${act}`,
-    kind: t("palette.here"),
-    label: `${t(`palette.here.${act}`)}…`,
-    hint: visible(id),
-    act: () => onAsk({
-      ...question,
-      act: async () => {
-        await post(path);
-        toast(t("palette.done", { name: visible(id) }));
-      }
-    }),
-    keepsOpen: true
-  });
+  if (!id || !may(asked.session, "push")) return [];
+  if (page !== "job" && !may(asked.session, "operate")) return [];
+  const acts = ACTS[page ?? ""];
+  if (acts) return acts(id, asked);
   const pausable = presentPausable(route);
-  const asks = (what) => ({ ...asking(what, onPause), kind: t("palette.here") });
-  const mayOperate = may(session2, "operate");
-  if (page === "job") {
-    const path = (
-      /** @type {const} */
-      `api/jobs/${encodeURIComponent(id)}`
-    );
-    const job = await get(path, {}, signal);
-    onKnown(nameToPause(job.name));
-    return [
-      ...mayOperate && admits(job.state, "retry") ? [command("retry", `${path}/retry`, { attempt: job.attempt }, "palette.done")] : [],
-      ...mayOperate && admits(job.state, "run") ? [command("run", `${path}/run`, void 0, "palette.done")] : [],
-      ...admits(job.state, "cancel") ? [
-        careful("cancel", `${path}/cancel`, {
-          title: t("job.cancel.title"),
-          count: 1,
-          verb: t("job.cancel"),
-          kind: "danger",
-          text: t(job.state === "running" ? "job.cancel.running" : "job.cancel.text")
-        })
-      ] : [],
-      ...mayOperate ? [asks(nameToPause(job.name))] : []
-    ];
-  }
-  if (!mayOperate) return [];
-  if (page === "batches") {
-    const path = (
-      /** @type {const} */
-      `api/batches/${encodeURIComponent(id)}`
-    );
-    const { failed } = (await get(path, {}, signal)).counts;
-    if (failed === 0) return [];
-    return [
-      careful("retry_failed", `${path}/retry`, {
-        title: t("batches.retry.title"),
-        count: failed,
-        counted: t("batches.retry.count", { count: failed }),
-        verb: t("batches.retry"),
-        kind: "primary",
-        text: t("batches.retry.text")
-      })
-    ];
-  }
-  if (page === "workers") {
-    const path = (
-      /** @type {const} */
-      `api/workers/${encodeURIComponent(id)}`
-    );
-    const worker = await get(path, {}, signal);
-    const act = worker.state === "draining" ? "resume" : "drain";
-    return worker.state === "detached" ? [] : [command(act, `${path}/${act}`, void 0, "palette.done")];
-  }
-  if (page === "definitions") {
-    const path = (
-      /** @type {const} */
-      `api/definitions/${encodeURIComponent(id)}`
-    );
-    const definition = await get(path, {}, signal);
-    const open = (what) => ({
-      key: `present ${what}`,
-      kind: t("palette.here"),
-      label: `${t(`palette.here.${what === "run" ? "start" : what}`)}…`,
-      hint: visible(id),
-      act: () => askAbout({ what, name: id, onDone: () => {
-      } })
-    });
-    return [
-      ...definition.kind === "time" ? [open("run")] : [],
-      definition.enabled ? open("pause") : command("resume", `${path}/resume`, void 0, "palette.done")
-    ];
-  }
-  return pausable ? [asks(pausable)] : [];
+  return pausable ? [pausing(pausable, asked)] : [];
 }
+async function jobActs(id, asked) {
+  const path = (
+    /** @type {const} */
+    `api/jobs/${encodeURIComponent(id)}`
+  );
+  const job = await get(path, {}, asked.signal);
+  const mayOperate = may(asked.session, "operate");
+  asked.onKnown(nameToPause(job.name));
+  return [
+    ...mayOperate && admits(job.state, "retry") ? [command(id, "retry", `${path}/retry`, { attempt: job.attempt })] : [],
+    ...mayOperate && admits(job.state, "run") ? [command(id, "run", `${path}/run`)] : [],
+    ...admits(job.state, "cancel") ? [
+      careful(id, "cancel", `${path}/cancel`, asked, {
+        title: t("job.cancel.title"),
+        count: 1,
+        verb: t("job.cancel"),
+        kind: "danger",
+        text: t(job.state === "running" ? "job.cancel.running" : "job.cancel.text")
+      })
+    ] : [],
+    ...mayOperate ? [pausing(nameToPause(job.name), asked)] : []
+  ];
+}
+async function batchActs(id, asked) {
+  const path = (
+    /** @type {const} */
+    `api/batches/${encodeURIComponent(id)}`
+  );
+  const { failed } = (await get(path, {}, asked.signal)).counts;
+  if (failed === 0) return [];
+  return [
+    careful(id, "retry_failed", `${path}/retry`, asked, {
+      title: t("batches.retry.title"),
+      count: failed,
+      counted: t("batches.retry.count", { count: failed }),
+      verb: t("batches.retry"),
+      kind: "primary",
+      text: t("batches.retry.text")
+    })
+  ];
+}
+async function workerActs(id, { signal }) {
+  const path = (
+    /** @type {const} */
+    `api/workers/${encodeURIComponent(id)}`
+  );
+  const worker = await get(path, {}, signal);
+  const act = worker.state === "draining" ? "resume" : "drain";
+  return worker.state === "detached" ? [] : [command(id, act, `${path}/${act}`)];
+}
+async function definitionActs(id, { signal }) {
+  const path = (
+    /** @type {const} */
+    `api/definitions/${encodeURIComponent(id)}`
+  );
+  const definition = await get(path, {}, signal);
+  const open = (what) => ({
+    key: `present ${what}`,
+    kind: t("palette.here"),
+    label: `${t(`palette.here.${what === "run" ? "start" : what}`)}…`,
+    hint: visible(id),
+    act: () => askAbout({ what, name: id, onDone: () => {
+    } })
+  });
+  return [
+    ...definition.kind === "time" ? [open("run")] : [],
+    definition.enabled ? open("pause") : command(id, "resume", `${path}/resume`)
+  ];
+}
+var command = (id, act, path, body) => ({
+  key: `present ${act}`,
+  kind: t("palette.here"),
+  label: t(`palette.here.${act}`),
+  hint: visible(id),
+  act: () => attempt(() => post(path, body), t("palette.done", { name: visible(id) }))
+});
+var careful = (id, act, path, { onAsk }, question) => ({
+  key: `present ${act}`,
+  kind: t("palette.here"),
+  label: `${t(`palette.here.${act}`)}…`,
+  hint: visible(id),
+  act: () => onAsk({
+    ...question,
+    act: async () => {
+      await post(path);
+      toast(t("palette.done", { name: visible(id) }));
+    }
+  }),
+  keepsOpen: true
+});
+var pausing = (what, { onPause }) => ({ ...asking(what, onPause), kind: t("palette.here") });
 
 // shell/palette_index.js
 var FRESH_MS = 2e4;
@@ -3721,7 +3828,7 @@ function Palette({ entries, session: session2, onHelp, onClose }) {
   const id = J2();
   const [text, setText] = E2("");
   const [at2, setAt] = E2(0);
-  const [pausing, setPausing] = E2(
+  const [pausing2, setPausing] = E2(
     /** @type {Pausable | null} */
     null
   );
@@ -3731,25 +3838,95 @@ function Palette({ entries, session: session2, onHelp, onClose }) {
   );
   const [isWaiting, setWaiting] = E2(false);
   const hasMoved = j(false);
+  const wanted = text.trim();
+  const { commands, isComplete } = useCommands(wanted, entries, session2, setPausing, setQuestion, onHelp);
+  W2(() => setAt(0), [wanted]);
+  const chosen = Math.min(at2, commands.length - 1);
+  const isSure = hasMoved.current || isComplete;
+  const run = (command2) => {
+    setWaiting(false);
+    if (!command2) return;
+    if (!command2.keepsOpen) onClose();
+    void command2.act();
+  };
+  W2(() => {
+    if (isWaiting && isSure) run(commands[chosen]);
+  }, [isWaiting, isSure]);
+  W2(() => {
+    if (!isWaiting) return void 0;
+    const timer2 = setTimeout(() => run(commands[chosen]), PATIENCE_MS);
+    return () => clearTimeout(timer2);
+  }, [isWaiting]);
+  if (pausing2 !== null)
+    return html`<${PauseDialog} target=${pausing2.target} what=${pausing2.what} onClose=${onClose} />`;
+  if (question !== null) {
+    const { act, text: consequence, ...asked } = question;
+    return html`<${ConfirmCount} ...${asked} onConfirm=${act} onClose=${onClose}><p>${consequence}</p><//>`;
+  }
+  const point = (place2) => {
+    hasMoved.current = true;
+    setAt(place2);
+  };
+  const press = (event) => {
+    if (event.isComposing) return;
+    const step = (
+      /** @type {Record<string, number>} */
+      { ArrowDown: 1, ArrowUp: -1 }[event.key]
+    );
+    if (step) point((chosen + step + commands.length) % commands.length);
+    else if (event.key === "Enter") {
+      if (isSure) run(commands[chosen]);
+      else setWaiting(true);
+    } else return;
+    event.preventDefault();
+  };
+  const type = (event) => {
+    hasMoved.current = false;
+    setWaiting(false);
+    setText(event.target.value);
+  };
+  const title2 = namespace ? `${t("palette")} · ${visible(namespace)}` : t("palette");
+  return html`<${Dialog} title=${title2} onClose=${onClose}>
+      <div class="palette" aria-busy=${String(isWaiting)}>
+        <input
+          type="search" name="command" autofocus role="combobox" aria-expanded="true"
+          aria-controls=${`${id}-list`} aria-activedescendant=${`${id}-${chosen}`}
+          aria-label=${t("palette.hint")} placeholder=${t("palette.hint")} maxlength="200" autocomplete="off"
+          autocapitalize="none" spellcheck=${false} value=${text} onInput=${type} onKeyDown=${press} />
+        <p class="muted small" role="status">${isWaiting ? t("palette.waiting") : t("palette.example")}</p>
+        <${CommandList} id=${id} commands=${commands} chosen=${chosen} onRun=${run} onPoint=${point} />
+      </div>
+    <//>`;
+}
+function CommandList({ id, commands, chosen, onRun, onPoint }) {
   const list = j(
     /** @type {HTMLElement | null} */
     null
   );
+  W2(() => {
+    list.current?.querySelector("[aria-selected=true]")?.scrollIntoView({ block: "nearest" });
+  }, [chosen]);
+  return html`<ul ref=${list} id=${`${id}-list`} role="listbox" aria-label=${t("palette")}>
+      ${commands.map(
+    (command2, place2) => html`<li
+            key=${command2.key} id=${`${id}-${place2}`} role="option" aria-selected=${String(place2 === chosen)}
+            onClick=${() => onRun(command2)} onPointerMove=${() => onPoint(place2)}>
+            <span class="palette-kind">${command2.kind}</span><span>${command2.label}</span>
+            ${command2.hint && html`<span class="muted small">${command2.hint}</span>`}
+          </li>`
+  )}
+    </ul>`;
+}
+function useCommands(wanted, entries, session2, onPause, onAsk, onHelp) {
   const route = useRoute();
-  const wanted = text.trim();
   const index2 = useIndex(session2.who ?? "");
-  const here = usePresent(route, session2, setPausing, setQuestion);
+  const here = usePresent(route, session2, onPause, onAsk);
   const subject = may(session2, "operate") ? subjectOf(wanted) : "";
   const { found, of: of2 } = useFound(wanted, subject);
-  W2(() => setAt(0), [wanted]);
-  const lower = wanted.toLowerCase();
   const namespaces = useNamespaces();
-  const local = search(index2?.entries ?? [], wanted, MOST);
-  const known2 = new Set(local.map((one) => `${one.kind} ${one.id}`));
-  const remote = (of2 === wanted ? found.entries : []).filter(
-    (one) => !known2.has(`${one.kind} ${one.id}`) && fitOf(one, lower) < Infinity
-  );
-  const things = wanted ? [...local, ...remote].sort((a2, b2) => fitOf(a2, lower) - fitOf(b2, lower)) : [];
+  const isAnswered = of2 === wanted;
+  const lower = wanted.toLowerCase();
+  const things = wanted ? thingsOf(wanted, index2?.entries ?? [], isAnswered ? found.entries : []) : [];
   const isNamed = things.length > 0 && fitOf(
     /** @type {Entry} */
     things[0],
@@ -3759,7 +3936,7 @@ function Palette({ entries, session: session2, onHelp, onClose }) {
     entries: [...index2?.entries ?? [], ...found.entries],
     present: presentPausable(route) ?? here.pausable,
     session: session2,
-    onPause: setPausing
+    onPause
   });
   const fixed = [
     ...here.commands,
@@ -3772,81 +3949,21 @@ function Palette({ entries, session: session2, onHelp, onClose }) {
     ...may(session2, "push") ? [sending()] : [],
     ...settings(onHelp),
     ...wanted ? namespaces.map(entering) : []
-  ].filter((command) => command.label.toLowerCase().includes(lower));
-  const told4 = things.flatMap((one) => commandsOf(one, session2, setPausing));
-  const jobs = of2 === wanted ? found.jobs : [];
-  const commands = wanted ? [...spoken, ...isNamed ? [...told4, ...fixed] : [...fixed, ...told4], ...jobs, searchJobs(wanted)] : fixed;
-  const chosen = Math.min(at2, commands.length - 1);
-  const isSure = hasMoved.current || !wanted || isNamed || spoken.length > 0 || JOB_ID.test(wanted) || index2 !== null && (index2.isWhole && !subject || of2 === wanted);
-  const run = (command) => {
-    setWaiting(false);
-    if (!command) return;
-    if (!command.keepsOpen) onClose();
-    void command.act();
+  ].filter((command2) => command2.label.toLowerCase().includes(lower));
+  const told4 = things.flatMap((one) => commandsOf(one, session2, onPause));
+  const named = isNamed ? [...told4, ...fixed] : [...fixed, ...told4];
+  const isKnown = isNamed || spoken.length > 0 || JOB_ID.test(wanted);
+  return {
+    commands: wanted ? [...spoken, ...named, ...isAnswered ? found.jobs : [], searchJobs(wanted)] : fixed,
+    isComplete: !wanted || isKnown || index2 !== null && (index2.isWhole && !subject || isAnswered)
   };
-  W2(() => {
-    if (isWaiting && isSure) run(commands[chosen]);
-  }, [isWaiting, isSure]);
-  W2(() => {
-    if (!isWaiting) return void 0;
-    const timer2 = setTimeout(() => run(commands[chosen]), PATIENCE_MS);
-    return () => clearTimeout(timer2);
-  }, [isWaiting]);
-  W2(() => {
-    list.current?.querySelector("[aria-selected=true]")?.scrollIntoView({ block: "nearest" });
-  }, [chosen]);
-  if (pausing !== null)
-    return html`<${PauseDialog} target=${pausing.target} what=${pausing.what} onClose=${onClose} />`;
-  if (question !== null) {
-    const { act, text: consequence, ...asked } = question;
-    return html`<${ConfirmCount} ...${asked} onConfirm=${act} onClose=${onClose}><p>${consequence}</p><//>`;
-  }
-  const press = (event) => {
-    if (event.isComposing) return;
-    const step = (
-      /** @type {Record<string, number>} */
-      { ArrowDown: 1, ArrowUp: -1 }[event.key]
-    );
-    if (step) {
-      hasMoved.current = true;
-      setAt((chosen + step + commands.length) % commands.length);
-    } else if (event.key === "Enter") {
-      if (isSure) run(commands[chosen]);
-      else setWaiting(true);
-    } else return;
-    event.preventDefault();
-  };
-  const type = (event) => {
-    hasMoved.current = false;
-    setWaiting(false);
-    setText(event.target.value);
-  };
-  const point = (place2) => {
-    hasMoved.current = true;
-    setAt(place2);
-  };
-  const title2 = namespace ? `${t("palette")} · ${visible(namespace)}` : t("palette");
-  return html`<${Dialog} title=${title2} onClose=${onClose}>
-      <div class="palette" aria-busy=${String(isWaiting)}>
-        <input
-          type="search" name="command" autofocus role="combobox" aria-expanded="true"
-          aria-controls=${`${id}-list`} aria-activedescendant=${`${id}-${chosen}`}
-          aria-label=${t("palette.hint")} placeholder=${t("palette.hint")} maxlength="200" autocomplete="off"
-          autocapitalize="none" spellcheck=${false} value=${text} onInput=${type} onKeyDown=${press} />
-        <p class="muted small" role="status">${isWaiting ? t("palette.waiting") : t("palette.example")}</p>
-        <ul ref=${list} id=${`${id}-list`} role="listbox" aria-label=${t("palette")}>
-          ${commands.map(
-    (command, place2) => html`<li
-                key=${command.key} id=${`${id}-${place2}`} role="option"
-                aria-selected=${String(place2 === chosen)} onClick=${() => run(command)}
-                onPointerMove=${() => point(place2)}>
-                <span class="palette-kind">${command.kind}</span><span>${command.label}</span>
-                ${command.hint && html`<span class="muted small">${command.hint}</span>`}
-              </li>`
-  )}
-        </ul>
-      </div>
-    <//>`;
+}
+function thingsOf(wanted, indexed, found) {
+  const lower = wanted.toLowerCase();
+  const local = search(indexed, wanted, MOST);
+  const known2 = new Set(local.map((one) => `${one.kind} ${one.id}`));
+  const remote = found.filter((one) => !known2.has(`${one.kind} ${one.id}`) && fitOf(one, lower) < Infinity);
+  return [...local, ...remote].sort((a2, b2) => fitOf(a2, lower) - fitOf(b2, lower));
 }
 function useIndex(who) {
   const [index2, setIndex] = E2(() => knownIndex(who));
@@ -3869,8 +3986,8 @@ function usePresent(route, session2, onPause, onAsk) {
   );
   W2(() => {
     const aborter = new AbortController();
-    const found = presentActs(route, session2, onPause, onAsk, setPausable, aborter.signal);
-    found.then(setCommands, () => {
+    const asked = { session: session2, onPause, onAsk, onKnown: setPausable, signal: aborter.signal };
+    presentActs(route, asked).then(setCommands, () => {
     });
     return () => aborter.abort();
   }, [route.page, route.query["id"], route.query["name"]]);
@@ -3924,18 +4041,18 @@ var searchJobs = (text) => ({
   act: () => JOB_ID.test(text) ? go("job", { id: text.toLowerCase() }) : go("jobs", { q: text })
 });
 function settings(onHelp) {
-  const command = (key, act) => ({
+  const command2 = (key, act) => ({
     key,
     kind: t("palette.action"),
     label: t(`palette.${key}`),
     act
   });
   return [
-    command("light", () => setPref("theme", "light")),
-    command("dark", () => setPref("theme", "dark")),
-    command("utc", () => setPref("times", "utc")),
-    command("relative", () => setPref("times", "relative")),
-    command("keys", onHelp)
+    command2("light", () => setPref("theme", "light")),
+    command2("dark", () => setPref("theme", "dark")),
+    command2("utc", () => setPref("times", "utc")),
+    command2("relative", () => setPref("times", "relative")),
+    command2("keys", onHelp)
   ];
 }
 async function ask2(text, subject, signal) {
@@ -4019,6 +4136,188 @@ async function drain(id) {
   );
   if (await attempt(() => post(`${path}/drain`), ""))
     toast(t("workers.drained"), "ok", () => attempt(() => post(`${path}/resume`), t("workers.resumed")));
+}
+
+// shell/session.js
+var TYPING_MS3 = 1e3;
+var RETRY_MS2 = 2e3;
+var lastKeyMs = 0;
+addEventListener("keydown", () => lastKeyMs = Date.now(), true);
+function useSession() {
+  const [session2, setSession] = E2(
+    /** @type {Session | null} */
+    null
+  );
+  const [problem, setProblem] = E2(
+    /** @type {Problem | null} */
+    null
+  );
+  const [isLoginWanted, setLoginWanted] = E2(false);
+  const enter = (now) => {
+    setSession(now);
+    setLoginWanted(now.role === null && now.scopes.length === 0);
+  };
+  const refresh = async () => {
+    try {
+      enter(await fetchSession());
+      setProblem(null);
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      setProblem(error);
+    }
+  };
+  const isIn2 = session2 !== null && !isLoginWanted;
+  const again = useLoginAgain(isIn2, () => {
+    setLoginWanted(true);
+    void refresh();
+  });
+  W2(() => void refresh(), []);
+  W2(() => {
+    if (problem?.status !== 0) return void 0;
+    const timer2 = setInterval(refresh, RETRY_MS2);
+    return () => clearInterval(timer2);
+  }, [problem]);
+  W2(() => {
+    if (isIn2 && may(session2, "read")) {
+      start();
+      if (session2?.has_namespaces) void loadNamespaces();
+    }
+  }, [isIn2, session2]);
+  const enterAgain = (now) => {
+    again.end();
+    setSession(now);
+  };
+  const decline = () => {
+    again.end();
+    setSession(again.offered);
+    setLoginWanted(true);
+  };
+  const leave = () => again.prevented(() => logOutHere(refresh));
+  return { session: session2, problem, isIn: isIn2, offered: again.offered, refresh, enter, enterAgain, decline, leave };
+}
+function useLoginAgain(isIn2, onOut) {
+  const [offered, setOffered] = E2(
+    /** @type {Session | null} */
+    null
+  );
+  const wasIn = j(isIn2);
+  wasIn.current = isIn2;
+  const isAsking = j(false);
+  const ask3 = (now) => {
+    if (Date.now() - lastKeyMs < TYPING_MS3) setTimeout(() => ask3(now), TYPING_MS3);
+    else setOffered(now);
+  };
+  W2(() => {
+    whenUnauthorized(() => {
+      stop();
+      if (!wasIn.current) onOut();
+      else if (!isAsking.current) {
+        isAsking.current = true;
+        fetchSession().then(ask3, () => {
+          isAsking.current = false;
+        });
+      }
+    });
+  }, []);
+  return {
+    offered,
+    end: () => {
+      isAsking.current = false;
+      setOffered(null);
+    },
+    /** @param {() => Promise<unknown>} act Runs while calls in progress may be refused, without opening the login. */
+    prevented: async (act) => {
+      isAsking.current = true;
+      if (await act()) isAsking.current = false;
+    }
+  };
+}
+async function logOutHere(refresh) {
+  try {
+    const elsewhere = await logOut();
+    if (elsewhere) {
+      stop();
+      location.assign(elsewhere);
+      return false;
+    }
+  } catch {
+  }
+  stop();
+  await refresh();
+  return true;
+}
+
+// shell/shortcuts.js
+var CHORD_MS = 1500;
+function Help({ entries, onClose }) {
+  const [keys, setKeys] = usePref("keys", "on");
+  const rows = [
+    ...entries.map((entry2) => [`g ${entry2.key}`, t(`nav.${entry2.page}`)]),
+    ["Ctrl K", t("palette")],
+    ["/", t("search")],
+    ["j / k", t("key.rows")],
+    ["Enter", t("key.open")],
+    ["x", t("key.select")],
+    ["Escape", t("key.escape")],
+    ["?", t("help.keys")]
+  ];
+  return html`<${Dialog} title=${t("help.keys")} onClose=${onClose}>
+    <table class="keys"><tbody>${rows.map(([key, text]) => html`<tr key=${key}><th scope="row"><kbd>${key}</kbd></th><td>${text}</td></tr>`)}</tbody></table>
+    <label class="check"><input type="checkbox" checked=${keys === "on"} onChange=${() => setKeys(keys === "on" ? "off" : "on")} /> ${t("keys.on")}</label>
+  <//>`;
+}
+function useShortcuts(entries, onHelp, onPalette) {
+  const [isOn] = usePref("keys", "on");
+  const prefix = j({ key: "", at: 0 });
+  W2(() => {
+    const press = (event) => {
+      if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k" && !event.altKey) {
+        event.preventDefault();
+        if (!document.querySelector("dialog[open]")) onPalette();
+        return;
+      }
+      if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing)
+        return;
+      const target = event.target;
+      const isTyping = target instanceof HTMLElement && (target.isContentEditable || target.matches("textarea, select, input:not([type=checkbox], [type=radio])"));
+      if (event.key === "Escape" && target instanceof HTMLElement && !target.closest("dialog")) {
+        for (const layer of [...keysInForce()].reverse())
+          if (layer.keys["Escape"] && !isTyping) {
+            layer.keys["Escape"]();
+            return;
+          }
+        target.blur();
+        return;
+      }
+      if (event.key === "Shift") return;
+      if (isTyping || isOn !== "on" || document.querySelector("dialog[open]")) return;
+      const chord = prefix.current.key && Date.now() - prefix.current.at < CHORD_MS ? `${prefix.current.key} ${event.key}` : "";
+      prefix.current = { key: event.key === "g" ? "g" : "", at: Date.now() };
+      const entry2 = entries.find((one) => chord === `g ${one.key}`);
+      if (entry2) {
+        event.preventDefault();
+        const own = keysInForce().find((layer) => layer.keys[chord]);
+        if (own) own.keys[chord]?.();
+        else go(entry2.page);
+        return;
+      }
+      if (event.key === "?") {
+        event.preventDefault();
+        onHelp();
+        return;
+      }
+      for (const layer of [...keysInForce()].reverse()) {
+        const act = chord && layer.keys[chord] || layer.keys[event.key];
+        if (act) {
+          event.preventDefault();
+          act();
+          return;
+        }
+      }
+    };
+    addEventListener("keydown", press);
+    return () => removeEventListener("keydown", press);
+  }, [isOn]);
 }
 
 // ui/titles.js
@@ -4519,7 +4818,7 @@ function pauseText2(code, { name, of: of2, subject, key, by, reason, count, valu
 var KINDS2 = { ok: "ok", waiting: "info", degraded: "warn", broken: "bad" };
 function HealthLine({ verdict, findings }) {
   if (!verdict) return html`<p class="health" aria-hidden="true">${" "}</p>`;
-  const { status: status2, command } = verdict;
+  const { status: status2, command: command2 } = verdict;
   const [first] = findings;
   const isWell = status2 === "ok" || status2 === "waiting";
   const text = first && status2 !== "ok" ? countsOf2(findings) ?? findingText(first) : t("health.none");
@@ -4527,7 +4826,7 @@ function HealthLine({ verdict, findings }) {
       <${Badge} kind=${KINDS2[status2] ?? "info"}>${tOr(`health.status.${status2}`, visible(status2))}<//> <span>
         ${text}${isWell && ` ${t("health.nothing_broken")}`}
       </span>
-      ${command && html` <span class="muted">${t("health.command")} <code>${visible(command)}</code></span>`}
+      ${command2 && html` <span class="muted">${t("health.command")} <code>${visible(command2)}</code></span>`}
     </p>`;
 }
 function countsOf2(findings) {
@@ -8006,7 +8305,7 @@ async function exportJobs(kind, filter, order, onProgress) {
 }
 
 // ui/filters.js
-var TYPING_MS3 = 350;
+var TYPING_MS4 = 350;
 var SHOWN_MS = 100;
 var isPressed = false;
 addEventListener("pointerdown", () => isPressed = true, true);
@@ -8059,7 +8358,7 @@ function useTyped(value, onChange, read = (text) => text.trim()) {
       typed.current = event.target.value;
       setText(typed.current);
       clearTimeout(timer2.current);
-      timer2.current = setTimeout(tell2, TYPING_MS3);
+      timer2.current = setTimeout(tell2, TYPING_MS4);
     },
     onBlur: tell2,
     onKeyDown: (event) => {
@@ -12577,7 +12876,7 @@ function documentOf(one) {
 }
 
 // definitions/coming.js
-var TYPING_MS4 = 300;
+var TYPING_MS5 = 300;
 function useComing(body, of2 = null) {
   const [state, setState] = E2(
     /** @type {{asked: string, instants: Instant[] | null, events: Event[] | null, problem: Problem | null}} */
@@ -12601,7 +12900,7 @@ function useComing(body, of2 = null) {
           }
         );
       },
-      state.asked ? TYPING_MS4 : 0
+      state.asked ? TYPING_MS5 : 0
     );
     return () => {
       clearTimeout(timer2);
@@ -12817,7 +13116,7 @@ function ArgumentMapping({ text, onText, paths }) {
 var FIELDS3 = ["payload", "event_type", "source", "subject"];
 var ALSO = ["event_id", "occurred_at"];
 var READ2 = 10;
-var TYPING_MS5 = 400;
+var TYPING_MS6 = 400;
 function triggerLabel(name) {
   const own = ["event_type", "matching", "matcher", "argument_way", "mapping", "gathering", "gathering_key"];
   return [...own, ...FIGURES3.debounce, ...FIGURES3.collect].includes(name) ? t(`events.form.${name}`) : "";
@@ -12825,7 +13124,7 @@ function triggerLabel(name) {
 function useEventSuggestions(type) {
   const [settled, setSettled] = E2(type);
   W2(() => {
-    const timer2 = setTimeout(() => setSettled(type), TYPING_MS5);
+    const timer2 = setTimeout(() => setSettled(type), TYPING_MS6);
     return () => clearTimeout(timer2);
   }, [type]);
   return useSuggestions(
@@ -13906,7 +14205,7 @@ var actions = (onDone) => ({
 // calendars/editor.js
 var SOURCES = ["country", "dates", "ical"];
 var USUAL = ["sat", "sun"];
-var TYPING_MS6 = 600;
+var TYPING_MS7 = 600;
 var SHOWN3 = 20;
 var LINE = /^(\d{4}-\d{2}-\d{2})\s+(\S.*)$/;
 var pathOfCalendar = (name) => (
@@ -14025,7 +14324,7 @@ function useChanges(name, values2, isAsked) {
         if (!(error instanceof Problem)) throw error;
         if (!isOver) setFound({ changes: null, problem: error });
       }
-    }, TYPING_MS6);
+    }, TYPING_MS7);
     return () => {
       isOver = true;
       clearTimeout(timer2);
@@ -18866,10 +19165,6 @@ var ENTRIES = [
   { page: "access", key: "t", scope: "admin", group: 2 },
   { page: "personal_data", key: "x", scope: "admin", group: 2 }
 ];
-var CHORD_MS = 1500;
-var TYPING_MS7 = 1e3;
-var lastKeyMs = 0;
-addEventListener("keydown", () => lastKeyMs = Date.now(), true);
 var COMPONENTS = {
   overview: Page,
   jobs: Page2,
@@ -18898,79 +19193,12 @@ var COMPONENTS = {
 };
 function App() {
   const route = useRoute();
-  const [session2, setSession] = E2(
-    /** @type {Session | null} */
-    null
-  );
-  const [problem, setProblem] = E2(
-    /** @type {Problem | null} */
-    null
-  );
-  const [isLoginWanted, setLoginWanted] = E2(false);
-  const [offered, setOffered] = E2(
-    /** @type {Session | null} */
-    null
-  );
-  const wasIn = j(false);
-  const isAsking = j(false);
+  const { session: session2, problem, isIn: isIn2, offered, refresh, enter, enterAgain, decline, leave } = useSession();
   const [isHelpOpen, setHelpOpen] = E2(false);
   const [isPaletteOpen, setPaletteOpen] = E2(false);
   const [isSwitching, setSwitching] = E2(false);
   const [isMenuOpen, setMenuOpen] = E2(false);
-  const [lang] = usePref("language", null);
-  const [theme] = usePref("theme", "auto");
-  const refresh = async () => {
-    try {
-      const now = await fetchSession();
-      setSession(now);
-      setProblem(null);
-      setLoginWanted(now.role === null && now.scopes.length === 0);
-    } catch (error) {
-      if (!(error instanceof Problem)) throw error;
-      setProblem(error);
-    }
-  };
-  W2(() => {
-    whenUnauthorized(() => {
-      stop();
-      if (!wasIn.current) {
-        setLoginWanted(true);
-        void refresh();
-      } else if (!isAsking.current) {
-        isAsking.current = true;
-        fetchSession().then(askAgain, () => {
-          isAsking.current = false;
-        });
-      }
-    });
-    void refresh();
-  }, []);
-  const askAgain = (now) => {
-    if (Date.now() - lastKeyMs < TYPING_MS7) setTimeout(() => askAgain(now), TYPING_MS7);
-    else setOffered(now);
-  };
-  const endAsking = () => {
-    isAsking.current = false;
-    setOffered(null);
-  };
-  W2(() => {
-    if (problem?.status !== 0) return void 0;
-    const timer2 = setInterval(refresh, 2e3);
-    return () => clearInterval(timer2);
-  }, [problem]);
-  const isIn2 = session2 !== null && !isLoginWanted;
-  wasIn.current = isIn2;
-  W2(() => {
-    if (isIn2 && may(session2, "read")) {
-      start();
-      if (session2?.has_namespaces) void loadNamespaces();
-    }
-  }, [isIn2, session2]);
-  W2(() => {
-    document.documentElement.lang = language();
-    if (theme === "auto") delete document.documentElement.dataset["theme"];
-    else document.documentElement.dataset["theme"] = theme;
-  }, [lang, theme]);
+  const lang = useAppearance();
   const page = isIn2 ? route.page : "login";
   const hasSeveral = useNamespaces().length > 1;
   W2(() => {
@@ -18985,30 +19213,14 @@ function App() {
     setMenuOpen(false);
   }, [page, lang]);
   const oldness = useOldness();
-  useShortcuts(
-    () => setHelpOpen(true),
-    () => setPaletteOpen(true)
-  );
+  const openHelp = () => setHelpOpen(true);
+  const openPalette = () => setPaletteOpen(true);
+  useShortcuts(ENTRIES, openHelp, openPalette);
   if (session2 === null)
     return html`<main class="boot-box">${problem ? html`<${ErrorBox} problem=${problem} onRetry=${refresh} />` : html`<${Loading} />`}</main>`;
   const entries = ENTRIES.filter(
     (entry2) => may(session2, entry2.page === "namespaces" && !hasSeveral ? "admin" : entry2.scope)
   );
-  const leave = async () => {
-    isAsking.current = true;
-    try {
-      const elsewhere = await logOut();
-      if (elsewhere) {
-        stop();
-        location.assign(elsewhere);
-        return;
-      }
-    } catch {
-    }
-    stop();
-    await refresh();
-    isAsking.current = false;
-  };
   return html`<a
       class="skip" href="#main" onClick=${(e2) => {
     e2.preventDefault();
@@ -19017,61 +19229,50 @@ function App() {
       ${t("skip")}
     </a>
     <div class=${`shell ${isMenuOpen ? "menu-open" : ""} ${isIn2 ? "" : "logged-out"}`}>
-      <header class="top">
-        ${isIn2 && html`<button
-              type="button" class="icon-button menu-button" aria-expanded=${String(isMenuOpen)}
-              aria-controls="nav" aria-label=${t("menu")} onClick=${() => setMenuOpen(!isMenuOpen)}>
-              <${Icon} name="menu" />
-            </button>`}
-        <a class="brand" href=${href("overview")}><${Logo} /> jqmaster</a>
-        ${isIn2 && html`<${Switcher} onOpen=${() => setSwitching(true)} />`}
-        ${isIn2 && html`<${Search} />`}
-        ${isIn2 && may(session2, "read") && html`<button
-              type="button" class="icon-button palette-button" aria-haspopup="dialog"
-              aria-label=${t("palette")} title=${t("palette")} onClick=${() => setPaletteOpen(true)}>
-              <kbd>Ctrl K</kbd>
-            </button>`}
-        ${isIn2 && html`<${Connection} />`}
-        <${Preferences} session=${isIn2 ? session2 : null} onLeave=${leave} onHelp=${() => setHelpOpen(true)} />
-      </header>
-      ${isIn2 && html`<nav id="nav" class="side" aria-label=${t("nav")}>
-            ${[0, 1, 2].map(
-    (group) => html`<ul key=${group}>
-                    ${entries.filter((entry2) => entry2.group === group).map(
-      (entry2) => html`<li key=${entry2.page}>
-                            <a
-                              href=${href(entry2.page)}
-                              aria-current=${entry2.page === page || entry2.page === "jobs" && page === "job" ? "page" : void 0}>
-                              <${Icon} name=${entry2.page} />${t(`nav.${entry2.page}`)}
-                            </a>
-                          </li>`
-    )}
-                  </ul>`
-  )}<${Language} class="narrow-only" />
-          </nav>`}
+      <${Header}
+        session=${isIn2 ? session2 : null} isMenuOpen=${isMenuOpen} onMenu=${() => setMenuOpen(!isMenuOpen)}
+        onSwitch=${() => setSwitching(true)} onPalette=${openPalette} onHelp=${openHelp} onLeave=${leave} />
+      ${isIn2 && html`<${Navigation} entries=${entries} page=${page} />`}
       <main
         id="main" tabindex="-1" class=${oldness ? "is-old" : ""} style=${{ "--age": JSON.stringify(oldness) }}>
         ${isIn2 && html`<${FreshnessLine} />`}
         ${isIn2 && may(session2, "read") && html`<${ActionsUnderWay} mayOperate=${may(session2, "operate")} />`}
-        ${page === null ? html`<h1>${t("error.no_page")}</h1><p><a href=${href("overview")}>${t("nav.overview")}</a></p>` : html`<${PageHost} key=${page} name=${page} query=${route.query} session=${session2} onSession=${async (now) => {
-    setSession(now);
-    setLoginWanted(now.role === null && now.scopes.length === 0);
-  }} />`}
+        ${page === null ? html`<h1>${t("error.no_page")}</h1><p><a href=${href("overview")}>${t("nav.overview")}</a></p>` : html`<${PageHost} key=${page} name=${page} query=${route.query} session=${session2} onSession=${enter} />`}
       </main>
     </div>
     ${isSwitching && isIn2 && html`<${NamespaceChoice} page=${page} onClose=${() => setSwitching(false)} />`}
-    ${isPaletteOpen && isIn2 && html`<${Palette} entries=${entries} session=${session2} onHelp=${() => setHelpOpen(true)} onClose=${() => setPaletteOpen(false)} />`}
-    ${offered && html`<${LoginDialog} session=${offered} onSession=${(now) => {
-    endAsking();
-    setSession(now);
-  }} onClose=${() => {
-    endAsking();
-    setSession(offered);
-    setLoginWanted(true);
-  }} />`}
+    ${isPaletteOpen && isIn2 && html`<${Palette} entries=${entries} session=${session2} onHelp=${openHelp} onClose=${() => setPaletteOpen(false)} />`}
+    ${offered && html`<${LoginDialog} session=${offered} onSession=${enterAgain} onClose=${decline} />`}
     ${isHelpOpen && html`<${Help} entries=${entries} onClose=${() => setHelpOpen(false)} />`}
     <${PauseHost} />
     <${Toasts} />`;
+}
+function useAppearance() {
+  const [lang] = usePref("language", null);
+  const [theme] = usePref("theme", "auto");
+  W2(() => {
+    document.documentElement.lang = language();
+    if (theme === "auto") delete document.documentElement.dataset["theme"];
+    else document.documentElement.dataset["theme"] = theme;
+  }, [lang, theme]);
+  return lang;
+}
+function Navigation({ entries, page }) {
+  return html`<nav id="nav" class="side" aria-label=${t("nav")}>
+      ${[0, 1, 2].map(
+    (group) => html`<ul key=${group}>
+              ${entries.filter((entry2) => entry2.group === group).map(
+      (entry2) => html`<li key=${entry2.page}>
+                      <a
+                        href=${href(entry2.page)}
+                        aria-current=${entry2.page === page || entry2.page === "jobs" && page === "job" ? "page" : void 0}>
+                        <${Icon} name=${entry2.page} />${t(`nav.${entry2.page}`)}
+                      </a>
+                    </li>`
+    )}
+            </ul>`
+  )}<${Language} class="narrow-only" />
+    </nav>`;
 }
 function PageHost({ name, query, session: session2, onSession }) {
   const [fault2, resetFault] = G2();
@@ -19081,155 +19282,6 @@ function PageHost({ name, query, session: session2, onSession }) {
         <${Button} onClick=${resetFault}>${t("error.retry")}<//>
       </div>`;
   return html`<${COMPONENTS[name]} query=${query} go=${go} session=${session2} onSession=${onSession} />`;
-}
-function Search() {
-  const input = j(
-    /** @type {HTMLInputElement | null} */
-    null
-  );
-  useKeys({
-    "/": () => {
-      input.current?.focus();
-      input.current?.select();
-    }
-  });
-  const submit = (event) => {
-    event.preventDefault();
-    const text = input.current?.value.trim() ?? "";
-    if (!text) return;
-    if (/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text)) go("job", { id: text.toLowerCase() });
-    else go("jobs", { q: text });
-    input.current?.blur();
-  };
-  return html`<form class="search" role="search" onSubmit=${submit}>
-      <input
-        ref=${input} type="search" aria-label=${t("search")} placeholder=${t("search.hint")} maxlength="200"
-        autocomplete="off" spellcheck=${false} />
-    </form>`;
-}
-function Preferences({ session: session2, onLeave, onHelp }) {
-  const [theme, setTheme] = usePref("theme", "auto");
-  const [times, setTimes] = usePref("times", "relative");
-  const next = (
-    /** @type {Record<string, string>} */
-    { auto: "light", light: "dark", dark: "auto" }[theme] ?? "auto"
-  );
-  return html`<div class="prefs">
-      <button
-        type="button" class="icon-button" title=${t("times.switch")} aria-label=${t("times.switch")}
-        onClick=${() => setTimes(
-    /** @type {Record<string, string>} */
-    { relative: "local", local: "utc" }[times] ?? "relative"
-  )}>
-        <${Icon} name="times" /><span class="wide-only"> ${t(`times.${times}`)}</span>
-      </button>
-      <button
-        type="button" class="icon-button" title=${t("theme.switch", { theme: t(`theme.${theme}`) })}
-        aria-label=${t("theme.switch", { theme: t(`theme.${theme}`) })} onClick=${() => setTheme(next)}>
-        <${Icon} name=${theme} />
-      </button>
-      <${Language} class=${session2 ? "wide-only" : ""} />
-      <button
-        type="button" class="icon-button wide-only" aria-label=${t("help.keys")} title=${t("help.keys")}
-        onClick=${onHelp}>
-        <${Icon} name="keys" />
-      </button>
-      ${session2?.method === "proxy" && html`<span class="who">
-            ${visible((session2.who ?? "").replace(/^proxy:/, ""))} ${session2.logout_url && html`<a href=${session2.logout_url}>${t("logout")}</a>`}
-          </span>`}
-      ${session2?.method === "session" && html`<span class="who">
-            <a href=${href("account")} title=${t("nav.account")}>
-              ${visible((session2.who ?? "").replace(/^(user|oidc):/, ""))}
-            </a> <button type="button" class="link" onClick=${onLeave}>${t("logout")}</button>
-          </span>`}
-    </div>`;
-}
-function Language({ class: where }) {
-  usePref("language", null);
-  const choose = async ({ target }) => {
-    if (!isLanguage(target.value)) return;
-    try {
-      await setLanguage(target.value);
-    } catch {
-      target.value = language();
-      toast(t("error.no_answer"), "bad");
-    }
-  };
-  return html`<select class=${where} aria-label=${t("language")} value=${language()} onChange=${choose}>
-      ${Object.entries(LANGUAGES).map(
-    ([code, name]) => html`<option key=${code} value=${code} lang=${code}>${name}</option>`
-  )}
-    </select>`;
-}
-function Help({ entries, onClose }) {
-  const [keys, setKeys] = usePref("keys", "on");
-  const rows = [
-    ...entries.map((entry2) => [`g ${entry2.key}`, t(`nav.${entry2.page}`)]),
-    ["Ctrl K", t("palette")],
-    ["/", t("search")],
-    ["j / k", t("key.rows")],
-    ["Enter", t("key.open")],
-    ["x", t("key.select")],
-    ["Escape", t("key.escape")],
-    ["?", t("help.keys")]
-  ];
-  return html`<${Dialog} title=${t("help.keys")} onClose=${onClose}>
-    <table class="keys"><tbody>${rows.map(([key, text]) => html`<tr key=${key}><th scope="row"><kbd>${key}</kbd></th><td>${text}</td></tr>`)}</tbody></table>
-    <label class="check"><input type="checkbox" checked=${keys === "on"} onChange=${() => setKeys(keys === "on" ? "off" : "on")} /> ${t("keys.on")}</label>
-  <//>`;
-}
-function useShortcuts(onHelp, onPalette) {
-  const [isOn] = usePref("keys", "on");
-  const prefix = j({ key: "", at: 0 });
-  W2(() => {
-    const press = (event) => {
-      if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k" && !event.altKey) {
-        event.preventDefault();
-        if (!document.querySelector("dialog[open]")) onPalette();
-        return;
-      }
-      if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing)
-        return;
-      const target = event.target;
-      const isTyping = target instanceof HTMLElement && (target.isContentEditable || target.matches("textarea, select, input:not([type=checkbox], [type=radio])"));
-      if (event.key === "Escape" && target instanceof HTMLElement && !target.closest("dialog")) {
-        for (const layer of [...keysInForce()].reverse())
-          if (layer.keys["Escape"] && !isTyping) {
-            layer.keys["Escape"]();
-            return;
-          }
-        target.blur();
-        return;
-      }
-      if (event.key === "Shift") return;
-      if (isTyping || isOn !== "on" || document.querySelector("dialog[open]")) return;
-      const chord = prefix.current.key && Date.now() - prefix.current.at < CHORD_MS ? `${prefix.current.key} ${event.key}` : "";
-      prefix.current = { key: event.key === "g" ? "g" : "", at: Date.now() };
-      const entry2 = ENTRIES.find((one) => chord === `g ${one.key}`);
-      if (entry2) {
-        event.preventDefault();
-        const own = keysInForce().find((layer) => layer.keys[chord]);
-        if (own) own.keys[chord]?.();
-        else go(entry2.page);
-        return;
-      }
-      if (event.key === "?") {
-        event.preventDefault();
-        onHelp();
-        return;
-      }
-      for (const layer of [...keysInForce()].reverse()) {
-        const act = chord && layer.keys[chord] || layer.keys[event.key];
-        if (act) {
-          event.preventDefault();
-          act();
-          return;
-        }
-      }
-    };
-    addEventListener("keydown", press);
-    return () => removeEventListener("keydown", press);
-  }, [isOn]);
 }
 var root = document.getElementById("app");
 if (root) {

@@ -10,13 +10,14 @@ import { go, useRoute } from "../core/router.js";
 import { visible } from "../core/text.js";
 import { useNamespaces } from "../namespaces/known.js";
 import { ConfirmCount, Dialog, attempt, toast } from "../ui/dialogs.js";
-import { nameToPause, presentActs, presentPausable, sentence, subjectOf } from "./palette_acts.js";
+import { presentActs } from "./palette_acts.js";
 import { entry, fitOf, knownIndex, loadIndex, search } from "./palette_index.js";
+import { nameToPause, presentPausable, sentence, subjectOf } from "./palette_sentences.js";
 
 /** @typedef {import("../core/lib.js").FieldEvent} FieldEvent */
 /** @typedef {import("../core/api.js").Session} Session */
-/** @typedef {import("./palette_acts.js").Command} Command */
-/** @typedef {import("./palette_acts.js").Pausable} Pausable */
+/** @typedef {import("./palette_sentences.js").Command} Command */
+/** @typedef {import("./palette_sentences.js").Pausable} Pausable */
 /** @typedef {import("./palette_acts.js").Question} Question */
 /** @typedef {import("./palette_index.js").Entry} Entry */
 
@@ -47,57 +48,11 @@ export function Palette({ entries, session, onHelp, onClose }) {
   const [question, setQuestion] = useState(/** @type {Question | null} */ (null));
   const [isWaiting, setWaiting] = useState(false);
   const hasMoved = useRef(false);
-  const list = useRef(/** @type {HTMLElement | null} */ (null));
-  const route = useRoute();
   const wanted = text.trim();
-  const index = useIndex(session.who ?? "");
-  const here = usePresent(route, session, setPausing, setQuestion);
-  const subject = may(session, "operate") ? subjectOf(wanted) : "";
-  const { found, of } = useFound(wanted, subject);
+  const { commands, isComplete } = useCommands(wanted, entries, session, setPausing, setQuestion, onHelp);
   useEffect(() => setAt(0), [wanted]);
-  const lower = wanted.toLowerCase();
-  const namespaces = useNamespaces();
-  const local = search(index?.entries ?? [], wanted, MOST);
-  const known = new Set(local.map((one) => `${one.kind} ${one.id}`));
-  const remote = (of === wanted ? found.entries : []).filter(
-    (one) => !known.has(`${one.kind} ${one.id}`) && fitOf(one, lower) < Infinity,
-  );
-  const things = wanted ? [...local, ...remote].sort((a, b) => fitOf(a, lower) - fitOf(b, lower)) : [];
-  const isNamed = things.length > 0 && fitOf(/** @type {Entry} */ (things[0]), lower) === 0;
-  const spoken = sentence(wanted, {
-    entries: [...(index?.entries ?? []), ...found.entries],
-    present: presentPausable(route) ?? here.pausable,
-    session,
-    onPause: setPausing,
-  });
-  /** @type {Command[]} */
-  const fixed = [
-    ...here.commands,
-    ...entries.map(({ page }) => ({
-      key: `page ${page}`,
-      kind: t("palette.page"),
-      label: t(`nav.${page}`),
-      act: () => go(page),
-    })),
-    ...(may(session, "push") ? [sending()] : []),
-    ...settings(onHelp),
-    ...(wanted ? namespaces.map(entering) : []),
-  ].filter((command) => command.label.toLowerCase().includes(lower));
-  const told = things.flatMap((one) => commandsOf(one, session, setPausing));
-  const jobs = of === wanted ? found.jobs : [];
-  // List things with exactly this name before the pages and commands that contain it.
-  const commands = wanted
-    ? [...spoken, ...(isNamed ? [...told, ...fixed] : [...fixed, ...told]), ...jobs, searchJobs(wanted)]
-    : fixed;
   const chosen = Math.min(at, commands.length - 1);
-  // Whether the list is complete enough for Enter. Otherwise, Enter waits for the answer, which may contain the name.
-  const isSure =
-    hasMoved.current ||
-    !wanted ||
-    isNamed ||
-    spoken.length > 0 ||
-    JOB_ID.test(wanted) ||
-    (index !== null && ((index.isWhole && !subject) || of === wanted));
+  const isSure = hasMoved.current || isComplete;
   const run = (/** @type {Command | undefined} */ command) => {
     setWaiting(false);
     if (!command) return;
@@ -112,22 +67,21 @@ export function Palette({ entries, session, onHelp, onClose }) {
     const timer = setTimeout(() => run(commands[chosen]), PATIENCE_MS);
     return () => clearTimeout(timer);
   }, [isWaiting]);
-  useEffect(() => {
-    list.current?.querySelector("[aria-selected=true]")?.scrollIntoView({ block: "nearest" });
-  }, [chosen]);
   if (pausing !== null)
     return html`<${PauseDialog} target=${pausing.target} what=${pausing.what} onClose=${onClose} />`;
   if (question !== null) {
     const { act, text: consequence, ...asked } = question;
     return html`<${ConfirmCount} ...${asked} onConfirm=${act} onClose=${onClose}><p>${consequence}</p><//>`;
   }
+  const point = (/** @type {number} */ place) => {
+    hasMoved.current = true;
+    setAt(place);
+  };
   const press = (/** @type {KeyboardEvent} */ event) => {
     if (event.isComposing) return;
     const step = /** @type {Record<string, number>} */ ({ ArrowDown: 1, ArrowUp: -1 })[event.key];
-    if (step) {
-      hasMoved.current = true;
-      setAt((chosen + step + commands.length) % commands.length);
-    } else if (event.key === "Enter") {
+    if (step) point((chosen + step + commands.length) % commands.length);
+    else if (event.key === "Enter") {
       if (isSure) run(commands[chosen]);
       else setWaiting(true);
     } else return;
@@ -138,10 +92,6 @@ export function Palette({ entries, session, onHelp, onClose }) {
     setWaiting(false);
     setText(event.target.value);
   };
-  const point = (/** @type {number} */ place) => {
-    hasMoved.current = true;
-    setAt(place);
-  };
   const title = namespace ? `${t("palette")} · ${visible(namespace)}` : t("palette");
   return html`<${Dialog} title=${title} onClose=${onClose}>
       <div class="palette" aria-busy=${String(isWaiting)}>
@@ -151,19 +101,94 @@ export function Palette({ entries, session, onHelp, onClose }) {
           aria-label=${t("palette.hint")} placeholder=${t("palette.hint")} maxlength="200" autocomplete="off"
           autocapitalize="none" spellcheck=${false} value=${text} onInput=${type} onKeyDown=${press} />
         <p class="muted small" role="status">${isWaiting ? t("palette.waiting") : t("palette.example")}</p>
-        <ul ref=${list} id=${`${id}-list`} role="listbox" aria-label=${t("palette")}>
-          ${commands.map(
-            (command, place) => html`<li
-                key=${command.key} id=${`${id}-${place}`} role="option"
-                aria-selected=${String(place === chosen)} onClick=${() => run(command)}
-                onPointerMove=${() => point(place)}>
-                <span class="palette-kind">${command.kind}</span><span>${command.label}</span>
-                ${command.hint && html`<span class="muted small">${command.hint}</span>`}
-              </li>`,
-          )}
-        </ul>
+        <${CommandList} id=${id} commands=${commands} chosen=${chosen} onRun=${run} onPoint=${point} />
       </div>
     <//>`;
+}
+
+/**
+ * @param {{id: string, commands: Command[], chosen: number, onRun: (command: Command) => void, onPoint: (place: number) => void}} props
+ */
+function CommandList({ id, commands, chosen, onRun, onPoint }) {
+  const list = useRef(/** @type {HTMLElement | null} */ (null));
+  useEffect(() => {
+    list.current?.querySelector("[aria-selected=true]")?.scrollIntoView({ block: "nearest" });
+  }, [chosen]);
+  return html`<ul ref=${list} id=${`${id}-list`} role="listbox" aria-label=${t("palette")}>
+      ${commands.map(
+        (command, place) => html`<li
+            key=${command.key} id=${`${id}-${place}`} role="option" aria-selected=${String(place === chosen)}
+            onClick=${() => onRun(command)} onPointerMove=${() => onPoint(place)}>
+            <span class="palette-kind">${command.kind}</span><span>${command.label}</span>
+            ${command.hint && html`<span class="muted small">${command.hint}</span>`}
+          </li>`,
+      )}
+    </ul>`;
+}
+
+/**
+ * What the palette lists for a text.
+ * @param {string} wanted
+ * @param {{page: import("../core/router.js").PageName}[]} entries
+ * @param {Session} session
+ * @param {(pausable: Pausable) => void} onPause
+ * @param {(question: Question) => void} onAsk
+ * @param {() => void} onHelp
+ * @returns {{commands: Command[], isComplete: boolean}}
+ *   `isComplete`: whether the list is complete enough for Enter. Otherwise, Enter waits for the answer, which may contain the name.
+ */
+function useCommands(wanted, entries, session, onPause, onAsk, onHelp) {
+  const route = useRoute();
+  const index = useIndex(session.who ?? "");
+  const here = usePresent(route, session, onPause, onAsk);
+  const subject = may(session, "operate") ? subjectOf(wanted) : "";
+  const { found, of } = useFound(wanted, subject);
+  const namespaces = useNamespaces();
+  const isAnswered = of === wanted;
+  const lower = wanted.toLowerCase();
+  const things = wanted ? thingsOf(wanted, index?.entries ?? [], isAnswered ? found.entries : []) : [];
+  const isNamed = things.length > 0 && fitOf(/** @type {Entry} */ (things[0]), lower) === 0;
+  const spoken = sentence(wanted, {
+    entries: [...(index?.entries ?? []), ...found.entries],
+    present: presentPausable(route) ?? here.pausable,
+    session,
+    onPause,
+  });
+  /** @type {Command[]} */
+  const fixed = [
+    ...here.commands,
+    ...entries.map(({ page }) => ({
+      key: `page ${page}`,
+      kind: t("palette.page"),
+      label: t(`nav.${page}`),
+      act: () => go(page),
+    })),
+    ...(may(session, "push") ? [sending()] : []),
+    ...settings(onHelp),
+    ...(wanted ? namespaces.map(entering) : []),
+  ].filter((command) => command.label.toLowerCase().includes(lower));
+  const told = things.flatMap((one) => commandsOf(one, session, onPause));
+  // List things with exactly this name before the pages and commands that contain it.
+  const named = isNamed ? [...told, ...fixed] : [...fixed, ...told];
+  const isKnown = isNamed || spoken.length > 0 || JOB_ID.test(wanted);
+  return {
+    commands: wanted ? [...spoken, ...named, ...(isAnswered ? found.jobs : []), searchJobs(wanted)] : fixed,
+    isComplete: !wanted || isKnown || (index !== null && ((index.isWhole && !subject) || isAnswered)),
+  };
+}
+
+/**
+ * @param {string} wanted
+ * @param {Entry[]} indexed
+ * @param {Entry[]} found By the master.
+ * @returns {Entry[]} The objects with this name or a similar one, the most similar first.
+ */
+function thingsOf(wanted, indexed, found) {
+  const lower = wanted.toLowerCase();
+  const local = search(indexed, wanted, MOST);
+  const known = new Set(local.map((one) => `${one.kind} ${one.id}`));
+  const remote = found.filter((one) => !known.has(`${one.kind} ${one.id}`) && fitOf(one, lower) < Infinity);
+  return [...local, ...remote].sort((a, b) => fitOf(a, lower) - fitOf(b, lower));
 }
 
 /** @param {string} who @returns {import("./palette_index.js").Index | null} */
@@ -188,8 +213,8 @@ function usePresent(route, session, onPause, onAsk) {
   const [pausable, setPausable] = useState(/** @type {Pausable | null} */ (null));
   useEffect(() => {
     const aborter = new AbortController();
-    const found = presentActs(route, session, onPause, onAsk, setPausable, aborter.signal);
-    found.then(setCommands, () => {});
+    const asked = { session, onPause, onAsk, onKnown: setPausable, signal: aborter.signal };
+    presentActs(route, asked).then(setCommands, () => {});
     return () => aborter.abort();
   }, [route.page, route.query["id"], route.query["name"]]);
   return { commands, pausable };

@@ -1,239 +1,157 @@
-/** Sentences of the palette, such as "pause mail.send 30 min because the provider is down", and acts on the object of the page. */
-import { endPause } from "../constraints/pause_dialog.js";
+/** What the palette can do to the object of the page. */
 import { get, may, post } from "../core/api.js";
 import { t } from "../core/i18n.js";
 import { admits } from "../core/states.js";
 import { visible } from "../core/text.js";
 import { askAbout } from "../definitions/dialogs.js";
 import { attempt, toast } from "../ui/dialogs.js";
-import { endOf } from "../ui/durations.js";
-import { durationText, nowMs } from "../ui/formats.js";
+import { asking, nameToPause, presentPausable } from "./palette_sentences.js";
 
-/** @typedef {import("../core/api.js").Session} Session */
-/** @typedef {import("../core/router.js").Route} Route */
-/** @typedef {import("../constraints/pause_dialog.js").PauseTarget} PauseTarget */
-/** @typedef {{target: PauseTarget, what: string}} Pausable */
-/** @typedef {{key: string, kind: string, label: string, hint?: string, act: () => unknown, keepsOpen?: boolean}} Command */
+/** @typedef {import("./palette_sentences.js").Command} Command */
+/** @typedef {import("./palette_sentences.js").Pausable} Pausable */
 /**
  * A question before something that cannot be undone, or that concerns many jobs.
  * @typedef {{title: string, count: number, counted?: string, verb: string, kind: string, text: string, act: () => Promise<void>}} Question
  */
 
-/** `Pause NAME DURATION because REASON`. Without a name, the object of the page is meant. */
-const PAUSE = /^pause\b\s*(.*?)(?:\s+because\s+(.+))?$/i;
-/** The same in Japanese: `NAME を 30 分 一時停止 (理由)`. */
-const PAUSE_JA = /^(.*?)(?:一時)?停止(?:[\s(:：（]+(.+?)[)）]?)?$/;
+/**
+ * @typedef {{session: import("../core/api.js").Session, onPause: (pausable: Pausable) => void, onAsk: (question: Question) => void,
+ *   onKnown: (pausable: Pausable) => void, signal: AbortSignal}} Asked
+ *   `onKnown`: called with what a pause on this page means, once that is known.
+ */
+
+/** @type {Record<string, (id: string, asked: Asked) => Command[] | Promise<Command[]>>} Those of each page with an object. */
+const ACTS = { job: jobActs, batches: batchActs, workers: workerActs, definitions: definitionActs };
 
 /**
- * @param {string} text As it was typed.
- * @returns {string} The first word of what a sentence is to pause: a name, or already a duration; "" for other texts.
+ * @param {import("../core/router.js").Route} route
+ * @param {Asked} asked
+ * @returns {Promise<Command[]>} What can be done to the object of the page.
  */
-export const subjectOf = (text) => wordsOf(text)?.words[0] ?? "";
-
-/** @param {string} text */
-function wordsOf(text) {
-  const said = text.match(PAUSE) ?? text.match(PAUSE_JA);
-  if (!said) return null;
-  const [, rest = "", reason = ""] = said;
-  return {
-    words: rest
-      .trim()
-      .replace(/\s*を\s*/, " ")
-      .split(/\s+/),
-    reason,
-  };
+export async function presentActs(route, asked) {
+  const { page, query } = route;
+  const id = query["id"] ?? query["name"] ?? "";
+  if (!id || !may(asked.session, "push")) return [];
+  if (page !== "job" && !may(asked.session, "operate")) return [];
+  const acts = ACTS[page ?? ""];
+  if (acts) return acts(id, asked);
+  const pausable = presentPausable(route);
+  return pausable ? [pausing(pausable, asked)] : [];
 }
 
-/** @param {string} name @returns {Pausable} */
-export const nameToPause = (name) => ({
-  target: { job_name: name },
-  what: t("pause.what.name", { name: visible(name) }),
-});
-
-/** @param {string} name @returns {Pausable} */
-const constraintToPause = (name) => ({
-  target: { constraint: name },
-  what: t("pause.what.constraint", { name: visible(name) }),
-});
-
 /**
- * @param {string} text As it was typed.
- * @param {{entries: import("./palette_index.js").Entry[], present: Pausable | null, session: Session, onPause: (pausable: Pausable) => void}} options
- * @returns {Command[]} What a sentence says; nothing for other texts.
+ * @param {string} id
+ * @param {Asked} asked
  */
-export function sentence(text, { entries, present, session, onPause }) {
-  if (!may(session, "operate")) return [];
-  const said = wordsOf(text);
-  if (!said) return [];
-  const { words, reason } = said;
-  const [first = "", ...others] = words;
-  const named = entries.find(
-    (one) =>
-      (one.kind === "name" || one.kind === "constraint") && one.id.toLowerCase() === first.toLowerCase(),
-  );
-  const what = named
-    ? named.kind === "name"
-      ? nameToPause(named.id)
-      : constraintToPause(named.id)
-    : present;
-  const lasts = (named ? others : words).join(" ");
-  if (what && !lasts) return [asking(what, onPause)];
-  const end = endOf(lasts);
-  if (!what || end === null) return [];
-  const duration = durationText(Math.round((end - nowMs()) / 1000) * 1000);
+async function jobActs(id, asked) {
+  const path = /** @type {const} */ (`api/jobs/${encodeURIComponent(id)}`);
+  const job = await get(path, {}, asked.signal);
+  const mayOperate = may(asked.session, "operate");
+  asked.onKnown(nameToPause(job.name));
   return [
-    {
-      key: "sentence",
-      kind: t("palette.action"),
-      label: t("palette.pause", { what: what.what, duration }),
-      hint: visible(reason),
-      act: () => pause(what, end, reason.trim()),
-    },
+    ...(mayOperate && admits(job.state, "retry")
+      ? [command(id, "retry", `${path}/retry`, { attempt: job.attempt })]
+      : []),
+    ...(mayOperate && admits(job.state, "run") ? [command(id, "run", `${path}/run`)] : []),
+    ...(admits(job.state, "cancel")
+      ? [
+          careful(id, "cancel", `${path}/cancel`, asked, {
+            title: t("job.cancel.title"),
+            count: 1,
+            verb: t("job.cancel"),
+            kind: "danger",
+            text: t(job.state === "running" ? "job.cancel.running" : "job.cancel.text"),
+          }),
+        ]
+      : []),
+    ...(mayOperate ? [pausing(nameToPause(job.name), asked)] : []),
   ];
 }
 
 /**
- * @param {Pausable} what
- * @param {(pausable: Pausable) => void} onPause
- * @returns {Command} Asks why, and for how long.
+ * @param {string} id
+ * @param {Asked} asked
  */
-const asking = (what, onPause) => ({
-  key: "ask pause",
-  kind: t("palette.action"),
-  label: `${t("constraints.pause")}: ${what.what}…`,
-  act: () => onPause(what),
+async function batchActs(id, asked) {
+  const path = /** @type {const} */ (`api/batches/${encodeURIComponent(id)}`);
+  const { failed } = (await get(path, {}, asked.signal)).counts;
+  if (failed === 0) return [];
+  return [
+    careful(id, "retry_failed", `${path}/retry`, asked, {
+      title: t("batches.retry.title"),
+      count: failed,
+      counted: t("batches.retry.count", { count: failed }),
+      verb: t("batches.retry"),
+      kind: "primary",
+      text: t("batches.retry.text"),
+    }),
+  ];
+}
+
+/**
+ * @param {string} id
+ * @param {Asked} asked
+ */
+async function workerActs(id, { signal }) {
+  const path = /** @type {const} */ (`api/workers/${encodeURIComponent(id)}`);
+  const worker = await get(path, {}, signal);
+  const act = worker.state === "draining" ? "resume" : "drain";
+  return worker.state === "detached" ? [] : [command(id, act, `${path}/${act}`)];
+}
+
+/**
+ * @param {string} id
+ * @param {Asked} asked
+ */
+async function definitionActs(id, { signal }) {
+  const path = /** @type {const} */ (`api/definitions/${encodeURIComponent(id)}`);
+  const definition = await get(path, {}, signal);
+  /** An action that opens a dialog of the page. */
+  const open = (/** @type {"run" | "pause"} */ what) => ({
+    key: `present ${what}`,
+    kind: t("palette.here"),
+    label: `${t(`palette.here.${what === "run" ? "start" : what}`)}…`,
+    hint: visible(id),
+    act: () => askAbout({ what, name: id, onDone: () => {} }),
+  });
+  return [
+    ...(definition.kind === "time" ? [open("run")] : []),
+    definition.enabled ? open("pause") : command(id, "resume", `${path}/resume`),
+  ];
+}
+
+/** @param {string} id @param {string} act @param {string} path @param {unknown} [body] */
+const command = (id, act, path, body) => ({
+  key: `present ${act}`,
+  kind: t("palette.here"),
+  label: t(`palette.here.${act}`),
+  hint: visible(id),
+  act: () => attempt(() => post(path, body), t("palette.done", { name: visible(id) })),
+});
+
+/**
+ * An action that asks for confirmation.
+ * @param {string} id
+ * @param {string} act
+ * @param {string} path
+ * @param {Asked} asked
+ * @param {Omit<Question, "act">} question
+ */
+const careful = (id, act, path, { onAsk }, question) => ({
+  key: `present ${act}`,
+  kind: t("palette.here"),
+  label: `${t(`palette.here.${act}`)}…`,
+  hint: visible(id),
+  act: () =>
+    onAsk({
+      ...question,
+      act: async () => {
+        await post(path);
+        toast(t("palette.done", { name: visible(id) }));
+      },
+    }),
   keepsOpen: true,
 });
 
-/** @param {Pausable} pausable @param {number} end Unix ms. @param {string} reason */
-async function pause({ target, what }, end, reason) {
-  let name = "";
-  const body = { ...target, reason, duration_s: Math.max(1, Math.round((end - nowMs()) / 1000)) };
-  const isDone = await attempt(async () => ({ name } = await post("api/pauses", body)), "");
-  if (isDone) toast(t("pause.begun", { what }), "ok", () => endPause(name));
-}
-
-/**
- * @param {Route} route
- * @returns {Pausable | null} What a pause on this page means.
- */
-export function presentPausable({ page, query }) {
-  const name = query["name"];
-  if (!name) return null;
-  if (page === "names" || page === "jobs") return nameToPause(name);
-  return page === "constraints" ? constraintToPause(name) : null;
-}
-
-/**
- * @param {Route} route
- * @param {Session} session
- * @param {(pausable: Pausable) => void} onPause
- * @param {(question: Question) => void} onAsk
- * @param {(pausable: Pausable) => void} onKnown Called with what a pause on this page means, once that is known.
- * @param {AbortSignal} signal
- * @returns {Promise<Command[]>} What can be done to the object of the page.
- */
-export async function presentActs(route, session, onPause, onAsk, onKnown, signal) {
-  const { page, query } = route;
-  const id = query["id"] ?? query["name"] ?? "";
-  if (!id || !may(session, "push")) return [];
-  const command = (
-    /** @type {string} */ act,
-    /** @type {string} */ path,
-    /** @type {unknown} */ body,
-    /** @type {string} */ done,
-  ) => ({
-    key: `present ${act}`,
-    kind: t("palette.here"),
-    label: t(`palette.here.${act}`),
-    hint: visible(id),
-    act: () => attempt(() => post(path, body), t(done, { name: visible(id) })),
-  });
-  /** An action that asks for confirmation. */
-  const careful = (
-    /** @type {string} */ act,
-    /** @type {string} */ path,
-    /** @type {Omit<Question, "act">} */ question,
-  ) => ({
-    key: `present ${act}`,
-    kind: t("palette.here"),
-    label: `${t(`palette.here.${act}`)}…`,
-    hint: visible(id),
-    act: () =>
-      onAsk({
-        ...question,
-        act: async () => {
-          await post(path);
-          toast(t("palette.done", { name: visible(id) }));
-        },
-      }),
-    keepsOpen: true,
-  });
-  const pausable = presentPausable(route);
-  const asks = (/** @type {Pausable} */ what) => ({ ...asking(what, onPause), kind: t("palette.here") });
-  const mayOperate = may(session, "operate");
-  if (page === "job") {
-    const path = /** @type {const} */ (`api/jobs/${encodeURIComponent(id)}`);
-    const job = await get(path, {}, signal);
-    onKnown(nameToPause(job.name));
-    return [
-      ...(mayOperate && admits(job.state, "retry")
-        ? [command("retry", `${path}/retry`, { attempt: job.attempt }, "palette.done")]
-        : []),
-      ...(mayOperate && admits(job.state, "run")
-        ? [command("run", `${path}/run`, undefined, "palette.done")]
-        : []),
-      ...(admits(job.state, "cancel")
-        ? [
-            careful("cancel", `${path}/cancel`, {
-              title: t("job.cancel.title"),
-              count: 1,
-              verb: t("job.cancel"),
-              kind: "danger",
-              text: t(job.state === "running" ? "job.cancel.running" : "job.cancel.text"),
-            }),
-          ]
-        : []),
-      ...(mayOperate ? [asks(nameToPause(job.name))] : []),
-    ];
-  }
-  if (!mayOperate) return [];
-  if (page === "batches") {
-    const path = /** @type {const} */ (`api/batches/${encodeURIComponent(id)}`);
-    const { failed } = (await get(path, {}, signal)).counts;
-    if (failed === 0) return [];
-    return [
-      careful("retry_failed", `${path}/retry`, {
-        title: t("batches.retry.title"),
-        count: failed,
-        counted: t("batches.retry.count", { count: failed }),
-        verb: t("batches.retry"),
-        kind: "primary",
-        text: t("batches.retry.text"),
-      }),
-    ];
-  }
-  if (page === "workers") {
-    const path = /** @type {const} */ (`api/workers/${encodeURIComponent(id)}`);
-    const worker = await get(path, {}, signal);
-    const act = worker.state === "draining" ? "resume" : "drain";
-    return worker.state === "detached" ? [] : [command(act, `${path}/${act}`, undefined, "palette.done")];
-  }
-  if (page === "definitions") {
-    const path = /** @type {const} */ (`api/definitions/${encodeURIComponent(id)}`);
-    const definition = await get(path, {}, signal);
-    /** An action that opens a dialog of the page. */
-    const open = (/** @type {"run" | "pause"} */ what) => ({
-      key: `present ${what}`,
-      kind: t("palette.here"),
-      label: `${t(`palette.here.${what === "run" ? "start" : what}`)}…`,
-      hint: visible(id),
-      act: () => askAbout({ what, name: id, onDone: () => {} }),
-    });
-    return [
-      ...(definition.kind === "time" ? [open("run")] : []),
-      definition.enabled ? open("pause") : command("resume", `${path}/resume`, undefined, "palette.done"),
-    ];
-  }
-  return pausable ? [asks(pausable)] : [];
-}
+/** @param {Pausable} what @param {Asked} asked */
+const pausing = (what, { onPause }) => ({ ...asking(what, onPause), kind: t("palette.here") });
