@@ -2,7 +2,7 @@
 import { get } from "../core/api.js";
 import { t, tOr } from "../core/i18n.js";
 import { html } from "../core/lib.js";
-import { useResource } from "../core/live.js";
+import { useResource } from "../core/resource.js";
 import { href } from "../core/router.js";
 import { STATES } from "../core/states.js";
 import { MEMBERS_INCLUDE, useMemberColumns } from "../jobs/columns.js";

@@ -4,7 +4,7 @@ import { BatchState, BatchStrip, BatchWhy, Callbacks, countsOf, shareOf, titleOf
 import { Flow, loadFlow } from "../jobs/flow.js";
 import { number, t } from "../core/i18n.js";
 import { html, useState } from "../core/lib.js";
-import { useResource } from "../core/live.js";
+import { useResource } from "../core/resource.js";
 import { href } from "../core/router.js";
 import { visible } from "../core/text.js";
 import { Button, Copy, CopyMenu, Empty, ErrorBox, Loading } from "../ui/controls.js";
@@ -15,7 +15,7 @@ import { Members } from "./members.js";
 
 /** @typedef {import("./parts.js").Batch} Batch */
 
-/** Also polls, because some changes, such as sealing, cause no event. @type {import("../core/live.js").Reading} */
+/** Also polls, because some changes, such as sealing, cause no event. @type {import("../core/resource.js").Reading} */
 export const READ = { events: ["jobs", "batches"], leastMs: 2000, everyMs: 5000, pollMs: 5000 };
 
 /** @param {{id: string, query: Record<string, string>, go: typeof import("../core/router.js").go, session: import("../core/api.js").Session}} props */

@@ -2,7 +2,7 @@
 import { number, t } from "../core/i18n.js";
 import { get } from "../core/api.js";
 import { html, useEffect, useState } from "../core/lib.js";
-import { useResource } from "../core/live.js";
+import { useResource } from "../core/resource.js";
 import { href } from "../core/router.js";
 import { STATES } from "../core/states.js";
 import { visible } from "../core/text.js";

@@ -833,113 +833,6 @@ function pushedOr(event, load4) {
     }, FIRST_WORD_MS);
   });
 }
-function useResource(load4, deps, { events = [], leastMs = 1e3, everyMs = 5e3, pollMs = 0, isHeld = false } = {}) {
-  const [state, setState] = E2(
-    /** @type {{data: T | null, problem: Problem | null, isLoading: boolean}} */
-    {
-      data: null,
-      problem: null,
-      isLoading: true
-    }
-  );
-  const [isStale, setStale] = E2(false);
-  const held = j(isHeld);
-  held.current = isHeld;
-  const now = j(
-    /** @type {() => Promise<void>} */
-    (async () => {
-    })
-  );
-  const loader = j(load4);
-  loader.current = load4;
-  W2(() => {
-    let aborter = new AbortController();
-    let isOver = false;
-    let lastMs = 0;
-    let waiting;
-    let isRunning = false;
-    let isWanted = false;
-    let asOfMs2 = null;
-    let isCurrent = false;
-    let hasFailed2 = false;
-    const self = {};
-    const run = async () => {
-      clearTimeout(waiting);
-      waiting = void 0;
-      aborter.abort();
-      aborter = new AbortController();
-      const { signal } = aborter;
-      lastMs = Date.now();
-      isRunning = true;
-      isWanted = false;
-      if (isCurrent && asOfMs2 !== null) asOfMs2 = Math.max(asOfMs2, streamAsOfMs() ?? 0);
-      isCurrent = false;
-      try {
-        const data = await loader.current(signal);
-        if (isOver || signal.aborted) return;
-        asOfMs2 = lastMs;
-        isCurrent = events.length > 0;
-        hasFailed2 = false;
-        note(self, false);
-        setStale(false);
-        setState({ data, problem: null, isLoading: false });
-      } catch (error) {
-        if (isOver || signal.aborted) return;
-        if (!(error instanceof Problem)) throw error;
-        error.shownAsOfMs = asOfMs2;
-        hasFailed2 = true;
-        note(self, asOfMs2 !== null);
-        setState((old) => ({ data: old.data, problem: error, isLoading: false }));
-      } finally {
-        if (!signal.aborted) {
-          isRunning = false;
-          if (isWanted) soon();
-        }
-      }
-    };
-    now.current = run;
-    const soon = () => {
-      if (document.hidden || isOver) return;
-      if (held.current) return setStale(true);
-      if (isRunning) {
-        isWanted = true;
-        return;
-      }
-      if (waiting !== void 0) return;
-      waiting = setTimeout(
-        () => {
-          waiting = void 0;
-          if (held.current) setStale(true);
-          else void run();
-        },
-        Math.max(0, lastMs + leastMs - Date.now())
-      );
-    };
-    setState((old) => ({ data: old.data, problem: null, isLoading: true }));
-    void run();
-    const ends = events.map((event) => listen(event, soon));
-    ends.push(
-      listen("resumed", () => {
-        lastMs = 0;
-        clearTimeout(waiting);
-        waiting = void 0;
-        soon();
-      })
-    );
-    const poll = setInterval(() => {
-      if (status !== "paused" && (pollMs || status !== "live" || hasFailed2)) soon();
-    }, pollMs || everyMs);
-    return () => {
-      isOver = true;
-      note(self, false);
-      aborter.abort();
-      clearTimeout(waiting);
-      clearInterval(poll);
-      for (const end of ends) end();
-    };
-  }, deps);
-  return { ...state, isStale, reload: () => now.current() };
-}
 function connect() {
   close();
   if (!isStarted || document.hidden) return;
@@ -1546,17 +1439,7 @@ function useForm(document2, valuesOf10) {
     isBusy,
     differences: state.differences,
     set,
-    input: (name) => ({
-      name,
-      value: state.values[name] ?? "",
-      onInput: (event) => set({ [name]: event.target.value })
-    }),
-    check: (name) => ({
-      name,
-      type: "checkbox",
-      checked: state.values[name] === "yes",
-      onChange: (event) => set({ [name]: event.target.checked ? "yes" : "" })
-    }),
+    ...inputsOf(state.values, set),
     run: async (act) => {
       setBusy(true);
       setProblem(null);
@@ -1573,14 +1456,7 @@ function useForm(document2, valuesOf10) {
     compare: (theirDocument) => {
       const theirs = valuesOf10(theirDocument);
       const { opened: opened2, values: values2 } = newest.current;
-      const differences2 = Object.keys(theirs).filter((name) => theirs[name] !== opened2[name] && theirs[name] !== values2[name]).map((name) => {
-        const mine = values2[name] ?? "";
-        const choice = (
-          /** @type {"mine" | "theirs"} */
-          mine === opened2[name] ? "theirs" : "mine"
-        );
-        return { name, opened: opened2[name] ?? "", mine, theirs: theirs[name] ?? "", choice };
-      });
+      const differences2 = differencesOf(opened2, values2, theirs);
       const taken = differences2.filter((one) => one.choice === "theirs").map((one) => [one.name, one.theirs]);
       put2({
         base: theirDocument,
@@ -1604,6 +1480,24 @@ function useForm(document2, valuesOf10) {
     }
   };
 }
+var inputsOf = (values2, set) => ({
+  input: (name) => ({
+    name,
+    value: values2[name] ?? "",
+    onInput: (event) => set({ [name]: event.target.value })
+  }),
+  check: (name) => ({
+    name,
+    type: "checkbox",
+    checked: values2[name] === "yes",
+    onChange: (event) => set({ [name]: event.target.checked ? "yes" : "" })
+  })
+});
+var differencesOf = (opened2, values2, theirs) => Object.keys(theirs).filter((name) => theirs[name] !== opened2[name] && theirs[name] !== values2[name]).map((name) => {
+  const mine = values2[name] ?? "";
+  const choice = mine === opened2[name] ? "theirs" : "mine";
+  return { name, opened: opened2[name] ?? "", mine, theirs: theirs[name] ?? "", choice };
+});
 function Field({ label, hint, problem, path, children }) {
   const id = J2();
   const errors = path ? fieldErrors(problem, path) : [];
@@ -1648,6 +1542,133 @@ function FormField({
 var JsonHint = () => html`${t("enqueue.argument.hint")} <code>${'{"$bin": "…"}'}</code> <code>${'{"$ext": [1, "…"]}'}</code>`;
 function FormCheck({ form, name, children, ...attributes }) {
   return html`<label class="check"><input ...${attributes} ...${form.check(name)} /> ${children}</label>`;
+}
+
+// core/resource.js
+function useResource(load4, deps, { events = [], leastMs = 1e3, everyMs = 5e3, pollMs = 0, isHeld = false } = {}) {
+  const [state, setState] = E2(
+    /** @type {Loaded<T>} */
+    { data: null, problem: null, isLoading: true }
+  );
+  const [isStale, setStale] = E2(false);
+  const held = j(isHeld);
+  held.current = isHeld;
+  const now = j(
+    /** @type {() => Promise<void>} */
+    (async () => {
+    })
+  );
+  const loader = j(load4);
+  loader.current = load4;
+  W2(() => {
+    const age = ageOf(events.length > 0);
+    const loads = loadsOf(loader, held, leastMs, age, setState, setStale);
+    now.current = loads.run;
+    setState((old) => ({ data: old.data, problem: null, isLoading: true }));
+    void loads.run();
+    const ends = events.map((event) => listen(event, loads.soon));
+    ends.push(listen("resumed", loads.atOnce));
+    const poll = setInterval(() => {
+      const status2 = liveStatus();
+      if (status2 !== "paused" && (pollMs || status2 !== "live" || age.hasFailed())) loads.soon();
+    }, pollMs || everyMs);
+    return () => {
+      loads.end();
+      clearInterval(poll);
+      for (const end of ends) end();
+    };
+  }, deps);
+  return { ...state, isStale, reload: () => now.current() };
+}
+function ageOf(isTold3) {
+  let asOfMs2 = null;
+  let isCurrent = false;
+  let hasFailed2 = false;
+  const self = {};
+  return {
+    hasFailed: () => hasFailed2,
+    asked: () => {
+      if (isCurrent && asOfMs2 !== null) asOfMs2 = Math.max(asOfMs2, streamAsOfMs() ?? 0);
+      isCurrent = false;
+    },
+    /** @param {number} askedMs */
+    loaded: (askedMs) => {
+      asOfMs2 = askedMs;
+      isCurrent = isTold3;
+      hasFailed2 = false;
+      note(self, false);
+    },
+    /** @returns {number | null} How old the data are that stay. */
+    failed: () => {
+      hasFailed2 = true;
+      note(self, asOfMs2 !== null);
+      return asOfMs2;
+    },
+    end: () => note(self, false)
+  };
+}
+function loadsOf(loader, held, leastMs, age, setState, setStale) {
+  let aborter = new AbortController();
+  let isOver = false;
+  let lastMs = 0;
+  let waiting;
+  let isRunning = false;
+  let isWanted = false;
+  const dropWait = () => {
+    clearTimeout(waiting);
+    waiting = void 0;
+  };
+  const run = async () => {
+    dropWait();
+    aborter.abort();
+    aborter = new AbortController();
+    const { signal } = aborter;
+    const askedMs = Date.now();
+    lastMs = askedMs;
+    isRunning = true;
+    isWanted = false;
+    age.asked();
+    try {
+      const data = await loader.current(signal);
+      if (isOver || signal.aborted) return;
+      age.loaded(askedMs);
+      setStale(false);
+      setState(() => ({ data, problem: null, isLoading: false }));
+    } catch (error) {
+      if (isOver || signal.aborted) return;
+      if (!(error instanceof Problem)) throw error;
+      error.shownAsOfMs = age.failed();
+      setState((old) => ({ data: old.data, problem: error, isLoading: false }));
+    } finally {
+      if (!signal.aborted) {
+        isRunning = false;
+        if (isWanted) soon();
+      }
+    }
+  };
+  const soon = () => {
+    if (document.hidden || isOver) return;
+    if (held.current) return setStale(true);
+    if (isRunning) isWanted = true;
+    else waiting ??= setTimeout(runUnlessHeld, Math.max(0, lastMs + leastMs - Date.now()));
+  };
+  const runUnlessHeld = () => {
+    waiting = void 0;
+    if (held.current) setStale(true);
+    else void run();
+  };
+  const atOnce = () => {
+    lastMs = 0;
+    dropWait();
+    soon();
+  };
+  const end = () => {
+    isOver = true;
+    age.end();
+    aborter.abort();
+    clearTimeout(waiting);
+  };
+  return { run, soon, atOnce, end };
 }
 
 // core/states.js
@@ -3232,28 +3253,10 @@ function FormDialog({
     null
   );
   const isDirty = form.changed.length > 0;
-  const unsaved = j(false);
-  unsaved.current = isDirty;
-  const isSaving = j(false);
-  V2(() => {
-    const first = box.current?.querySelector("input:not([type=checkbox]), select, textarea");
-    if (first instanceof HTMLElement) first.focus();
-    return () => {
-      if (unsaved.current && !isSaving.current) toast(t("form.discarded", { title: title2 }), "bad");
-    };
-  }, []);
-  W2(() => {
-    if (!isDirty) return void 0;
-    const warn = (event) => event.preventDefault();
-    addEventListener("beforeunload", warn);
-    return () => removeEventListener("beforeunload", warn);
-  }, [isDirty]);
-  W2(() => {
-    const wrong = form.problem && box.current?.querySelector("[aria-invalid=true]");
-    if (wrong instanceof HTMLElement) wrong.focus();
-  }, [form.problem]);
+  const keep = useKeptInput(isDirty, title2);
+  useFocus(box, form.problem);
   const end = () => {
-    unsaved.current = false;
+    keep.forget();
     onClose();
   };
   const close2 = () => isDirty && !form.isBusy ? setAsking(true) : end();
@@ -3264,23 +3267,11 @@ function FormDialog({
       toast(t("form.unchanged"));
       return end();
     }
-    isSaving.current = true;
-    const done = await form.run(async (values2) => {
-      try {
-        return await onSave(values2, form.base);
-      } catch (error) {
-        if (!(error instanceof Problem) || error.status !== 412 || !reread) throw error;
-        const newest = await reread();
-        return form.compare(newest).length === 0 ? await onSave(values2, newest) : void 0;
-      }
-    });
-    if (!done) {
-      isSaving.current = false;
-      return;
-    }
+    const done = await keep.during(() => form.run((values2) => saved(form, values2, onSave, reread)));
+    if (!done) return;
     if (typeof done === "string") toast(done);
     else toast(done.text, "ok", done.undo);
-    unsaved.current = false;
+    keep.forget();
     if (!staysOpen) onClose();
   };
   return html`<${Dialog} title=${title2} onClose=${close2} isWide=${isWide}>
@@ -3298,6 +3289,52 @@ function FormDialog({
               </footer>`}
       </form>
     <//>`;
+}
+async function saved(form, values2, onSave, reread) {
+  try {
+    return await onSave(values2, form.base);
+  } catch (error) {
+    if (!(error instanceof Problem) || error.status !== 412 || !reread) throw error;
+    const newest = await reread();
+    return form.compare(newest).length === 0 ? await onSave(values2, newest) : void 0;
+  }
+}
+function useFocus(box, problem) {
+  V2(() => {
+    const first = box.current?.querySelector("input:not([type=checkbox]), select, textarea");
+    if (first instanceof HTMLElement) first.focus();
+  }, []);
+  W2(() => {
+    const wrong = problem && box.current?.querySelector("[aria-invalid=true]");
+    if (wrong instanceof HTMLElement) wrong.focus();
+  }, [problem]);
+}
+function useKeptInput(isDirty, title2) {
+  const unsaved = j(false);
+  unsaved.current = isDirty;
+  const isSaving = j(false);
+  V2(
+    () => () => {
+      if (unsaved.current && !isSaving.current) toast(t("form.discarded", { title: title2 }), "bad");
+    },
+    []
+  );
+  W2(() => {
+    if (!isDirty) return void 0;
+    const warn = (event) => event.preventDefault();
+    addEventListener("beforeunload", warn);
+    return () => removeEventListener("beforeunload", warn);
+  }, [isDirty]);
+  return {
+    forget: () => void (unsaved.current = false),
+    /** @template Done @param {() => Promise<Done>} save @returns {Promise<Done>} */
+    during: async (save) => {
+      isSaving.current = true;
+      const done = await save();
+      if (!done) isSaving.current = false;
+      return done;
+    }
+  };
 }
 function Differences({ form, labelOf: labelOf8 }) {
   const id = J2();
@@ -4853,32 +4890,44 @@ function useReturn(rows) {
 }
 
 // ui/tables.js
-function Table({
-  caption,
-  columns: columns3,
-  rows,
-  rowKey,
-  onOpen,
-  rowClass,
-  selected,
-  onSelect,
-  sort,
-  isAscending = false,
-  onSort,
-  empty,
-  label,
-  isFixed = false
-}) {
+function Table(props) {
+  const { caption, columns: columns3, rows, rowKey, onOpen, selected, onSelect, empty, isFixed = false } = props;
   const body = j(
     /** @type {HTMLElement | null} */
     null
   );
+  const keys = y(() => rows.map(rowKey), [rows]);
+  const toggle = useToggle(keys, selected, onSelect);
+  useRowKeys(body, keys, onSelect && ((key) => toggle(key, false)));
+  useReturn(onOpen ? keys.join() : "");
+  if (rows.length === 0 && empty) return empty;
+  const hasLines = columns3.some((column) => column.phone);
+  return html`<div
+      class=${`table-box ${isFixed ? "fixed" : ""} ${hasLines ? "lines" : ""}`} tabindex="0" role="region"
+      aria-label=${caption}>
+      <table>
+        <caption class="sr">${caption}</caption>
+        <thead>
+          <tr>
+            ${onSelect && html`<${PickAll} keys=${keys} selected=${selected} onSelect=${onSelect} />`}
+            ${columns3.map((column) => html`<${Heading} key=${column.key} column=${column} table=${props} />`)}
+          </tr>
+        </thead>
+        <tbody ref=${body}>
+          ${rows.map((row, at2) => {
+    const key = keys[at2] ?? "";
+    return html`<${TableRow} key=${isFixed ? at2 : key} row=${row} id=${key} table=${props} toggle=${toggle} />`;
+  })}
+        </tbody>
+      </table>
+    </div>`;
+}
+function useToggle(keys, selected, onSelect) {
   const lastPicked = j(
     /** @type {string | null} */
     null
   );
-  const keys = y(() => rows.map(rowKey), [rows]);
-  const toggle = z2(
+  return z2(
     (key, isRange) => {
       if (!selected || !onSelect) return;
       const next = new Set(selected);
@@ -4891,102 +4940,90 @@ function Table({
     },
     [selected, onSelect, keys]
   );
-  const focused = () => (
+}
+function useRowKeys(body, keys, pick) {
+  const elements = () => (
     /** @type {HTMLElement[]} */
-    [...body.current?.children ?? []].findIndex(
-      (row) => row.contains(document.activeElement)
-    )
+    [...body.current?.children ?? []]
   );
-  const focus = (at2) => (
-    /** @type {HTMLElement | undefined} */
-    body.current?.children[at2]?.focus()
-  );
+  const focused = () => elements().findIndex((row) => row.contains(document.activeElement));
+  const focus = (at2) => elements()[at2]?.focus();
   useKeys({
     j: () => focus(Math.min(keys.length - 1, focused() + 1)),
     k: () => focus(Math.max(0, focused() - 1)),
-    ...onSelect && {
+    ...pick && {
       x: () => {
         const key = keys[focused()];
-        if (key) toggle(key, false);
+        if (key) pick(key);
       }
     }
   });
-  useReturn(onOpen ? keys.join() : "");
-  if (rows.length === 0 && empty) return empty;
-  const isAll = Boolean(selected) && keys.length > 0 && keys.every((key) => selected?.has(key));
-  const hasLines = columns3.some((column) => column.phone);
-  return html`<div
-      class=${`table-box ${isFixed ? "fixed" : ""} ${hasLines ? "lines" : ""}`} tabindex="0" role="region"
-      aria-label=${caption}>
-      <table>
-        <caption class="sr">${caption}</caption>
-        <thead>
-          <tr>
-            ${onSelect && html`<th scope="col" class="pick"><label class="pick-box"><input type="checkbox" aria-label=${t("select.page")} checked=${isAll}
-        onChange=${() => {
+}
+function PickAll({ keys, selected, onSelect }) {
+  const isAll = keys.length > 0 && keys.every((key) => selected?.has(key));
+  const change2 = () => {
     const next = new Set(selected);
     for (const key of keys) {
       if (isAll) next.delete(key);
       else next.add(key);
     }
     onSelect(next);
-  }} /></label></th>`}
-            ${columns3.map(
-    (column) => html`<th
-                  key=${column.key} scope="col" class=${columnClass(column)}
-                  style=${isFixed && column.width ? { width: `${column.width}rem` } : void 0} aria-sort=${column.sort && sort === column.sort ? isAscending ? "ascending" : "descending" : void 0}>
-                  ${column.sort && onSort ? html`<button
-                          type="button" class="sort"
-                          onClick=${() => onSort(
-      /** @type {string} */
-      column.sort
-    )}>
-                          ${column.label}${sort === column.sort ? isAscending ? " ▴" : " ▾" : ""}
-                        </button>` : column.label}
-                </th>`
+  };
+  return html`<th scope="col" class="pick">
+      <label class="pick-box">
+        <input type="checkbox" aria-label=${t("select.page")} checked=${isAll} onChange=${change2} />
+      </label>
+    </th>`;
+}
+function Heading({ column, table: { sort, isAscending = false, onSort, isFixed = false } }) {
+  const isSorted = Boolean(column.sort) && sort === column.sort;
+  return html`<th
+      scope="col" class=${columnClass(column)}
+      style=${isFixed && column.width ? { width: `${column.width}rem` } : void 0}
+      aria-sort=${isSorted ? isAscending ? "ascending" : "descending" : void 0}>
+      ${column.sort && onSort ? html`<button
+              type="button" class="sort" onClick=${() => onSort(
+    /** @type {string} */
+    column.sort
+  )}>
+              ${column.label}${isSorted ? isAscending ? " ▴" : " ▾" : ""}
+            </button>` : column.label}
+    </th>`;
+}
+function TableRow({ row, id, table, toggle }) {
+  const { columns: columns3, onOpen, rowClass, selected, onSelect, label } = table;
+  const isPicked = selected?.has(id) ?? false;
+  return html`<tr
+      data-key=${id} tabindex="-1"
+      class=${`${rowClass?.(row) ?? ""} ${isPicked ? "picked" : ""} ${onOpen ? "opens" : ""}`}
+      aria-selected=${onSelect ? String(isPicked) : void 0}
+      onKeyDown=${(e2) => {
+    if (e2.key === "Enter" && e2.target === e2.currentTarget && onOpen) {
+      leaveFor(id);
+      onOpen(row);
+    }
+  }} onClick=${(e2) => {
+    if (onOpen) leaveFor(id);
+    if (onOpen && !isControl(e2.target) && !hasSelection()) onOpen(row);
+  }}>
+      ${onSelect && html`<td class="pick">
+            <label class="pick-box">
+              <input
+                type="checkbox" aria-label=${t("select.row", { name: visible(label?.(row) ?? id) })}
+                checked=${isPicked} onClick=${(e2) => {
+    e2.stopPropagation();
+    toggle(id, e2.shiftKey);
+  }} />
+            </label>
+          </td>`}
+      ${columns3.map(
+    (column) => html`<td
+              key=${column.key} class=${columnClass(column)}
+              data-label=${typeof column.label === "string" ? column.label : void 0}>
+              ${column.render(row)}
+            </td>`
   )}
-          </tr>
-        </thead>
-        <tbody ref=${body}>
-          ${rows.map((row, at2) => {
-    const key = keys[at2] ?? "";
-    const isPicked = selected?.has(key) ?? false;
-    return html`<tr
-                key=${isFixed ? at2 : key} data-key=${key} tabindex="-1"
-                class=${`${rowClass?.(row) ?? ""} ${isPicked ? "picked" : ""} ${onOpen ? "opens" : ""}`}
-                aria-selected=${onSelect ? String(isPicked) : void 0}
-                onKeyDown=${(e2) => {
-      if (e2.key === "Enter" && e2.target === e2.currentTarget && onOpen) {
-        leaveFor(key);
-        onOpen(row);
-      }
-    }} onClick=${(e2) => {
-      if (onOpen) leaveFor(key);
-      if (onOpen && !isControl(e2.target) && !hasSelection()) onOpen(row);
-    }}>
-                ${onSelect && html`<td class="pick">
-                      <label class="pick-box">
-                        <input
-                          type="checkbox"
-                          aria-label=${t("select.row", { name: visible(label?.(row) ?? key) })}
-                          checked=${isPicked} onClick=${(e2) => {
-      e2.stopPropagation();
-      toggle(key, e2.shiftKey);
-    }} />
-                      </label>
-                    </td>`}
-                ${columns3.map(
-      (column) => html`<td
-                        key=${column.key} class=${columnClass(column)}
-                        data-label=${typeof column.label === "string" ? column.label : void 0}>
-                        ${column.render(row)}
-                      </td>`
-    )}
-              </tr>`;
-  })}
-        </tbody>
-      </table>
-    </div>`;
+    </tr>`;
 }
 function columnClass(column) {
   return `col-${column.key} ${column.align === "end" ? "end" : ""} ${column.priority ? `p${column.priority}` : ""} ${column.phone ? `at-${column.phone}` : ""}`;
@@ -5166,6 +5203,110 @@ function Faults({ findings: found, isAnswered, isKnown, problem }) {
 function CauseLink({ finding }) {
   const link = linkOf(finding);
   return link && html`<a href=${link.href}><span class="fault-act">${link.act}</span><span aria-hidden="true"> →</span></a>`;
+}
+
+// ui/chart_keys.js
+var MIN_POINTS = 5;
+function byKey({ key, shiftKey }, { plot, xs, at: at2, anchor, zoom, setZoom, onRange }) {
+  const last = xs.length - 1;
+  if (!plot || last < 1) return false;
+  const steps = { ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10, Home: -last, End: last };
+  const x3 = (n) => xs[Math.max(0, Math.min(last, n))] ?? 0;
+  const step = steps[key];
+  if (step !== void 0) {
+    const next = Math.max(0, Math.min(last, at2 + step));
+    if (shiftKey && anchor.current === null) anchor.current = at2;
+    if (!shiftKey) anchor.current = null;
+    const left = plot.valToPos(x3(next), "x");
+    plot.setCursor({ left, top: 0 });
+    const from = anchor.current === null ? left : plot.valToPos(x3(anchor.current), "x");
+    plot.setSelect(
+      { left: Math.min(from, left), top: 0, width: Math.abs(left - from), height: plot.over.clientHeight },
+      false
+    );
+    return true;
+  }
+  switch (key) {
+    case "+":
+    case "=":
+    case "-": {
+      const [min, max] = [zoom?.min ?? x3(0), zoom?.max ?? x3(last)];
+      const half = (max - min) * (key === "-" ? 2 : 0.5) / 2;
+      const least = (x3(last) - x3(0)) / last * MIN_POINTS;
+      if (2 * half < least) return true;
+      const from = Math.max(x3(0), Math.min(x3(at2) - half, x3(last) - 2 * half));
+      const to2 = Math.min(x3(last), from + 2 * half);
+      setZoom(from <= x3(0) && to2 >= x3(last) ? null : { min: from, max: to2 });
+      return true;
+    }
+    case "Escape":
+      if (zoom === null && anchor.current === null) return false;
+      anchor.current = null;
+      plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+      setZoom(null);
+      return true;
+    case "Enter": {
+      if (!onRange) return false;
+      const ends = [at2, anchor.current ?? at2].sort((a2, b2) => a2 - b2);
+      const iso = (n) => new Date(x3(n) * 1e3).toISOString();
+      const pointS = Math.max(1, x3(1) - x3(0));
+      onRange(iso(ends[0] ?? at2), new Date((x3(ends[1] ?? at2) + pointS) * 1e3).toISOString());
+      return true;
+    }
+    default:
+      return false;
+  }
+}
+
+// ui/chart_marks.js
+var COLORS = (
+  /** @type {Record<string, string>} */
+  { incident: "--failed", pause: "--retrying" }
+);
+var MAX_LISTED2 = 6;
+var LAST_ALPHA = 0.14;
+var colorOf = ({ kind }) => COLORS[kind] ?? "--muted";
+function drawMarks(plot, marks) {
+  const { ctx, bbox, scales } = plot;
+  const { min, max } = scales["x"] ?? {};
+  if (typeof min !== "number" || typeof max !== "number") return;
+  const styles = getComputedStyle(plot.root);
+  ctx.save();
+  ctx.setLineDash([4, 4]);
+  ctx.lineWidth = devicePixelRatio;
+  for (const mark of marks) {
+    const [from, to2] = [mark.atMs / 1e3, (mark.untilMs ?? mark.atMs) / 1e3];
+    if (to2 < min || from > max) continue;
+    const color = styles.getPropertyValue(colorOf(mark)).trim();
+    const left = plot.valToPos(Math.max(from, min), "x", true);
+    const right = plot.valToPos(Math.min(to2, max), "x", true);
+    if (right - left > 1) {
+      ctx.globalAlpha = LAST_ALPHA;
+      ctx.fillStyle = color;
+      ctx.fillRect(left, bbox.top, right - left, bbox.height);
+      ctx.globalAlpha = 1;
+    }
+    if (from < min) continue;
+    ctx.strokeStyle = color;
+    ctx.beginPath();
+    ctx.moveTo(left, bbox.top);
+    ctx.lineTo(left, bbox.top + bbox.height);
+    ctx.stroke();
+  }
+  ctx.restore();
+}
+var marksIn = (marks, fromS, toS) => fromS === void 0 || toS === void 0 ? [] : marks.filter(({ atMs, untilMs }) => (untilMs ?? atMs) / 1e3 >= fromS && atMs / 1e3 <= toS);
+function MarkList({ marks, timeOf, more }) {
+  if (marks.length === 0) return null;
+  const hidden = marks.length - MAX_LISTED2;
+  return html`<ul class="chart-marks" aria-label=${t("chart.marks")}>
+      ${marks.slice(-MAX_LISTED2).reverse().map(
+    (mark) => html`<li key=${`${mark.atMs} ${mark.text}`}>
+                <i style=${{ background: `var(${colorOf(mark)})` }} aria-hidden="true"></i>
+                <span class="num">${timeOf(mark.atMs)}</span> <b>${mark.label}</b> ${mark.link ? html`<a href=${mark.link}><${Text} value=${mark.text} max=${120} /></a>` : html`<${Text} value=${mark.text} max=${120} />`}
+              </li>`
+  )}${hidden > 0 && html`<li><a href=${more}>${t("text.more_items", { count: hidden })}</a></li>`}
+    </ul>`;
 }
 
 // vendor/uplot.js
@@ -7021,61 +7162,135 @@ He.assign = Te, He.fmtNum = Qn, He.rangeNum = sn, He.rangeLog = on, He.rangeAsin
   e2.linear = ps, e2.stepped = Lf, e2.bars = Cf, e2.spline = Rf;
 }
 
-// ui/chart_marks.js
-var COLORS = (
-  /** @type {Record<string, string>} */
-  { incident: "--failed", pause: "--retrying" }
-);
-var MAX_LISTED2 = 6;
-var LAST_ALPHA = 0.14;
-var colorOf = ({ kind }) => COLORS[kind] ?? "--muted";
-function drawMarks(plot, marks) {
-  const { ctx, bbox, scales } = plot;
-  const { min, max } = scales["x"] ?? {};
-  if (typeof min !== "number" || typeof max !== "number") return;
-  const styles = getComputedStyle(plot.root);
-  ctx.save();
-  ctx.setLineDash([4, 4]);
-  ctx.lineWidth = devicePixelRatio;
-  for (const mark of marks) {
-    const [from, to2] = [mark.atMs / 1e3, (mark.untilMs ?? mark.atMs) / 1e3];
-    if (to2 < min || from > max) continue;
-    const color = styles.getPropertyValue(colorOf(mark)).trim();
-    const left = plot.valToPos(Math.max(from, min), "x", true);
-    const right = plot.valToPos(Math.min(to2, max), "x", true);
-    if (right - left > 1) {
-      ctx.globalAlpha = LAST_ALPHA;
-      ctx.fillStyle = color;
-      ctx.fillRect(left, bbox.top, right - left, bbox.height);
-      ctx.globalAlpha = 1;
-    }
-    if (from < min) continue;
-    ctx.strokeStyle = color;
-    ctx.beginPath();
-    ctx.moveTo(left, bbox.top);
-    ctx.lineTo(left, bbox.top + bbox.height);
-    ctx.stroke();
-  }
-  ctx.restore();
-}
-var marksIn = (marks, fromS, toS) => fromS === void 0 || toS === void 0 ? [] : marks.filter(({ atMs, untilMs }) => (untilMs ?? atMs) / 1e3 >= fromS && atMs / 1e3 <= toS);
-function MarkList({ marks, timeOf, more }) {
-  if (marks.length === 0) return null;
-  const hidden = marks.length - MAX_LISTED2;
-  return html`<ul class="chart-marks" aria-label=${t("chart.marks")}>
-      ${marks.slice(-MAX_LISTED2).reverse().map(
-    (mark) => html`<li key=${`${mark.atMs} ${mark.text}`}>
-                <i style=${{ background: `var(${colorOf(mark)})` }} aria-hidden="true"></i>
-                <span class="num">${timeOf(mark.atMs)}</span> <b>${mark.label}</b> ${mark.link ? html`<a href=${mark.link}><${Text} value=${mark.text} max=${120} /></a>` : html`<${Text} value=${mark.text} max=${120} />`}
-              </li>`
-  )}${hidden > 0 && html`<li><a href=${more}>${t("text.more_items", { count: hidden })}</a></li>`}
-    </ul>`;
-}
-
-// ui/charts.js
+// ui/chart_plot.js
 var MIN_DRAG_PX = 6;
-var MIN_POINTS = 5;
-var NO_MARKS = [];
+function usePlot(drawing) {
+  const { xs, series, before, isStacked, isLog, height, times, marks, zoom } = drawing;
+  const box = j(
+    /** @type {HTMLElement | null} */
+    null
+  );
+  const plot = j(
+    /** @type {UPlot | null} */
+    null
+  );
+  const [theme] = usePref("theme", "auto");
+  const isDark = useDark();
+  const data = y(() => dataOf(xs, series, isStacked, before), [xs, series, isStacked, before]);
+  const newest = j(drawing);
+  newest.current = drawing;
+  const shape = [...series.map((one) => `${one.label}|${one.color}`), before?.label].join();
+  W2(() => {
+    const element = box.current;
+    if (!element) return void 0;
+    const made = new He(optionsOf(element, drawing, newest), data, element);
+    plot.current = made;
+    if (zoom) made.setScale("x", zoom);
+    const resize = new ResizeObserver(() => made.setSize({ width: element.clientWidth, height }));
+    resize.observe(element);
+    return () => {
+      resize.disconnect();
+      made.destroy();
+      plot.current = null;
+    };
+  }, [shape, theme, isDark, isStacked, height, isLog, times, language()]);
+  W2(() => {
+    plot.current?.setData(data, zoom === null);
+    if (zoom) plot.current?.setScale("x", zoom);
+  }, [data]);
+  W2(() => plot.current?.redraw(false), [marks]);
+  W2(() => {
+    const [first, last] = [xs[0], xs.at(-1)];
+    if (first !== void 0 && last !== void 0)
+      plot.current?.setScale("x", zoom ?? { min: first, max: last });
+  }, [zoom]);
+  return { box, plot };
+}
+function useDark() {
+  const [isDark, setDark] = E2(() => matchMedia("(prefers-color-scheme: dark)").matches);
+  W2(() => {
+    const query = matchMedia("(prefers-color-scheme: dark)");
+    const change2 = () => setDark(query.matches);
+    query.addEventListener("change", change2);
+    return () => query.removeEventListener("change", change2);
+  }, []);
+  return isDark;
+}
+function dataOf(xs, series, isStacked, before) {
+  const earlier = before ? [before.values] : [];
+  if (!isStacked) return [xs, ...series.map((one) => one.values), ...earlier];
+  const sums2 = xs.map(() => 0);
+  const isKnown = xs.map((_, i2) => series.some((one) => (one.values[i2] ?? null) !== null));
+  const stacked = series.map(
+    (one) => one.values.map((value, i2) => isKnown[i2] ? sums2[i2] = (sums2[i2] ?? 0) + (value ?? 0) : null)
+  );
+  return [xs, ...stacked.reverse(), ...earlier];
+}
+function optionsOf(element, drawing, newest) {
+  const styles = getComputedStyle(element);
+  const css = (name) => styles.getPropertyValue(name).trim();
+  const { height, isLog, times, onRange, onPoint } = drawing;
+  const logarithmic = (
+    /** @type {const} */
+    { distr: 3, clamp: 1e-3 }
+  );
+  return {
+    width: element.clientWidth || 300,
+    height,
+    legend: { show: false },
+    cursor: { y: false, drag: { x: Boolean(onRange), y: false, setScale: false } },
+    padding: [8, 18, 0, 0],
+    scales: {
+      x: { time: true },
+      y: isLog ? logarithmic : { range: (_, low, high) => [Math.min(0, low ?? 0), (high || 1) * 1.08] }
+    },
+    tzDate: (ts2) => times === "utc" ? He.tzDate(new Date(ts2 * 1e3), "Etc/UTC") : new Date(ts2 * 1e3),
+    axes: axesOf(drawing, css),
+    series: linesOf(drawing, css),
+    hooks: {
+      drawAxes: [(u) => drawMarks(u, newest.current.marks)],
+      setCursor: [(u) => onPoint(u.cursor.idx ?? null)],
+      setSelect: [(u) => openRange(u, newest.current.onRange)]
+    }
+  };
+}
+function axesOf({ times, format }, css) {
+  const axis = {
+    stroke: css("--muted"),
+    grid: { stroke: css("--grid"), width: 1 },
+    ticks: { show: false },
+    font: "12px system-ui, sans-serif"
+  };
+  return [
+    { ...axis, space: 60, size: 42, values: clockIn((ms4) => instantText(ms4, times)) },
+    {
+      ...axis,
+      size: widthOfLabels,
+      ...format === durationText && { incrs: DURATION_STEPS_MS },
+      values: (_, ticks) => told2(ticks.map((tick) => tick === null ? "" : format(tick)))
+    }
+  ];
+}
+function linesOf({ series, before, isStacked }, css) {
+  const lines2 = (isStacked ? [...series].reverse() : series).map((one) => ({
+    label: one.label,
+    stroke: css(one.color),
+    width: isStacked ? 1 : 2,
+    ...isStacked && { fill: css(one.color) },
+    points: isStacked ? { show: false } : { show: true, size: 5, filter: lonePoints }
+  }));
+  if (!before) return [{}, ...lines2];
+  const dashed = { width: 1.5, dash: [6, 4], points: { show: false } };
+  return [{}, ...lines2, { label: before.label, stroke: css("--text"), ...dashed }];
+}
+function openRange(plot, onRange) {
+  const { left, width } = plot.select;
+  if (width < MIN_DRAG_PX) return;
+  const iso = (px) => new Date(plot.posToVal(px, "x") * 1e3).toISOString();
+  const [from, to2] = [iso(left), iso(left + width)];
+  plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+  onRange?.(from, to2);
+}
 var clockIn = (textOf4) => (
   /**
    * @param {UPlot} _plot
@@ -7114,10 +7329,13 @@ function widthOfLabels(_, labels) {
   return Math.max(48, 16 + 7 * Math.max(0, ...(labels ?? []).map((label) => label.length)));
 }
 var told2 = (labels) => labels.map((label, at2) => label === labels[at2 - 1] ? "" : label);
+
+// ui/charts.js
+var NO_MARKS = [];
 function Chart({
   label,
   xs,
-  series,
+  series: all,
   format = (value) => number(value, { maximumFractionDigits: 2 }),
   isStacked = false,
   height = 200,
@@ -7132,149 +7350,10 @@ function Chart({
     /** @type {Set<string>} */
     /* @__PURE__ */ new Set()
   );
-  const ranged = j(onRange);
-  ranged.current = onRange;
-  const all = series;
-  series = y(() => all.filter((one) => !hidden.has(one.label)), [all, hidden]);
-  const box = j(
-    /** @type {HTMLElement | null} */
-    null
-  );
-  const plot = j(
-    /** @type {UPlot | null} */
-    null
-  );
-  const [theme] = usePref("theme", "auto");
-  const [isDark, setDark] = E2(() => matchMedia("(prefers-color-scheme: dark)").matches);
-  W2(() => {
-    const query = matchMedia("(prefers-color-scheme: dark)");
-    const change2 = () => setDark(query.matches);
-    query.addEventListener("change", change2);
-    return () => query.removeEventListener("change", change2);
-  }, []);
-  const data = y(
-    /** @returns {import("../vendor/uplot.js").default.AlignedData} */
-    () => {
-      const earlier = before ? [before.values] : [];
-      if (!isStacked) return [xs, ...series.map((one) => one.values), ...earlier];
-      const sums2 = xs.map(() => 0);
-      const isKnown = xs.map((_, i2) => series.some((one) => (one.values[i2] ?? null) !== null));
-      const stacked = series.map(
-        (one) => one.values.map((value2, i2) => isKnown[i2] ? sums2[i2] = (sums2[i2] ?? 0) + (value2 ?? 0) : null)
-      );
-      return [xs, ...stacked.reverse(), ...earlier];
-    },
-    [xs, series, isStacked, before]
-  );
-  const latest2 = j(data);
-  latest2.current = data;
-  const drawn = j(marks);
-  drawn.current = marks;
   const [zoom, setZoom] = E2(
-    /** @type {{min: number, max: number} | null} */
+    /** @type {import("./chart_keys.js").Zoom | null} */
     null
   );
-  const zoomed = j(zoom);
-  zoomed.current = zoom;
-  const shape = [...series.map((one) => `${one.label}|${one.color}`), before?.label].join();
-  W2(() => {
-    const element = box.current;
-    if (!element) return;
-    const styles = getComputedStyle(element);
-    const css = (name) => styles.getPropertyValue(name).trim();
-    const ordered = isStacked ? [...series].reverse() : series;
-    const axis = {
-      stroke: css("--muted"),
-      grid: { stroke: css("--grid"), width: 1 },
-      ticks: { show: false },
-      font: "12px system-ui, sans-serif"
-    };
-    const made = new He(
-      {
-        width: element.clientWidth || 300,
-        height,
-        legend: { show: false },
-        cursor: { y: false, drag: { x: Boolean(onRange), y: false, setScale: false } },
-        padding: [8, 18, 0, 0],
-        scales: {
-          x: { time: true },
-          y: {
-            ...isLog && { distr: 3, clamp: 1e-3 },
-            ...!isLog && {
-              range: (_, low, high) => [
-                Math.min(0, low ?? 0),
-                (high || 1) * 1.08
-              ]
-            }
-          }
-        },
-        tzDate: (ts2) => times === "utc" ? He.tzDate(new Date(ts2 * 1e3), "Etc/UTC") : new Date(ts2 * 1e3),
-        axes: [
-          { ...axis, space: 60, size: 42, values: clockIn((ms4) => instantText(ms4, times)) },
-          {
-            ...axis,
-            size: widthOfLabels,
-            ...format === durationText && { incrs: DURATION_STEPS_MS },
-            values: (_, ticks) => told2(ticks.map((tick) => tick === null ? "" : format(tick)))
-          }
-        ],
-        series: [
-          {},
-          ...ordered.map((one) => ({
-            label: one.label,
-            stroke: css(one.color),
-            width: isStacked ? 1 : 2,
-            ...isStacked && { fill: css(one.color) },
-            points: isStacked ? { show: false } : { show: true, size: 5, filter: lonePoints }
-          })),
-          ...before ? [
-            {
-              label: before.label,
-              stroke: css("--text"),
-              width: 1.5,
-              dash: [6, 4],
-              points: { show: false }
-            }
-          ] : []
-        ],
-        hooks: {
-          drawAxes: [(u) => drawMarks(u, drawn.current)],
-          setCursor: [(u) => setAt(u.cursor.idx ?? null)],
-          setSelect: [
-            (u) => {
-              const { left, width: selected } = u.select;
-              if (selected < MIN_DRAG_PX) return;
-              const iso = (px) => new Date(u.posToVal(px, "x") * 1e3).toISOString();
-              const [from, to2] = [iso(left), iso(left + selected)];
-              u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
-              ranged.current?.(from, to2);
-            }
-          ]
-        }
-      },
-      latest2.current,
-      element
-    );
-    plot.current = made;
-    if (zoomed.current) made.setScale("x", zoomed.current);
-    const resize = new ResizeObserver(() => made.setSize({ width: element.clientWidth, height }));
-    resize.observe(element);
-    return () => {
-      resize.disconnect();
-      made.destroy();
-      plot.current = null;
-    };
-  }, [shape, theme, isDark, isStacked, height, isLog, times, language()]);
-  W2(() => {
-    plot.current?.setData(data, zoomed.current === null);
-    if (zoomed.current) plot.current?.setScale("x", zoomed.current);
-  }, [data]);
-  W2(() => plot.current?.redraw(false), [marks]);
-  W2(() => {
-    const [first, last] = [xs[0], xs.at(-1)];
-    if (first !== void 0 && last !== void 0)
-      plot.current?.setScale("x", zoom ?? { min: first, max: last });
-  }, [zoom]);
   const [at2, setAt] = E2(
     /** @type {number | null} */
     null
@@ -7283,102 +7362,56 @@ function Chart({
     /** @type {number | null} */
     null
   );
+  const series = y(() => all.filter((one) => !hidden.has(one.label)), [all, hidden]);
+  const shown2 = { xs, series, before, isStacked, isLog, height, times, format, marks, zoom };
+  const { box, plot } = usePlot({ ...shown2, onRange, onPoint: setAt });
+  const index2 = at2 !== null && at2 < xs.length ? at2 : xs.length - 1;
   const press = (event) => {
     const done = byKey(event, { plot: plot.current, xs, at: index2, anchor, zoom, setZoom, onRange });
     if (!done) return;
     event.preventDefault();
     event.stopPropagation();
   };
-  const index2 = at2 !== null && at2 < xs.length ? at2 : xs.length - 1;
-  const toggle = (name) => {
-    const next = new Set(hidden);
-    if (!next.delete(name)) next.add(name);
-    if (next.size < all.length) setHidden(next);
-  };
-  const value = (one) => {
+  const valueOf3 = (one) => {
     const v2 = one.values[index2];
     return v2 === null || v2 === void 0 ? "–" : format(v2);
   };
   const until = zoom && zoom.max < (xs.at(-1) ?? 0) ? zoom.max : Infinity;
   const visibleMarks = marksIn(marks, zoom?.min ?? xs[0], until);
   const here = marksIn(marks, xs[index2], xs[index2 + 1] ?? (xs[index2] ?? 0) + 60);
-  const figures = series.map((one) => `${one.label}: ${value(one)}`).join(", ");
-  const events = here.length > 0 ? `. ${here.map((mark) => mark.text).join(" ")}` : "";
-  const inWords = `${label}. ${instantText((xs[index2] ?? 0) * 1e3, times)} ${figures}${events}`;
+  const figures = series.map((one) => `${one.label}: ${valueOf3(one)}`).join(", ");
+  const told4 = here.map((mark) => mark.text).join(" ");
+  const instant = instantText((xs[index2] ?? 0) * 1e3, times);
   return html`<figure class="chart">
       <figcaption class="legend">
-        <span class="legend-at">
-          ${xs[index2] === void 0 ? "" : instantText((xs[index2] ?? 0) * 1e3, times)}
-        </span>
-        ${all.map(
-    (one) => html`<button
-                type="button" key=${one.label} class="legend-item"
-                aria-pressed=${String(!hidden.has(one.label))} onClick=${() => toggle(one.label)}>
-                <i style=${{ background: `var(${one.color})` }} aria-hidden="true"></i>
-                ${one.label} <b class="num">${value(one)}</b>
-              </button>`
-  )}
-        ${before && html`<span class="legend-item"><i class="dashed" aria-hidden="true"></i>${before.label} <b class="num">${value(before)}</b></span>`}
+        <span class="legend-at">${xs[index2] === void 0 ? "" : instant}</span>
+        <${LegendItems} all=${all} hidden=${hidden} setHidden=${setHidden} before=${before} valueOf=${valueOf3} />
         ${!isStacked && html`<button type="button" class="link" aria-pressed=${String(isLog)} onClick=${() => setLog(!isLog)}>${t("chart.log")}</button>`}
         ${zoom && html`<button type="button" class="link" onClick=${() => setZoom(null)}>${t("chart.whole")}</button>`}
-        ${at2 !== null && here.length > 0 && html`<span class="legend-mark">${here.map((mark) => mark.text).join(" ")}</span>`}
+        ${at2 !== null && told4 && html`<span class="legend-mark">${told4}</span>`}
         ${onRange && html`<span class="muted small wide-only chart-drag">${t("chart.drag")}</span>`}
       </figcaption>
       <div
         class="plot" ref=${box} tabindex="0" role="img" title=${t("chart.keys")} onKeyDown=${press}
-        aria-label=${inWords}></div>
+        aria-label=${`${label}. ${instant} ${figures}${told4 && `. ${told4}`}`}></div>
       ${listsMarks && html`<${MarkList} marks=${visibleMarks} timeOf=${minuteText} more=${href("incidents")} />`}
     </figure>`;
 }
-function byKey({ key, shiftKey }, { plot, xs, at: at2, anchor, zoom, setZoom, onRange }) {
-  const last = xs.length - 1;
-  if (!plot || last < 1) return false;
-  const steps = { ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10, Home: -last, End: last };
-  const x3 = (n) => xs[Math.max(0, Math.min(last, n))] ?? 0;
-  const step = steps[key];
-  if (step !== void 0) {
-    const next = Math.max(0, Math.min(last, at2 + step));
-    if (shiftKey && anchor.current === null) anchor.current = at2;
-    if (!shiftKey) anchor.current = null;
-    const left = plot.valToPos(x3(next), "x");
-    plot.setCursor({ left, top: 0 });
-    const from = anchor.current === null ? left : plot.valToPos(x3(anchor.current), "x");
-    plot.setSelect(
-      { left: Math.min(from, left), top: 0, width: Math.abs(left - from), height: plot.over.clientHeight },
-      false
-    );
-    return true;
-  }
-  switch (key) {
-    case "+":
-    case "=":
-    case "-": {
-      const [min, max] = [zoom?.min ?? x3(0), zoom?.max ?? x3(last)];
-      const half = (max - min) * (key === "-" ? 2 : 0.5) / 2;
-      const least = (x3(last) - x3(0)) / last * MIN_POINTS;
-      if (2 * half < least) return true;
-      const from = Math.max(x3(0), Math.min(x3(at2) - half, x3(last) - 2 * half));
-      const to2 = Math.min(x3(last), from + 2 * half);
-      setZoom(from <= x3(0) && to2 >= x3(last) ? null : { min: from, max: to2 });
-      return true;
-    }
-    case "Escape":
-      if (zoom === null && anchor.current === null) return false;
-      anchor.current = null;
-      plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
-      setZoom(null);
-      return true;
-    case "Enter": {
-      if (!onRange) return false;
-      const ends = [at2, anchor.current ?? at2].sort((a2, b2) => a2 - b2);
-      const iso = (n) => new Date(x3(n) * 1e3).toISOString();
-      const pointS = Math.max(1, x3(1) - x3(0));
-      onRange(iso(ends[0] ?? at2), new Date((x3(ends[1] ?? at2) + pointS) * 1e3).toISOString());
-      return true;
-    }
-    default:
-      return false;
-  }
+function LegendItems({ all, hidden, setHidden, before, valueOf: valueOf3 }) {
+  const toggle = (name) => {
+    const next = new Set(hidden);
+    if (!next.delete(name)) next.add(name);
+    if (next.size < all.length) setHidden(next);
+  };
+  return html`${all.map(
+    (one) => html`<button
+          type="button" key=${one.label} class="legend-item" aria-pressed=${String(!hidden.has(one.label))}
+          onClick=${() => toggle(one.label)}>
+          <i style=${{ background: `var(${one.color})` }} aria-hidden="true"></i>
+          ${one.label} <b class="num">${valueOf3(one)}</b>
+        </button>`
+  )}
+  ${before && html`<span class="legend-item"><i class="dashed" aria-hidden="true"></i>${before.label} <b class="num">${valueOf3(before)}</b></span>`}`;
 }
 
 // operations/mark_filter.js
@@ -17551,14 +17584,14 @@ var GROUPS2 = ["none", "name", "failure_group"];
 var MATCHINGS = ["all", "some"];
 var FIELDS5 = ["name", "tags", "priority"];
 var BLANK_MATCHER = '{"field": "name", "op": "eq", "value": ""}';
-var linesOf = (notice, channel) => (notice?.to ?? []).flatMap((to2) => to2[channel] ?? []);
+var linesOf2 = (notice, channel) => (notice?.to ?? []).flatMap((to2) => to2[channel] ?? []);
 var valuesOf7 = (notice) => ({
   name: notice?.name ?? "",
   when: notice?.when ?? "job_failed",
   threshold: String(notice?.threshold ?? ""),
-  mail: linesOf(notice, "mail").join("\n"),
-  slack: linesOf(notice, "slack").join("\n"),
-  webhook: linesOf(notice, "webhook").join("\n"),
+  mail: linesOf2(notice, "mail").join("\n"),
+  slack: linesOf2(notice, "slack").join("\n"),
+  webhook: linesOf2(notice, "webhook").join("\n"),
   secret: "",
   matching: notice?.matcher ? "some" : "all",
   matcher: notice?.matcher ? toJson(notice.matcher, 2) : BLANK_MATCHER,

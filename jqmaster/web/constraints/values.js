@@ -4,7 +4,7 @@ import { ValueLimits } from "./editor.js";
 import { number, t } from "../core/i18n.js";
 import { html, useState } from "../core/lib.js";
 import { PER_VALUE, limitTexts, limitsOf } from "./limits.js";
-import { useResource } from "../core/live.js";
+import { useResource } from "../core/resource.js";
 import { PauseButton } from "./pause_dialog.js";
 import { visible } from "../core/text.js";
 import { Button, ErrorBox } from "../ui/controls.js";

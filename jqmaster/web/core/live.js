@@ -3,7 +3,7 @@
  * makes up for a missed event. The stream ends while the tab is hidden, and reconnects by itself after a master has
  * died.
  */
-import { useEffect, useRef, useState } from "./lib.js";
+import { useEffect, useState } from "./lib.js";
 import { Problem, call, urlOf } from "./api.js";
 import * as fresh from "./freshness.js";
 
@@ -13,10 +13,6 @@ import * as fresh from "./freshness.js";
 /** @typedef {{stats: Schemas["Stats"], jobs: {counts: Record<string, number>}, action: Schemas["JobActionView"]} & Record<Sign, object>} LiveData */
 /** @typedef {keyof LiveData} LiveEvent */
 /** @typedef {LiveData & {status: LiveStatus, resumed: null}} Told `status`: of the connection. `resumed`: it came back. */
-/**
- * @typedef {{events?: LiveEvent[], leastMs?: number, everyMs?: number, pollMs?: number, isHeld?: boolean}} Reading
- *   When data are loaded again. `isHeld`: not by itself now.
- */
 
 /** @type {LiveEvent[]} */
 const EVENTS = [
@@ -133,132 +129,6 @@ export function pushedOr(event, load) {
       load().then(resolve, reject);
     }, FIRST_WORD_MS);
   });
-}
-
-/**
- * Return the data from `load`. They are loaded again when one of `events` arrives and after the connection comes back,
- * at most once in `leastMs`, and never while the tab is hidden. Without a stream they are loaded every `everyMs`.
- * A failed load is repeated every `everyMs`, too. `pollMs`: poll even with a stream, for data that change without an
- * event, such as when a worker was last heard.
- * @template T
- * @param {(signal: AbortSignal) => Promise<T>} load
- * @param {unknown[]} deps When one changes, the old data are dropped and it is loaded at once.
- * @param {Reading} [options]
- * @returns {{data: T | null, problem: Problem | null, isLoading: boolean, isStale: boolean, reload: () => Promise<void>}}
- *   `isStale`: something happened while it was held. `problem.shownAsOfMs` says how old the data are if they could not be
- *   loaded again.
- */
-export function useResource(
-  load,
-  deps,
-  { events = [], leastMs = 1000, everyMs = 5000, pollMs = 0, isHeld = false } = {},
-) {
-  const [state, setState] = useState(
-    /** @type {{data: T | null, problem: Problem | null, isLoading: boolean}} */ ({
-      data: null,
-      problem: null,
-      isLoading: true,
-    }),
-  );
-  const [isStale, setStale] = useState(false);
-  const held = useRef(isHeld);
-  held.current = isHeld;
-  const now = useRef(/** @type {() => Promise<void>} */ (async () => {}));
-  const loader = useRef(load);
-  loader.current = load;
-
-  useEffect(() => {
-    let aborter = new AbortController();
-    let isOver = false;
-    let lastMs = 0;
-    /** @type {ReturnType<typeof setTimeout> | undefined} */
-    let waiting;
-    let isRunning = false;
-    let isWanted = false;
-    // Until when the data are known to be current: the time of their request, extended while no event reports a change.
-    /** @type {number | null} */
-    let asOfMs = null;
-    let isCurrent = false;
-    let hasFailed = false;
-    const self = {};
-    const run = async () => {
-      clearTimeout(waiting);
-      waiting = undefined;
-      aborter.abort();
-      aborter = new AbortController();
-      const { signal } = aborter;
-      lastMs = Date.now();
-      isRunning = true;
-      isWanted = false;
-      if (isCurrent && asOfMs !== null) asOfMs = Math.max(asOfMs, fresh.streamAsOfMs() ?? 0);
-      isCurrent = false;
-      try {
-        const data = await loader.current(signal);
-        if (isOver || signal.aborted) return;
-        asOfMs = lastMs;
-        isCurrent = events.length > 0;
-        hasFailed = false;
-        fresh.note(self, false);
-        setStale(false);
-        setState({ data, problem: null, isLoading: false });
-      } catch (error) {
-        if (isOver || signal.aborted) return;
-        if (!(error instanceof Problem)) throw error;
-        error.shownAsOfMs = asOfMs;
-        hasFailed = true;
-        fresh.note(self, asOfMs !== null);
-        setState((old) => ({ data: old.data, problem: error, isLoading: false }));
-      } finally {
-        if (!signal.aborted) {
-          isRunning = false;
-          if (isWanted) soon();
-        }
-      }
-    };
-    now.current = run;
-    const soon = () => {
-      if (document.hidden || isOver) return;
-      if (held.current) return setStale(true);
-      // Let a slow request finish: if each event aborted it, no answer would ever be shown.
-      if (isRunning) {
-        isWanted = true;
-        return;
-      }
-      if (waiting !== undefined) return;
-      waiting = setTimeout(
-        () => {
-          waiting = undefined;
-          if (held.current) setStale(true);
-          else void run();
-        },
-        Math.max(0, lastMs + leastMs - Date.now()),
-      );
-    };
-    setState((old) => ({ data: old.data, problem: null, isLoading: true }));
-    void run();
-    const ends = events.map((event) => listen(event, soon));
-    ends.push(
-      listen("resumed", () => {
-        // Load now what could not be loaded while no master answered.
-        lastMs = 0;
-        clearTimeout(waiting);
-        waiting = undefined;
-        soon();
-      }),
-    );
-    const poll = setInterval(() => {
-      if (status !== "paused" && (pollMs || status !== "live" || hasFailed)) soon();
-    }, pollMs || everyMs);
-    return () => {
-      isOver = true;
-      fresh.note(self, false);
-      aborter.abort();
-      clearTimeout(waiting);
-      clearInterval(poll);
-      for (const end of ends) end();
-    };
-  }, deps);
-  return { ...state, isStale, reload: () => now.current() };
 }
 
 function connect() {

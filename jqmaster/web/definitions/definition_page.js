@@ -12,7 +12,7 @@ import { EventsTable } from "../events/trigger_form.js";
 import { curl } from "../core/curl.js";
 import { t } from "../core/i18n.js";
 import { labelsText } from "../workers/labels.js";
-import { useResource } from "../core/live.js";
+import { useResource } from "../core/resource.js";
 import { href } from "../core/router.js";
 import { RuleText } from "../matching/rule_builder.js";
 import { visible } from "../core/text.js";

@@ -7,7 +7,7 @@ import { EventArgument, EventsTable, Gathering, WhichEvents, triggerLabel } from
 import { t } from "../core/i18n.js";
 import { labelsIn, labelsText } from "../workers/labels.js";
 import { html, useEffect } from "../core/lib.js";
-import { useResource } from "../core/live.js";
+import { useResource } from "../core/resource.js";
 import { visible } from "../core/text.js";
 import { Button } from "../ui/controls.js";
 import { FormDialog } from "../ui/form_dialog.js";

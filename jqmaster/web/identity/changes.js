@@ -2,7 +2,7 @@
 import { get } from "../core/api.js";
 import { t, tOr } from "../core/i18n.js";
 import { html } from "../core/lib.js";
-import { useResource } from "../core/live.js";
+import { useResource } from "../core/resource.js";
 import { ChangedValue, Difference } from "./differences.js";
 import { href } from "../core/router.js";
 import { visible } from "../core/text.js";

@@ -2,7 +2,7 @@
 import { get } from "../core/api.js";
 import { number, t } from "../core/i18n.js";
 import { html } from "../core/lib.js";
-import { useResource } from "../core/live.js";
+import { useResource } from "../core/resource.js";
 import { admits } from "../core/states.js";
 import { Text } from "../ui/formats.js";
 import { errorKinds } from "./error_kinds.js";

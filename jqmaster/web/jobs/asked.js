@@ -3,7 +3,7 @@ import { html } from "../core/lib.js";
 import { get, post } from "../core/api.js";
 import { AnswerButton, Answers, ChallengeState, Phases, subjectOf } from "../challenges/parts.js";
 import { t } from "../core/i18n.js";
-import { useResource } from "../core/live.js";
+import { useResource } from "../core/resource.js";
 import { href } from "../core/router.js";
 import { visible } from "../core/text.js";
 import { Button, ErrorBox } from "../ui/controls.js";

@@ -3,7 +3,7 @@ import { html } from "../core/lib.js";
 import { t } from "../core/i18n.js";
 import { Flow, loadFlow } from "./flow.js";
 import { JobLink } from "./flow_parts.js";
-import { useResource } from "../core/live.js";
+import { useResource } from "../core/resource.js";
 import { ErrorBox } from "../ui/controls.js";
 import { Badge, State } from "../ui/formats.js";
 

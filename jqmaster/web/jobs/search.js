@@ -1,7 +1,7 @@
 /** Find a page of jobs. If a filter selects few, the search continues, shows its progress, and can be stopped. */
 import { useEffect, useRef, useState } from "../core/lib.js";
 import { get } from "../core/api.js";
-import { useResource } from "../core/live.js";
+import { useResource } from "../core/resource.js";
 
 /** @typedef {import("../../answers").Schemas["ListedJob"]} ListedJob */
 /** @typedef {import("../../answers").Schemas["JobCount"]} JobCount */

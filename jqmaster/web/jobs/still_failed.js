@@ -2,7 +2,7 @@
 import { Problem, get } from "../core/api.js";
 import { t } from "../core/i18n.js";
 import { html } from "../core/lib.js";
-import { useResource } from "../core/live.js";
+import { useResource } from "../core/resource.js";
 import { href } from "../core/router.js";
 
 /** @typedef {import("../../answers").Schemas["FailureGroup"]} FailureGroup */

@@ -4,7 +4,7 @@ import { Problem, get } from "../core/api.js";
 import { AnswerButton, audienceText, subjectOf } from "../challenges/parts.js";
 import { isPause } from "../constraints/pauses.js";
 import { number, t } from "../core/i18n.js";
-import { useResource } from "../core/live.js";
+import { useResource } from "../core/resource.js";
 import { href } from "../core/router.js";
 import { visible } from "../core/text.js";
 import { ErrorBox, Loading } from "../ui/controls.js";

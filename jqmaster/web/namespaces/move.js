@@ -2,7 +2,7 @@
 import { Problem, call, get, post } from "../core/api.js";
 import { t } from "../core/i18n.js";
 import { html, useEffect, useState } from "../core/lib.js";
-import { useResource } from "../core/live.js";
+import { useResource } from "../core/resource.js";
 import { visible } from "../core/text.js";
 import { Bar, Button, ErrorBox, Loading } from "../ui/controls.js";
 import { Sure, attempt, toast } from "../ui/dialogs.js";

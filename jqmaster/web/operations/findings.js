@@ -5,7 +5,7 @@
 import { get } from "../core/api.js";
 import { number, t, tOr } from "../core/i18n.js";
 import { useRef } from "../core/lib.js";
-import { useResource } from "../core/live.js";
+import { useResource } from "../core/resource.js";
 import { href } from "../core/router.js";
 import { visible } from "../core/text.js";
 import { reasonText } from "../definitions/runs.js";

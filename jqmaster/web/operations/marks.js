@@ -2,7 +2,7 @@
 import { useMemo } from "../core/lib.js";
 import { get } from "../core/api.js";
 import { tOr } from "../core/i18n.js";
-import { useResource } from "../core/live.js";
+import { useResource } from "../core/resource.js";
 import { visible } from "../core/text.js";
 import { isAbout } from "./mark_filter.js";
 import { markLink, markText } from "./mark_words.js";

@@ -2,7 +2,7 @@
 import { get } from "../core/api.js";
 import { t } from "../core/i18n.js";
 import { html } from "../core/lib.js";
-import { useResource } from "../core/live.js";
+import { useResource } from "../core/resource.js";
 
 /** @typedef {import("../../answers").Schemas["StatsHistory"]} History */
 /** @typedef {import("../../answers").Schemas["StatsPoint"]} StatsPoint */

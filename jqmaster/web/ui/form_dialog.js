@@ -40,31 +40,10 @@ export function FormDialog({
   const [isAsking, setAsking] = useState(false);
   const box = useRef(/** @type {HTMLFormElement | null} */ (null));
   const isDirty = form.changed.length > 0;
-  const unsaved = useRef(false);
-  unsaved.current = isDirty;
-  // Whether the form is being saved. If saving closes the form, its content is not reported as discarded.
-  const isSaving = useRef(false);
-  useLayoutEffect(() => {
-    const first = box.current?.querySelector("input:not([type=checkbox]), select, textarea");
-    if (first instanceof HTMLElement) first.focus();
-    // If the page under the dialog is left, for example by the Back button, the form is discarded. Tell the user.
-    return () => {
-      if (unsaved.current && !isSaving.current) toast(t("form.discarded", { title }), "bad");
-    };
-  }, []);
-  useEffect(() => {
-    if (!isDirty) return undefined;
-    const warn = (/** @type {Event} */ event) => event.preventDefault();
-    addEventListener("beforeunload", warn);
-    return () => removeEventListener("beforeunload", warn);
-  }, [isDirty]);
-  // After a refused save, move the focus to the first field that has to change.
-  useEffect(() => {
-    const wrong = form.problem && box.current?.querySelector("[aria-invalid=true]");
-    if (wrong instanceof HTMLElement) wrong.focus();
-  }, [form.problem]);
+  const keep = useKeptInput(isDirty, title);
+  useFocus(box, form.problem);
   const end = () => {
-    unsaved.current = false;
+    keep.forget();
     onClose();
   };
   const close = () => (isDirty && !form.isBusy ? setAsking(true) : end());
@@ -75,24 +54,11 @@ export function FormDialog({
       toast(t("form.unchanged"));
       return end();
     }
-    isSaving.current = true;
-    const done = await form.run(async (values) => {
-      try {
-        return await onSave(values, form.base);
-      } catch (error) {
-        if (!(error instanceof Problem) || error.status !== 412 || !reread) throw error;
-        const newest = await reread();
-        // Save again if others changed only what this form does not contain. Otherwise, the user has to decide.
-        return form.compare(newest).length === 0 ? await onSave(values, newest) : undefined;
-      }
-    });
-    if (!done) {
-      isSaving.current = false;
-      return;
-    }
+    const done = await keep.during(() => form.run((values) => saved(form, values, onSave, reread)));
+    if (!done) return;
     if (typeof done === "string") toast(done);
     else toast(done.text, "ok", done.undo);
-    unsaved.current = false;
+    keep.forget();
     if (!staysOpen) onClose();
   };
   return html`<${Dialog} title=${title} onClose=${close} isWide=${isWide}>
@@ -114,6 +80,75 @@ export function FormDialog({
         }
       </form>
     <//>`;
+}
+
+/**
+ * Save a form, also if others have changed meanwhile only what this form does not contain. Otherwise, the user has to decide.
+ * @template Document, Done
+ * @param {import("./forms.js").Form<Document>} form
+ * @param {import("./forms.js").Values} values
+ * @param {(values: import("./forms.js").Values, base: Document) => Promise<Done>} onSave
+ * @param {(() => Promise<Document>) | undefined} reread
+ */
+async function saved(form, values, onSave, reread) {
+  try {
+    return await onSave(values, form.base);
+  } catch (error) {
+    if (!(error instanceof Problem) || error.status !== 412 || !reread) throw error;
+    const newest = await reread();
+    return form.compare(newest).length === 0 ? await onSave(values, newest) : undefined;
+  }
+}
+
+/**
+ * Move the focus to the first field; after a refused save, to the first that has to change.
+ * @param {{current: HTMLElement | null}} box
+ * @param {Problem | null} problem
+ */
+function useFocus(box, problem) {
+  useLayoutEffect(() => {
+    const first = box.current?.querySelector("input:not([type=checkbox]), select, textarea");
+    if (first instanceof HTMLElement) first.focus();
+  }, []);
+  useEffect(() => {
+    const wrong = problem && box.current?.querySelector("[aria-invalid=true]");
+    if (wrong instanceof HTMLElement) wrong.focus();
+  }, [problem]);
+}
+
+/**
+ * Warn before the page is closed with unsaved input, and tell the user if the page under the dialog was left, for example
+ * by the Back button, which discards the form.
+ * @param {boolean} isDirty
+ * @param {string} title
+ */
+function useKeptInput(isDirty, title) {
+  const unsaved = useRef(false);
+  unsaved.current = isDirty;
+  // Whether the form is being saved. If saving closes the form, its content is not reported as discarded.
+  const isSaving = useRef(false);
+  useLayoutEffect(
+    () => () => {
+      if (unsaved.current && !isSaving.current) toast(t("form.discarded", { title }), "bad");
+    },
+    [],
+  );
+  useEffect(() => {
+    if (!isDirty) return undefined;
+    const warn = (/** @type {Event} */ event) => event.preventDefault();
+    addEventListener("beforeunload", warn);
+    return () => removeEventListener("beforeunload", warn);
+  }, [isDirty]);
+  return {
+    forget: () => void (unsaved.current = false),
+    /** @template Done @param {() => Promise<Done>} save @returns {Promise<Done>} */
+    during: async (save) => {
+      isSaving.current = true;
+      const done = await save();
+      if (!done) isSaving.current = false;
+      return done;
+    },
+  };
 }
 
 /**

@@ -67,17 +67,7 @@ export function useForm(document, valuesOf) {
     isBusy,
     differences: state.differences,
     set,
-    input: (name) => ({
-      name,
-      value: state.values[name] ?? "",
-      onInput: (/** @type {FieldEvent} */ event) => set({ [name]: event.target.value }),
-    }),
-    check: (name) => ({
-      name,
-      type: "checkbox",
-      checked: state.values[name] === "yes",
-      onChange: (/** @type {FieldEvent} */ event) => set({ [name]: event.target.checked ? "yes" : "" }),
-    }),
+    ...inputsOf(state.values, set),
     run: async (act) => {
       setBusy(true);
       setProblem(null);
@@ -94,13 +84,7 @@ export function useForm(document, valuesOf) {
     compare: (theirDocument) => {
       const theirs = valuesOf(theirDocument);
       const { opened, values } = newest.current;
-      const differences = Object.keys(theirs)
-        .filter((name) => theirs[name] !== opened[name] && theirs[name] !== values[name])
-        .map((name) => {
-          const mine = values[name] ?? "";
-          const choice = /** @type {"mine" | "theirs"} */ (mine === opened[name] ? "theirs" : "mine");
-          return { name, opened: opened[name] ?? "", mine, theirs: theirs[name] ?? "", choice };
-        });
+      const differences = differencesOf(opened, values, theirs);
       const taken = differences.filter((one) => one.choice === "theirs").map((one) => [one.name, one.theirs]);
       put({
         base: theirDocument,
@@ -124,6 +108,40 @@ export function useForm(document, valuesOf) {
     },
   };
 }
+
+/**
+ * @param {Values} values
+ * @param {(changes: Values) => void} set
+ * @returns {Pick<FormInputs, "input" | "check">}
+ */
+const inputsOf = (values, set) => ({
+  input: (name) => ({
+    name,
+    value: values[name] ?? "",
+    onInput: (/** @type {FieldEvent} */ event) => set({ [name]: event.target.value }),
+  }),
+  check: (name) => ({
+    name,
+    type: "checkbox",
+    checked: values[name] === "yes",
+    onChange: (/** @type {FieldEvent} */ event) => set({ [name]: event.target.checked ? "yes" : "" }),
+  }),
+});
+
+/**
+ * @param {Values} opened
+ * @param {Values} values
+ * @param {Values} theirs
+ * @returns {Difference[]} What others changed since the form was opened; taken from them where the user changed nothing.
+ */
+const differencesOf = (opened, values, theirs) =>
+  Object.keys(theirs)
+    .filter((name) => theirs[name] !== opened[name] && theirs[name] !== values[name])
+    .map((name) => {
+      const mine = values[name] ?? "";
+      const choice = mine === opened[name] ? "theirs" : "mine";
+      return { name, opened: opened[name] ?? "", mine, theirs: theirs[name] ?? "", choice };
+    });
 
 /**
  * A labelled control with its hint and the problem of its field.

@@ -26,32 +26,56 @@ import { useKeys } from "./keys.js";
 /**
  * A table whose rows can be walked by j and k, opened by Enter and selected by x.
  * @template Row
- * @param {{caption: string, columns: Column<Row>[], rows: Row[], rowKey: (row: Row) => string, onOpen?: (row: Row) => void, rowClass?: (row: Row) => string,
+ * @typedef {{caption: string, columns: Column<Row>[], rows: Row[], rowKey: (row: Row) => string, onOpen?: (row: Row) => void, rowClass?: (row: Row) => string,
  *   selected?: Set<string>, onSelect?: (selected: Set<string>) => void, sort?: string, isAscending?: boolean,
- *   onSort?: (sort: string) => void, empty?: Node, label?: (row: Row) => string, isFixed?: boolean}} props
+ *   onSort?: (sort: string) => void, empty?: Node, label?: (row: Row) => string, isFixed?: boolean}} TableProps
  *   `isFixed`: widths and heights do not depend on what the cells hold, so that nothing moves when rows come and go.
  */
-export function Table({
-  caption,
-  columns,
-  rows,
-  rowKey,
-  onOpen,
-  rowClass,
-  selected,
-  onSelect,
-  sort,
-  isAscending = false,
-  onSort,
-  empty,
-  label,
-  isFixed = false,
-}) {
+
+/**
+ * @template Row
+ * @param {TableProps<Row>} props
+ */
+export function Table(props) {
+  const { caption, columns, rows, rowKey, onOpen, selected, onSelect, empty, isFixed = false } = props;
   const body = useRef(/** @type {HTMLElement | null} */ (null));
-  const lastPicked = useRef(/** @type {string | null} */ (null));
   const keys = useMemo(() => rows.map(rowKey), [rows]);
-  const toggle = useCallback(
-    (/** @type {string} */ key, /** @type {boolean} */ isRange) => {
+  const toggle = useToggle(keys, selected, onSelect);
+  useRowKeys(body, keys, onSelect && ((key) => toggle(key, false)));
+  useReturn(onOpen ? keys.join() : "");
+  if (rows.length === 0 && empty) return empty;
+  const hasLines = columns.some((column) => column.phone);
+  return html`<div
+      class=${`table-box ${isFixed ? "fixed" : ""} ${hasLines ? "lines" : ""}`} tabindex="0" role="region"
+      aria-label=${caption}>
+      <table>
+        <caption class="sr">${caption}</caption>
+        <thead>
+          <tr>
+            ${onSelect && html`<${PickAll} keys=${keys} selected=${selected} onSelect=${onSelect} />`}
+            ${columns.map((column) => html`<${Heading} key=${column.key} column=${column} table=${props} />`)}
+          </tr>
+        </thead>
+        <tbody ref=${body}>
+          ${rows.map((row, at) => {
+            const key = keys[at] ?? "";
+            return html`<${TableRow} key=${isFixed ? at : key} row=${row} id=${key} table=${props} toggle=${toggle} />`;
+          })}
+        </tbody>
+      </table>
+    </div>`;
+}
+
+/**
+ * @param {string[]} keys Of all rows, in their order.
+ * @param {Set<string> | undefined} selected
+ * @param {((selected: Set<string>) => void) | undefined} onSelect
+ * @returns {(key: string, isRange: boolean) => void} Selects a row or all from the last one to it, or ends its selection.
+ */
+function useToggle(keys, selected, onSelect) {
+  const lastPicked = useRef(/** @type {string | null} */ (null));
+  return useCallback(
+    (key, isRange) => {
       if (!selected || !onSelect) return;
       const next = new Set(selected);
       const from = isRange && lastPicked.current ? keys.indexOf(lastPicked.current) : -1;
@@ -63,112 +87,111 @@ export function Table({
     },
     [selected, onSelect, keys],
   );
-  const focused = () =>
-    /** @type {HTMLElement[]} */ ([...(body.current?.children ?? [])]).findIndex((row) =>
-      row.contains(document.activeElement),
-    );
-  const focus = (/** @type {number} */ at) =>
-    /** @type {HTMLElement | undefined} */ (body.current?.children[at])?.focus();
+}
+
+/**
+ * Walk the rows by j and k, and pick them by x.
+ * @param {{current: HTMLElement | null}} body
+ * @param {string[]} keys
+ * @param {((key: string) => void) | undefined} pick
+ */
+function useRowKeys(body, keys, pick) {
+  const elements = () => /** @type {HTMLElement[]} */ ([...(body.current?.children ?? [])]);
+  const focused = () => elements().findIndex((row) => row.contains(document.activeElement));
+  const focus = (/** @type {number} */ at) => elements()[at]?.focus();
   useKeys({
     j: () => focus(Math.min(keys.length - 1, focused() + 1)),
     k: () => focus(Math.max(0, focused() - 1)),
-    ...(onSelect && {
+    ...(pick && {
       x: () => {
         const key = keys[focused()];
-        if (key) toggle(key, false);
+        if (key) pick(key);
       },
     }),
   });
-  useReturn(onOpen ? keys.join() : "");
-  if (rows.length === 0 && empty) return empty;
-  const isAll = Boolean(selected) && keys.length > 0 && keys.every((key) => selected?.has(key));
-  const hasLines = columns.some((column) => column.phone);
-  return html`<div
-      class=${`table-box ${isFixed ? "fixed" : ""} ${hasLines ? "lines" : ""}`} tabindex="0" role="region"
-      aria-label=${caption}>
-      <table>
-        <caption class="sr">${caption}</caption>
-        <thead>
-          <tr>
-            ${
-              onSelect &&
-              html`<th scope="col" class="pick"><label class="pick-box"><input type="checkbox" aria-label=${t("select.page")} checked=${isAll}
-        onChange=${() => {
-          const next = new Set(selected);
-          for (const key of keys) {
-            if (isAll) next.delete(key);
-            else next.add(key);
-          }
-          onSelect(next);
-        }} /></label></th>`
-            }
-            ${columns.map(
-              (column) => html`<th
-                  key=${column.key} scope="col" class=${columnClass(column)}
-                  style=${isFixed && column.width ? { width: `${column.width}rem` } : undefined} aria-sort=${
-                    column.sort && sort === column.sort
-                      ? isAscending
-                        ? "ascending"
-                        : "descending"
-                      : undefined
-                  }>
-                  ${
-                    column.sort && onSort
-                      ? html`<button
-                          type="button" class="sort"
-                          onClick=${() => onSort(/** @type {string} */ (column.sort))}>
-                          ${column.label}${sort === column.sort ? (isAscending ? " ▴" : " ▾") : ""}
-                        </button>`
-                      : column.label
-                  }
-                </th>`,
-            )}
-          </tr>
-        </thead>
-        <tbody ref=${body}>
-          ${rows.map((row, at) => {
-            const key = keys[at] ?? "";
-            const isPicked = selected?.has(key) ?? false;
-            return html`<tr
-                key=${isFixed ? at : key} data-key=${key} tabindex="-1"
-                class=${`${rowClass?.(row) ?? ""} ${isPicked ? "picked" : ""} ${onOpen ? "opens" : ""}`}
-                aria-selected=${onSelect ? String(isPicked) : undefined}
-                onKeyDown=${(/** @type {KeyboardEvent} */ e) => {
-                  if (e.key === "Enter" && e.target === e.currentTarget && onOpen) {
-                    leaveFor(key);
-                    onOpen(row);
-                  }
-                }} onClick=${(/** @type {MouseEvent} */ e) => {
-                  if (onOpen) leaveFor(key);
-                  if (onOpen && !isControl(e.target) && !hasSelection()) onOpen(row);
-                }}>
-                ${
-                  onSelect &&
-                  html`<td class="pick">
-                      <label class="pick-box">
-                        <input
-                          type="checkbox"
-                          aria-label=${t("select.row", { name: visible(label?.(row) ?? key) })}
-                          checked=${isPicked} onClick=${(/** @type {MouseEvent} */ e) => {
-                            e.stopPropagation();
-                            toggle(key, e.shiftKey);
-                          }} />
-                      </label>
-                    </td>`
-                }
-                ${columns.map(
-                  (column) =>
-                    html`<td
-                        key=${column.key} class=${columnClass(column)}
-                        data-label=${typeof column.label === "string" ? column.label : undefined}>
-                        ${column.render(row)}
-                      </td>`,
-                )}
-              </tr>`;
-          })}
-        </tbody>
-      </table>
-    </div>`;
+}
+
+/** @param {{keys: string[], selected: Set<string> | undefined, onSelect: (selected: Set<string>) => void}} props */
+function PickAll({ keys, selected, onSelect }) {
+  const isAll = keys.length > 0 && keys.every((key) => selected?.has(key));
+  const change = () => {
+    const next = new Set(selected);
+    for (const key of keys) {
+      if (isAll) next.delete(key);
+      else next.add(key);
+    }
+    onSelect(next);
+  };
+  return html`<th scope="col" class="pick">
+      <label class="pick-box">
+        <input type="checkbox" aria-label=${t("select.page")} checked=${isAll} onChange=${change} />
+      </label>
+    </th>`;
+}
+
+/**
+ * @template Row
+ * @param {{column: Column<Row>, table: TableProps<Row>}} props
+ */
+function Heading({ column, table: { sort, isAscending = false, onSort, isFixed = false } }) {
+  const isSorted = Boolean(column.sort) && sort === column.sort;
+  return html`<th
+      scope="col" class=${columnClass(column)}
+      style=${isFixed && column.width ? { width: `${column.width}rem` } : undefined}
+      aria-sort=${isSorted ? (isAscending ? "ascending" : "descending") : undefined}>
+      ${
+        column.sort && onSort
+          ? html`<button
+              type="button" class="sort" onClick=${() => onSort(/** @type {string} */ (column.sort))}>
+              ${column.label}${isSorted ? (isAscending ? " ▴" : " ▾") : ""}
+            </button>`
+          : column.label
+      }
+    </th>`;
+}
+
+/**
+ * @template Row
+ * @param {{row: Row, id: string, table: TableProps<Row>, toggle: (key: string, isRange: boolean) => void}} props `id`: its key.
+ */
+function TableRow({ row, id, table, toggle }) {
+  const { columns, onOpen, rowClass, selected, onSelect, label } = table;
+  const isPicked = selected?.has(id) ?? false;
+  return html`<tr
+      data-key=${id} tabindex="-1"
+      class=${`${rowClass?.(row) ?? ""} ${isPicked ? "picked" : ""} ${onOpen ? "opens" : ""}`}
+      aria-selected=${onSelect ? String(isPicked) : undefined}
+      onKeyDown=${(/** @type {KeyboardEvent} */ e) => {
+        if (e.key === "Enter" && e.target === e.currentTarget && onOpen) {
+          leaveFor(id);
+          onOpen(row);
+        }
+      }} onClick=${(/** @type {MouseEvent} */ e) => {
+        if (onOpen) leaveFor(id);
+        if (onOpen && !isControl(e.target) && !hasSelection()) onOpen(row);
+      }}>
+      ${
+        onSelect &&
+        html`<td class="pick">
+            <label class="pick-box">
+              <input
+                type="checkbox" aria-label=${t("select.row", { name: visible(label?.(row) ?? id) })}
+                checked=${isPicked} onClick=${(/** @type {MouseEvent} */ e) => {
+                  e.stopPropagation();
+                  toggle(id, e.shiftKey);
+                }} />
+            </label>
+          </td>`
+      }
+      ${columns.map(
+        (column) =>
+          html`<td
+              key=${column.key} class=${columnClass(column)}
+              data-label=${typeof column.label === "string" ? column.label : undefined}>
+              ${column.render(row)}
+            </td>`,
+      )}
+    </tr>`;
 }
 
 /** @param {Omit<Column<never>, "render">} column */

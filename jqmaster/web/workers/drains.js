@@ -4,7 +4,7 @@
 import { html, useEffect, useState } from "../core/lib.js";
 import { Problem, get, post } from "../core/api.js";
 import { t } from "../core/i18n.js";
-import { useResource } from "../core/live.js";
+import { useResource } from "../core/resource.js";
 import { Bar, Button, ErrorBox } from "../ui/controls.js";
 import { ConfirmCount, Dialog, attempt, toast } from "../ui/dialogs.js";
 import { Badge, Duration, Text, nowMs, useTick } from "../ui/formats.js";

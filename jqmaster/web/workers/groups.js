@@ -2,7 +2,7 @@
 import { html } from "../core/lib.js";
 import { get } from "../core/api.js";
 import { number, t } from "../core/i18n.js";
-import { useResource } from "../core/live.js";
+import { useResource } from "../core/resource.js";
 import { href } from "../core/router.js";
 import { visible } from "../core/text.js";
 import { Marks, figureColumns, sortedByFigures } from "./figures.js";

@@ -2,7 +2,7 @@
 import { html, useState } from "../core/lib.js";
 import { get, may, post } from "../core/api.js";
 import { number, t, tOr } from "../core/i18n.js";
-import { useResource } from "../core/live.js";
+import { useResource } from "../core/resource.js";
 import { href } from "../core/router.js";
 import { visible } from "../core/text.js";
 import { SlotsDialog } from "./slots.js";

@@ -1,6 +1,6 @@
 /** The job names that live workers serve. Jobs of other names wait until a worker for them registers. */
 import { get } from "../core/api.js";
-import { useResource } from "../core/live.js";
+import { useResource } from "../core/resource.js";
 
 /** @typedef {import("../../answers").Schemas["WorkerView"]} Worker */
 

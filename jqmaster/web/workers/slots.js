@@ -2,7 +2,7 @@
 import { del, get, post } from "../core/api.js";
 import { t } from "../core/i18n.js";
 import { html } from "../core/lib.js";
-import { useResource } from "../core/live.js";
+import { useResource } from "../core/resource.js";
 import { Button, ErrorBox } from "../ui/controls.js";
 import { attempt } from "../ui/dialogs.js";
 import { FormDialog } from "../ui/form_dialog.js";

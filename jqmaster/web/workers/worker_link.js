@@ -1,7 +1,7 @@
 /** Links to workers by their names, where only their IDs are at hand. */
 import { Problem, get } from "../core/api.js";
 import { html } from "../core/lib.js";
-import { useResource } from "../core/live.js";
+import { useResource } from "../core/resource.js";
 import { href } from "../core/router.js";
 import { visible } from "../core/text.js";
 import { Id } from "../ui/formats.js";

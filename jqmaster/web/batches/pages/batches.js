@@ -4,7 +4,7 @@ import { BatchProgress, BatchState, titleOf } from "../parts.js";
 import { curl } from "../../core/curl.js";
 import { t } from "../../core/i18n.js";
 import { html } from "../../core/lib.js";
-import { useResource } from "../../core/live.js";
+import { useResource } from "../../core/resource.js";
 import { href } from "../../core/router.js";
 import { visible } from "../../core/text.js";
 import { Empty, ErrorBox, Loading, Pager } from "../../ui/controls.js";

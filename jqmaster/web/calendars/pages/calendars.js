@@ -7,7 +7,7 @@ import { curl } from "../../core/curl.js";
 import { dayText } from "../../definitions/schedules.js";
 import { number, t } from "../../core/i18n.js";
 import { html, useState } from "../../core/lib.js";
-import { useResource } from "../../core/live.js";
+import { useResource } from "../../core/resource.js";
 import { go, href } from "../../core/router.js";
 import { visible } from "../../core/text.js";
 import { Button, Empty, ErrorBox, Loading } from "../../ui/controls.js";
@@ -20,7 +20,7 @@ import { useTitle } from "../../ui/titles.js";
 /** @typedef {import("../../../answers").Schemas["CalendarSummary"]} Summary */
 
 const EXAMPLE = { country: "JP" };
-/** @type {import("../../core/live.js").Reading} */
+/** @type {import("../../core/resource.js").Reading} */
 const READ = { events: ["definitions"], leastMs: 2000, everyMs: 15_000 };
 // How long before its last day a calendar is marked for renewal. The health of the queue uses the same time.
 const RENEW_MS = 60 * 86_400_000;

@@ -3,7 +3,7 @@ import { AnswerButton, CHALLENGE_STATES, ChallengeState, audienceText, subjectOf
 import { get, may } from "../../core/api.js";
 import { number, t } from "../../core/i18n.js";
 import { html } from "../../core/lib.js";
-import { useResource } from "../../core/live.js";
+import { useResource } from "../../core/resource.js";
 import { href } from "../../core/router.js";
 import { visible } from "../../core/text.js";
 import { Empty, ErrorBox, Loading, Pager } from "../../ui/controls.js";

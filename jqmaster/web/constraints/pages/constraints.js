@@ -12,7 +12,7 @@ import { curl } from "../../core/curl.js";
 import { number, t } from "../../core/i18n.js";
 import { LIMIT_KINDS } from "../limit_kinds.js";
 import { limitTexts, limitsOf } from "../limits.js";
-import { useResource } from "../../core/live.js";
+import { useResource } from "../../core/resource.js";
 import { PauseButton, endPause, pauseColumn } from "../pause_dialog.js";
 import { Pauses, concerns, isPause } from "../pauses.js";
 import { RuleText } from "../../matching/rule_builder.js";

@@ -11,7 +11,7 @@ import { Lateness, Outcome, RunStrip, STRIP, Unserved } from "../runs.js";
 import { startText } from "../schedules.js";
 import { curl } from "../../core/curl.js";
 import { t } from "../../core/i18n.js";
-import { useResource } from "../../core/live.js";
+import { useResource } from "../../core/resource.js";
 import { href } from "../../core/router.js";
 import { visible } from "../../core/text.js";
 import { Button, Empty, ErrorBox, Loading, Pager } from "../../ui/controls.js";

@@ -6,7 +6,7 @@ import { ReplayEvent, SendEvent } from "../dialogs.js";
 import { Excerpt } from "../trigger_form.js";
 import { number, t } from "../../core/i18n.js";
 import { html, useEffect, useState } from "../../core/lib.js";
-import { useResource } from "../../core/live.js";
+import { useResource } from "../../core/resource.js";
 import { href } from "../../core/router.js";
 import { visible } from "../../core/text.js";
 import { Button, Copy, CopyMenu, Empty, ErrorBox, Loading, Pager } from "../../ui/controls.js";

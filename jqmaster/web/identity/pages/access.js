@@ -3,7 +3,7 @@ import { html, useState } from "../../core/lib.js";
 import { ChangeRole, NewPassword, NewToken, NewUser, RotateToken } from "../access_dialogs.js";
 import { call, del, fetchSession, get, may, patch } from "../../core/api.js";
 import { t, tOr } from "../../core/i18n.js";
-import { useResource } from "../../core/live.js";
+import { useResource } from "../../core/resource.js";
 import { namespace, ofInstallation } from "../../core/namespaces.js";
 import { visible } from "../../core/text.js";
 import { Button, Empty, ErrorBox, Loading } from "../../ui/controls.js";

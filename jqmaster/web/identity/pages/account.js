@@ -2,7 +2,7 @@
 import { html } from "../../core/lib.js";
 import { del, get, post } from "../../core/api.js";
 import { t } from "../../core/i18n.js";
-import { useResource } from "../../core/live.js";
+import { useResource } from "../../core/resource.js";
 import { Button, Empty, ErrorBox, Loading } from "../../ui/controls.js";
 import { attempt, toast } from "../../ui/dialogs.js";
 import { Badge, Text, Time } from "../../ui/formats.js";

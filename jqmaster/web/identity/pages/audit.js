@@ -2,7 +2,7 @@
 import { html } from "../../core/lib.js";
 import { get, may } from "../../core/api.js";
 import { t, tOr } from "../../core/i18n.js";
-import { useResource } from "../../core/live.js";
+import { useResource } from "../../core/resource.js";
 import { href } from "../../core/router.js";
 import { visible } from "../../core/text.js";
 import { Button, Empty, ErrorBox, Loading, Pager } from "../../ui/controls.js";

@@ -6,7 +6,7 @@ import { curl } from "../../core/curl.js";
 import { labelsIn, labelsText } from "../../workers/labels.js";
 import { t } from "../../core/i18n.js";
 import { limitTexts } from "../../constraints/limits.js";
-import { useResource } from "../../core/live.js";
+import { useResource } from "../../core/resource.js";
 import { href } from "../../core/router.js";
 import { visible } from "../../core/text.js";
 import { Button, Copy, Empty, ErrorBox } from "../../ui/controls.js";

@@ -6,7 +6,7 @@ import { FailureDialog } from "../failure_dialogs.js";
 import { FailureCard } from "../failure_groups.js";
 import { useStillFailed } from "../still_failed.js";
 import { t } from "../../core/i18n.js";
-import { useResource } from "../../core/live.js";
+import { useResource } from "../../core/resource.js";
 import { href } from "../../core/router.js";
 import { Empty, ErrorBox, Loading, Pager, Tabs } from "../../ui/controls.js";
 import { Num, Text, nowMs } from "../../ui/formats.js";

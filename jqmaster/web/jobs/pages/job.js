@@ -3,7 +3,7 @@ import { html, useEffect, useState } from "../../core/lib.js";
 import { del, get, may, post, toJson } from "../../core/api.js";
 import { curl } from "../../core/curl.js";
 import { t, tOr } from "../../core/i18n.js";
-import { useResource } from "../../core/live.js";
+import { useResource } from "../../core/resource.js";
 import { JobLog } from "../../logs/job_log.js";
 import { href } from "../../core/router.js";
 import { admits, isIn } from "../../core/states.js";

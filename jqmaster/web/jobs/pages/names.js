@@ -2,7 +2,7 @@
 import { html, useMemo, useState } from "../../core/lib.js";
 import { del, get, may } from "../../core/api.js";
 import { number, t, tOr } from "../../core/i18n.js";
-import { useResource } from "../../core/live.js";
+import { useResource } from "../../core/resource.js";
 import { BacklogWhy } from "../backlog_why.js";
 import { StillFailedOf } from "../still_failed.js";
 import { useServed } from "../../workers/served.js";

@@ -3,7 +3,7 @@ import { call, get, may, post } from "../../core/api.js";
 import { curl } from "../../core/curl.js";
 import { t } from "../../core/i18n.js";
 import { html, useEffect, useState } from "../../core/lib.js";
-import { useResource } from "../../core/live.js";
+import { useResource } from "../../core/resource.js";
 import { DEFAULT, addressOf } from "../../core/namespaces.js";
 import { href } from "../../core/router.js";
 import { visible } from "../../core/text.js";

@@ -3,7 +3,7 @@ import { get, may, post } from "../../core/api.js";
 import { curl } from "../../core/curl.js";
 import { t, tOr } from "../../core/i18n.js";
 import { html, useState } from "../../core/lib.js";
-import { useResource } from "../../core/live.js";
+import { useResource } from "../../core/resource.js";
 import { NoticeDialogs, askAboutNotice, pathOfNotice } from "../dialogs.js";
 import { NoticeEditor } from "../editor.js";
 import { href } from "../../core/router.js";
@@ -24,7 +24,7 @@ import { useTitle } from "../../ui/titles.js";
 /** @typedef {import("../../../answers").Schemas["NoticeLine"]} NoticeLine */
 
 const EXAMPLE = { when: "job_failed", to: [{ mail: ["ops@shop.example"] }], threshold: 10 };
-/** @type {import("../../core/live.js").Reading} */
+/** @type {import("../../core/resource.js").Reading} */
 const READ = { events: ["jobs"], leastMs: 2000, everyMs: 5000 };
 
 /** @param {{query: Record<string, string>, go: typeof import("../../core/router.js").go, session: import("../../core/api.js").Session}} props */

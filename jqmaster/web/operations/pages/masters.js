@@ -2,7 +2,7 @@
 import { html, useState } from "../../core/lib.js";
 import { Problem, get, may, post } from "../../core/api.js";
 import { t, tOr } from "../../core/i18n.js";
-import { useResource } from "../../core/live.js";
+import { useResource } from "../../core/resource.js";
 import { href } from "../../core/router.js";
 import { Store } from "../cards.js";
 import { useHealth } from "../findings.js";

@@ -4,7 +4,7 @@
 import { html, useState } from "../../core/lib.js";
 import { Problem, get, may, patch, toJson } from "../../core/api.js";
 import { number, t, tOr } from "../../core/i18n.js";
-import { useResource } from "../../core/live.js";
+import { useResource } from "../../core/resource.js";
 import { DEFAULT, namespace, ofInstallation } from "../../core/namespaces.js";
 import { visible } from "../../core/text.js";
 import { Button, Empty, ErrorBox, Loading } from "../../ui/controls.js";

@@ -6,7 +6,7 @@ import { Changes } from "../../identity/changes.js";
 import { curl } from "../../core/curl.js";
 import { t, tOr } from "../../core/i18n.js";
 import { html, useState } from "../../core/lib.js";
-import { useResource } from "../../core/live.js";
+import { useResource } from "../../core/resource.js";
 import { href } from "../../core/router.js";
 import { visible } from "../../core/text.js";
 import { Button, Code, Copy, Empty, ErrorBox, Loading } from "../../ui/controls.js";
@@ -25,7 +25,7 @@ import { TargetEditor, pathOfTarget } from "../editor.js";
 /** @typedef {import("../../../answers").Schemas["TargetDetail"]} TargetDetail */
 
 const EXAMPLE = { names: ["mail.*"], url: "https://app.example/jobs/{name}", max_running: 20 };
-/** @type {import("../../core/live.js").Reading} */
+/** @type {import("../../core/resource.js").Reading} */
 const READ = { events: ["jobs"], leastMs: 2000, everyMs: 5000 };
 const KINDS = /** @type {Record<string, import("../../ui/formats.js").Kind>} */ ({
   succeeded: "ok",

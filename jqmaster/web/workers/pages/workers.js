@@ -2,7 +2,7 @@
 import { html, useState } from "../../core/lib.js";
 import { get, may } from "../../core/api.js";
 import { t } from "../../core/i18n.js";
-import { useResource } from "../../core/live.js";
+import { useResource } from "../../core/resource.js";
 import { href } from "../../core/router.js";
 import { visible } from "../../core/text.js";
 import { DrainCountdown, DrainDialog } from "../drains.js";
