@@ -1789,6 +1789,51 @@ var TYPING_MS = 300;
 var WATCHED_MS = 6e4;
 var POLL_MS = 2e3;
 function ActionDialog({ action, target, isRecounted = false, onClose, onBegun }) {
+  const form = useForm(null, () => ({ priority: "0", rate: "", share: "" }));
+  const { priority = "", rate, share } = form.values;
+  const title2 = t(`action.${action}.title`);
+  const wanted = { action, ...target, ...action === "set_priority" && { priority: Number(priority) } };
+  const isPriority = action !== "set_priority" || /^-?\d+$/.test(priority.trim());
+  const counted = JSON.stringify([action, target, action === "set_priority" ? priority.trim() : null]);
+  const { dry, problem, ask: ask3, show: show2 } = useDryRun(wanted, counted, isPriority);
+  if (!dry) {
+    return html`<${Dialog} title=${title2} onClose=${onClose}>
+        <${ErrorBox} problem=${problem} />${!problem && html`<p role="status">${t("action.counting")}</p>`}
+        <footer><${Button} onClick=${onClose}>${t("cancel")}<//></footer>
+      <//>`;
+  }
+  const begin = async () => {
+    const again = isRecounted ? await ask3() : dry;
+    if (again.count !== dry.count) {
+      show2(again);
+      const detail = t("action.recounted", { before: dry.count, count: again.count });
+      throw new Problem(409, { title: t("action.recounted.title"), detail });
+    }
+    await post("api/jobs/actions", {
+      ...wanted,
+      ...rate && { rate_per_s: Number(rate) },
+      ...action === "retry" && share && { stop_at_failure_share: Number(share) / 100 },
+      ...isRecounted && again.is_exact && { at_most: again.count }
+    });
+    for (const tell2 of begun) tell2();
+    toast(t("action.begun", { action: t(`action.${action}`), count: dry.count }));
+    onBegun();
+  };
+  return html`<${ConfirmCount}
+      title=${title2} count=${dry.count} isAtLeast=${!dry.is_exact} verb=${t(`action.${action}`)}
+      kind=${DANGEROUS.includes(action) ? "danger" : "primary"} isReady=${dry.of === counted}
+      onClose=${onClose} onConfirm=${begin}>
+      <p>${t(`action.${action}.text`)}</p>
+      ${"filter" in target && html`<p class="muted">
+            ${t("action.all_that_match")} ${Object.entries(target.filter).map(
+    ([key, value]) => html`<span class="chip">${t(`filter.${key}`)}: <${Text} value=${typeof value === "object" ? toJson(value) : value} max=${80} /></span> `
+  )}
+          </p>`}
+      <${ActionKinds} action=${action} filter=${"filter" in target ? target.filter : null} dry=${dry} />
+      <${ActionFields} action=${action} count=${dry.count} form=${form} problem=${problem} />
+    <//>`;
+}
+function useDryRun(wanted, counted, isComplete) {
   const [dry, setDry] = E2(
     /** @type {JobActionPreview & {of: string} | null} */
     null
@@ -1797,36 +1842,18 @@ function ActionDialog({ action, target, isRecounted = false, onClose, onBegun })
     /** @type {Problem | null} */
     null
   );
-  const form = useForm(null, () => ({ priority: "0", rate: "", share: "" }));
-  const { priority = "", rate, share } = form.values;
-  const title2 = t(`action.${action}.title`);
-  const hasPriority = action === "set_priority";
-  const isPriority = /^-?\d+$/.test(priority.trim());
-  const counted = JSON.stringify([action, target, hasPriority ? priority.trim() : null]);
-  const body = (atMost) => ({
-    action,
-    ...target,
-    ...hasPriority && { priority: Number(priority) },
-    ...rate && { rate_per_s: Number(rate) },
-    ...action === "retry" && share && { stop_at_failure_share: Number(share) / 100 },
-    ...atMost !== null && { at_most: atMost }
-  });
   const ask3 = () => (
     /** @type {Promise<JobActionPreview>} */
-    post("api/jobs/actions", {
-      action,
-      ...target,
-      ...hasPriority && { priority: Number(priority) },
-      dry_run: true
-    })
+    post("api/jobs/actions", { ...wanted, dry_run: true })
   );
+  const show2 = (answer) => setDry({ ...answer, of: counted });
   W2(() => {
-    if (hasPriority && !isPriority) return void 0;
+    if (!isComplete) return void 0;
     let isOver = false;
     const count = () => ask3().then(
       (answer) => {
         if (isOver) return;
-        setDry({ ...answer, of: counted });
+        show2(answer);
         setProblem(null);
       },
       (error) => {
@@ -1839,46 +1866,20 @@ function ActionDialog({ action, target, isRecounted = false, onClose, onBegun })
       clearTimeout(timer2);
     };
   }, [counted]);
-  if (!dry) {
-    return html`<${Dialog} title=${title2} onClose=${onClose}>
-        <${ErrorBox} problem=${problem} />${!problem && html`<p role="status">${t("action.counting")}</p>`}
-        <footer><${Button} onClick=${onClose}>${t("cancel")}<//></footer>
-      <//>`;
-  }
-  return html`<${ConfirmCount}
-      title=${title2} count=${dry.count} isAtLeast=${!dry.is_exact} verb=${t(`action.${action}`)}
-      kind=${DANGEROUS.includes(action) ? "danger" : "primary"} isReady=${dry.of === counted}
-      onClose=${onClose} onConfirm=${async () => {
-    const again = isRecounted ? await ask3() : dry;
-    if (again.count !== dry.count) {
-      setDry({ ...again, of: counted });
-      const detail = t("action.recounted", { before: dry.count, count: again.count });
-      throw new Problem(409, { title: t("action.recounted.title"), detail });
-    }
-    await post("api/jobs/actions", body(isRecounted && again.is_exact ? again.count : null));
-    for (const tell2 of begun) tell2();
-    toast(t("action.begun", { action: t(`action.${action}`), count: dry.count }));
-    onBegun();
-  }}>
-      <p>${t(`action.${action}.text`)}</p>
-      ${"filter" in target && html`<p class="muted">
-            ${t("action.all_that_match")} ${Object.entries(target.filter).map(
-    ([key, value]) => html`<span class="chip">${t(`filter.${key}`)}: <${Text} value=${typeof value === "object" ? toJson(value) : value} max=${80} /></span> `
-  )}
-          </p>`}
-      <${ActionKinds} action=${action} filter=${"filter" in target ? target.filter : null} dry=${dry} />
-      <div class="form-grid">
-        ${hasPriority && html`<${FormField}
-              form=${form} name="priority" problem=${problem} label=${t("job.priority")}
-              hint=${t("job.priority.hint")} type="number" step="1" />`}
-        ${dry.count > 100 && html`<${FormField}
-              form=${form} name="rate" path="rate_per_s" label=${t("action.rate")}
-              hint=${t("action.rate.hint")} type="number" min="0.1" step="any" />`}
-        ${action === "retry" && dry.count > 1 && html`<${FormField}
-              form=${form} name="share" path="stop_at_failure_share" label=${t("action.stop_share")}
-              hint=${t("action.stop_share.hint")} type="number" min="1" max="100" step="1" />`}
-      </div>
-    <//>`;
+  return { dry, problem, ask: ask3, show: show2 };
+}
+function ActionFields({ action, count, form, problem }) {
+  return html`<div class="form-grid">
+      ${action === "set_priority" && html`<${FormField}
+            form=${form} name="priority" problem=${problem} label=${t("job.priority")}
+            hint=${t("job.priority.hint")} type="number" step="1" />`}
+      ${count > 100 && html`<${FormField}
+            form=${form} name="rate" path="rate_per_s" label=${t("action.rate")} hint=${t("action.rate.hint")}
+            type="number" min="0.1" step="any" />`}
+      ${action === "retry" && count > 1 && html`<${FormField}
+            form=${form} name="share" path="stop_at_failure_share" label=${t("action.stop_share")}
+            hint=${t("action.stop_share.hint")} type="number" min="1" max="100" step="1" />`}
+    </div>`;
 }
 var begun = /* @__PURE__ */ new Set();
 function useActionEnds(onEnd) {
@@ -1892,13 +1893,26 @@ function useActionEnds(onEnd) {
   );
 }
 function ActionsUnderWay({ mayOperate }) {
-  const [all, setAll] = E2(
-    /** @type {Record<string, JobAction>} */
-    {}
-  );
+  const all = useActions();
   const [hidden, setHidden] = E2(
     /** @type {Set<string>} */
     /* @__PURE__ */ new Set()
+  );
+  const shown2 = all.filter(
+    (action) => !hidden.has(action.id) && (action.state === "running" || Date.now() - Date.parse(action.finished_at ?? "") < WATCHED_MS)
+  ).sort((a2, b2) => b2.created_at.localeCompare(a2.created_at));
+  return html`<div class="under-way" role="status" aria-live="polite">
+      ${shown2.map(
+    (action) => html`<${ActionUnderWay}
+              key=${action.id} action=${action} mayOperate=${mayOperate}
+              onHide=${() => setHidden(/* @__PURE__ */ new Set([...hidden, action.id]))} />`
+  )}
+    </div>`;
+}
+function useActions() {
+  const [all, setAll] = E2(
+    /** @type {Record<string, JobAction>} */
+    {}
   );
   const take = (actions2) => setAll((old) => {
     const isOlder = (action) => action.state === "running" && (old[action.id] ?? action).state !== "running";
@@ -1925,36 +1939,28 @@ function ActionsUnderWay({ mayOperate }) {
       for (const end of ends) end();
     };
   }, []);
-  const shown2 = Object.values(all).filter(
-    (action) => !hidden.has(action.id) && (action.state === "running" || Date.now() - Date.parse(action.finished_at ?? "") < WATCHED_MS)
-  ).sort((a2, b2) => b2.created_at.localeCompare(a2.created_at));
-  return html`<div class="under-way" role="status" aria-live="polite">
-      ${shown2.map((action) => {
-    const isRunning = action.state === "running";
-    const most = action.matched ?? action.ids_count ?? action.looked_at;
-    return html`<div key=${action.id} class="card action">
-            <${Badge} kind=${isRunning ? "info" : action.state === "done" ? "ok" : "warn"}>
-              ${tOr(`action.state.${action.state}`, visible(action.state))}
-            <//>
-            <strong>${tOr(`action.${action.action}`, visible(action.action))}</strong>
-            <span>
-              ${t("action.progress", { done: action.done })}${most > 0 && ` / ${number(most)}`}
-              ${action.refused > 0 && html` · ${t("action.refused", { count: action.refused })}`}
-              ${action.failed_again !== null && action.failed_again > 0 && html` · ${t("action.failed_again", { count: action.failed_again })}`}
-            </span>
-            ${isRunning && most > 0 && html`<${Bar} value=${action.done + action.refused} of=${most} label=${t("action.bar")} />`}
-            ${action.message && html`<span class="muted"><${Text} value=${action.message} /></span>`}
-            ${isRunning && mayOperate ? html`<${Button}
-                    class="small"
-                    onClick=${() => attempt(() => post(`api/jobs/actions/${action.id}/cancel`), t("action.stopped"))}>
-                    ${t("action.stop")}
-                  <//>` : !isRunning && html`<button
-                      type="button" class="icon-button" aria-label=${t("close")}
-                      onClick=${() => setHidden(/* @__PURE__ */ new Set([...hidden, action.id]))}>
-                      ✕
-                    </button>`}
-          </div>`;
-  })}
+  return Object.values(all);
+}
+function ActionUnderWay({ action, mayOperate, onHide }) {
+  const isRunning = action.state === "running";
+  const most = action.matched ?? action.ids_count ?? action.looked_at;
+  return html`<div class="card action">
+      <${Badge} kind=${isRunning ? "info" : action.state === "done" ? "ok" : "warn"}>
+        ${tOr(`action.state.${action.state}`, visible(action.state))}
+      <//>
+      <strong>${tOr(`action.${action.action}`, visible(action.action))}</strong>
+      <span>
+        ${t("action.progress", { done: action.done })}${most > 0 && ` / ${number(most)}`}
+        ${action.refused > 0 && html` · ${t("action.refused", { count: action.refused })}`}
+        ${action.failed_again !== null && action.failed_again > 0 && html` · ${t("action.failed_again", { count: action.failed_again })}`}
+      </span>
+      ${isRunning && most > 0 && html`<${Bar} value=${action.done + action.refused} of=${most} label=${t("action.bar")} />`}
+      ${action.message && html`<span class="muted"><${Text} value=${action.message} /></span>`}
+      ${isRunning && mayOperate ? html`<${Button}
+              class="small"
+              onClick=${() => attempt(() => post(`api/jobs/actions/${action.id}/cancel`), t("action.stopped"))}>
+              ${t("action.stop")}
+            <//>` : !isRunning && html`<button type="button" class="icon-button" aria-label=${t("close")} onClick=${onHide}>✕</button>`}
     </div>`;
 }
 
@@ -2557,17 +2563,17 @@ var figureValue = ({ unit }, text) => {
 function formOf(document2) {
   return Object.fromEntries(
     LIMIT_KINDS.flatMap(
-      ({ name, figures, isOn }) => figures.length === 0 ? [[name, document2?.[name] ?? isOn ? "yes" : ""]] : figures.map((figure) => [figure.name, figureText(figure, document2)])
+      ({ name, figures: figures2, isOn }) => figures2.length === 0 ? [[name, document2?.[name] ?? isOn ? "yes" : ""]] : figures2.map((figure) => [figure.name, figureText(figure, document2)])
     )
   );
 }
 function limitsIn(form, kinds) {
   const limits = {};
-  for (const { name, figures, isOn } of kinds) {
-    if (figures.length === 0) {
+  for (const { name, figures: figures2, isOn } of kinds) {
+    if (figures2.length === 0) {
       if (Boolean(form[name]) !== isOn) limits[name] = !isOn;
-    } else if (figures.some((figure) => form[figure.name])) {
-      for (const figure of figures) {
+    } else if (figures2.some((figure) => form[figure.name])) {
+      for (const figure of figures2) {
         if ((figure.unit === "text" || figure.unit === "number") && !form[figure.name]) continue;
         const value = figureValue(figure, form[figure.name] ?? "");
         if (figure.path.length === 1) limits[name] = value;
@@ -2589,11 +2595,11 @@ function limitsOf(document2, kinds) {
 var IN_UNITS = ["concurrency", "rate"];
 function limitTexts(document2, unit = document2.weight?.unit) {
   return LIMIT_KINDS.filter(
-    ({ name, figures }) => figures.length > 0 && (document2[name] ?? null) !== null
-  ).map(({ name, figures }) => {
+    ({ name, figures: figures2 }) => figures2.length > 0 && (document2[name] ?? null) !== null
+  ).map(({ name, figures: figures2 }) => {
     if (document2.weight && name === "weight") return weightText(document2.weight);
     const { count, seconds, instant } = Object.fromEntries(
-      figures.map(({ unit: unit2, path }) => [unit2, at(document2, path)])
+      figures2.map(({ unit: unit2, path }) => [unit2, at(document2, path)])
     );
     return t(unit && IN_UNITS.includes(name) ? `limit.${name}.units` : `limit.${name}`, {
       ...typeof count === "number" && { count },
@@ -4750,20 +4756,20 @@ function useHealth() {
   const before = isKnown ? [] : known2.current?.findings ?? [];
   return { ...health, findings: [...health.data?.findings ?? [], ...before], isKnown };
 }
-function linkOf({ code, figures }) {
+function linkOf({ code, figures: figures2 }) {
   const { page, query, act } = LINKS[code]?.(
     /** @type {Record<string, string>} */
-    figures
+    figures2
   ) ?? {};
   return page ? { href: href(page, query), act: act ?? t(`nav.${page}`) } : null;
 }
 var worst = (findings, ...codes) => findings.find((finding) => codes.includes(finding.code))?.severity ?? "";
-function findingText({ code, text, figures }) {
+function findingText({ code, text, figures: figures2 }) {
   switch (code) {
     case "full":
       return limitText(
         /** @type {LimitFigures} */
-        figures
+        figures2
       );
     case "pause":
     case "paused":
@@ -4771,28 +4777,28 @@ function findingText({ code, text, figures }) {
       return pauseText2(
         code,
         /** @type {PauseFigures} */
-        figures
+        figures2
       );
     case "dead_worker":
-      return t(figures["count"] ? "health.dead_worker" : "health.dead_worker.idle", shown(figures));
+      return t(figures2["count"] ? "health.dead_worker" : "health.dead_worker.idle", shown(figures2));
     case "wait":
-      return t(figures["cause"] ? "health.wait" : "health.wait.no_cause", {
-        ...shown(figures),
-        cause: causeText2(figures)
+      return t(figures2["cause"] ? "health.wait" : "health.wait.no_cause", {
+        ...shown(figures2),
+        cause: causeText2(figures2)
       });
     case "failing":
-      return t("health.failing", { ...shown(figures), kind: kindText(figures) }).trim();
+      return t("health.failing", { ...shown(figures2), kind: kindText(figures2) }).trim();
     default: {
       const key = `health.${code}`;
-      return tOr(key, "") ? t(key, shown(figures)).trim() : visible(text);
+      return tOr(key, "") ? t(key, shown(figures2)).trim() : visible(text);
     }
   }
 }
-function causeText2({ cause, cause_code: code, ...figures }) {
+function causeText2({ cause, cause_code: code, ...figures2 }) {
   return code === "no_worker" || code === "workers_unavailable" ? workersText(
     /** @type {Parameters<typeof workersText>[0]} */
     /** @type {unknown} */
-    { ...figures, code }
+    { ...figures2, code }
   ) : visible(String(cause ?? ""));
 }
 function kindText({ kind, mark, cause, version, began_at: began }) {
@@ -4804,9 +4810,9 @@ function kindText({ kind, mark, cause, version, began_at: began }) {
     version: visible(String(version))
   });
 }
-function shown(figures) {
+function shown(figures2) {
   const found = {};
-  for (const [key, value] of Object.entries(figures)) {
+  for (const [key, value] of Object.entries(figures2)) {
     if (value === null) continue;
     if (key === "share") found[key] = percent(Number(value));
     else if (key === "latency_ms") found["duration"] = durationText(Number(value));
@@ -4820,10 +4826,10 @@ function shown(figures) {
   return found;
 }
 var percent = (share) => number(share, { style: "percent", maximumFractionDigits: share > 0 && share < 0.1 ? 1 : 0 });
-function limitText({ value, held, count, rate, slots, running, eta_ms, held_until, used, ...figures }) {
-  const { closed_keys: closed2, keys, since_at: since } = figures;
-  const name = visible(figures.name);
-  const unit = visible(figures.unit ?? "");
+function limitText({ value, held, count, rate, slots, running, eta_ms, held_until, used, ...figures2 }) {
+  const { closed_keys: closed2, keys, since_at: since } = figures2;
+  const name = visible(figures2.name);
+  const unit = visible(figures2.unit ?? "");
   return [
     closed2 ? t("health.full_values", { name, count: held, keys: closed2, all: keys ?? closed2 }) : t("health.full", { name, count: held }),
     value !== null && t("health.full_value", { count, value: visible(value) }),
@@ -7379,7 +7385,7 @@ function Chart({
   const until = zoom && zoom.max < (xs.at(-1) ?? 0) ? zoom.max : Infinity;
   const visibleMarks = marksIn(marks, zoom?.min ?? xs[0], until);
   const here = marksIn(marks, xs[index2], xs[index2 + 1] ?? (xs[index2] ?? 0) + 60);
-  const figures = series.map((one) => `${one.label}: ${valueOf3(one)}`).join(", ");
+  const figures2 = series.map((one) => `${one.label}: ${valueOf3(one)}`).join(", ");
   const told4 = here.map((mark) => mark.text).join(" ");
   const instant = instantText((xs[index2] ?? 0) * 1e3, times);
   return html`<figure class="chart">
@@ -7393,7 +7399,7 @@ function Chart({
       </figcaption>
       <div
         class="plot" ref=${box} tabindex="0" role="img" title=${t("chart.keys")} onKeyDown=${press}
-        aria-label=${`${label}. ${instant} ${figures}${told4 && `. ${told4}`}`}></div>
+        aria-label=${`${label}. ${instant} ${figures2}${told4 && `. ${told4}`}`}></div>
       ${listsMarks && html`<${MarkList} marks=${visibleMarks} timeOf=${minuteText} more=${href("incidents")} />`}
     </figure>`;
 }
@@ -7858,17 +7864,17 @@ function useProgress(jobs, isHeld, reload) {
 }
 
 // workers/figures.js
-function Marks({ figures }) {
-  return html`${(figures?.marks ?? []).map(
+function Marks({ figures: figures2 }) {
+  return html`${(figures2?.marks ?? []).map(
     (mark) => html` <span title=${tOr(`workers.mark.${mark}.rule`, "")}>
           <${Badge} kind=${mark === "slow" ? "warn" : "bad"}>${tOr(`workers.mark.${mark}`, visible(mark))}<//>
         </span>`
   )}`;
 }
-function Failed({ figures }) {
-  if (!figures || figures.failed_share === null) return html`<${Num} value=${null} />`;
-  const share = number(figures.failed_share, { style: "percent", maximumFractionDigits: 1 });
-  return html`<span class="num" title=${t("workers.failed.title")}>${number(figures.failed)}${figures.failed > 0 && ` (${share})`}</span>`;
+function Failed({ figures: figures2 }) {
+  if (!figures2 || figures2.failed_share === null) return html`<${Num} value=${null} />`;
+  const share = number(figures2.failed_share, { style: "percent", maximumFractionDigits: 1 });
+  return html`<span class="num" title=${t("workers.failed.title")}>${number(figures2.failed)}${figures2.failed > 0 && ` (${share})`}</span>`;
 }
 var figureColumns = () => [
   {
@@ -7925,17 +7931,17 @@ function sortedByFigures(rows, sort) {
   const of2 = NUMBERS2[sort];
   return of2 ? [...rows].sort((a2, b2) => of2(b2) - of2(a2)) : rows;
 }
-function FigureFacts({ figures }) {
-  if (!figures) return null;
-  return html`<section class="card"><h2>${t("workers.figures")}<${Marks} figures=${figures} /></h2><dl class="facts">
-    <dt>${t("workers.rate")}</dt><dd><${Num} value=${figures.attempts_per_s} digits=${2} /></dd>
-    <dt>${t("workers.p50")}</dt><dd><${Duration} ms=${figures.run?.p50_ms} /></dd>
-    <dt>${t("workers.p99")}</dt><dd><${Duration} ms=${figures.run?.p99_ms} /></dd>
-    <dt>${t("workers.longest")}</dt><dd><${Duration} ms=${figures.run?.max_ms} /></dd>
-    <dt>${t("state.succeeded")}</dt><dd><${Num} value=${figures.succeeded} /></dd>
-    <dt>${t("workers.failed")}</dt><dd><${Failed} figures=${figures} /></dd></dl>
+function FigureFacts({ figures: figures2 }) {
+  if (!figures2) return null;
+  return html`<section class="card"><h2>${t("workers.figures")}<${Marks} figures=${figures2} /></h2><dl class="facts">
+    <dt>${t("workers.rate")}</dt><dd><${Num} value=${figures2.attempts_per_s} digits=${2} /></dd>
+    <dt>${t("workers.p50")}</dt><dd><${Duration} ms=${figures2.run?.p50_ms} /></dd>
+    <dt>${t("workers.p99")}</dt><dd><${Duration} ms=${figures2.run?.p99_ms} /></dd>
+    <dt>${t("workers.longest")}</dt><dd><${Duration} ms=${figures2.run?.max_ms} /></dd>
+    <dt>${t("state.succeeded")}</dt><dd><${Num} value=${figures2.succeeded} /></dd>
+    <dt>${t("workers.failed")}</dt><dd><${Failed} figures=${figures2} /></dd></dl>
     <p class="muted after">${t("workers.figures.text")}</p>
-    ${figures.marks.map((mark) => html`<p class="muted">${tOr(`workers.mark.${mark}.rule`, "")}</p>`)}</section>`;
+    ${figures2.marks.map((mark) => html`<p class="muted">${tOr(`workers.mark.${mark}.rule`, "")}</p>`)}</section>`;
 }
 
 // workers/states.js
@@ -8405,6 +8411,14 @@ function FilterInput({ label, value, onChange, hint, ...attributes }) {
       ${(a2) => html`<input ...${a2} type="search" maxlength="200" autocomplete="off" autocapitalize="none" spellcheck=${false} ...${attributes} ...${typed} />`}
     <//>`;
 }
+function FilterChoice({ label, value, options, onChange }) {
+  return html`<${Field} label=${label}>
+      ${(a2) => html`<select
+            ...${a2} value=${value} onChange=${(e2) => onChange(e2.target.value)}>
+            ${options.map(([one, text]) => html`<option key=${one} value=${one}>${text}</option>`)}
+          </select>`}
+    <//>`;
+}
 function FilterInstant({ label, value, onChange }) {
   useZone();
   const typed = useTyped(
@@ -8513,7 +8527,6 @@ var SHOWN = ["q", "name", "tag", "within", "cause"];
 var hasField = (key, isMore) => SHOWN.includes(key) || isMore && key !== "failure_group" && key !== "batch";
 function Filters({ query, batch, change: change2 }) {
   useZone();
-  const active = FILTERS.filter((key) => key !== "state" && key !== "op" && key !== "value" && query[key]);
   const isMoreWanted = [
     "batch",
     "worker",
@@ -8525,90 +8538,91 @@ function Filters({ query, batch, change: change2 }) {
   ].some((key) => query[key]);
   const [isMore, setMore] = E2(isMoreWanted);
   const names = useNames(query["name"] ?? "");
-  const ended = isIn(query["state"] ?? "", "finished");
-  const typed = (key, more = {}) => html`<${FilterInput}
-        key=${key} label=${t(`filter.${key}`)} value=${query[key] ?? ""}
-        onChange=${(text) => change2({ [key]: text }, true)} ...${more} />`;
-  const matcher = matcherOf(query);
-  const chipText = (key) => key === "batch" && batch ? titleOf(batch) : TIME_FILTERS.includes(key) ? inputOf(query[key]).replace("T", " ") || query[key] : query[key];
   return html`<form
       class=${`filters ${isMore ? "is-open" : ""}`} role="search" aria-label=${t("filters")}
       onSubmit=${(e2) => e2.preventDefault()}>
-      ${typed("q")}
-      ${typed("name", { list: "names" })}
-      ${typed("tag")}
-      <${Field} label=${t(ended ? "filter.within.finished" : "filter.within.created")}>
-        ${(a2) => html`<select
-              ...${a2} value=${query["within"] ?? ""}
-              onChange=${(e2) => change2({ within: e2.target.value })}>
-              <option value="">${t("filter.any")}</option>
-              ${[...Object.keys(WINDOWS_MS), DEPLOY].map(
-    (one) => html`<option key=${one} value=${one}>${t(`filter.within.${one}`)}</option>`
-  )}
-            </select>`}
-      <//>
-      <${Field} label=${t("filter.cause")}>
-        ${(a2) => html`<select
-              ...${a2} value=${query["cause"] ?? ""}
-              onChange=${(e2) => change2({ cause: e2.target.value })}>
-              <option value="">${t("filter.any")}</option>
-              ${CAUSES.map(
-    (cause) => html`<option key=${cause} value=${cause}>${t(`cause.${cause}`)}</option>`
-  )}
-            </select>`}
-      <//>
+      <${Typed} of="q" query=${query} change=${change2} />
+      <${Typed} of="name" query=${query} change=${change2} list="names" />
+      <${Typed} of="tag" query=${query} change=${change2} />
+      <${FilterChoice}
+        label=${withinText(query)} value=${query["within"] ?? ""} options=${[
+    ["", t("filter.any")],
+    ...[...Object.keys(WINDOWS_MS), DEPLOY].map((one) => [one, t(`filter.within.${one}`)])
+  ]}
+        onChange=${(within) => change2({ within })} />
+      <${FilterChoice}
+        label=${t("filter.cause")} value=${query["cause"] ?? ""}
+        options=${[["", t("filter.any")], ...CAUSES.map((cause) => [cause, t(`cause.${cause}`)])]}
+        onChange=${(cause) => change2({ cause })} />
       <datalist id="names">${names.map((name) => html`<option key=${name} value=${name} />`)}</datalist>
       <${Button} class="more" aria-expanded=${String(isMore)} onClick=${() => setMore(!isMore)}>
         ${t(isMore ? "filters.less" : "filters.more")}
       <//>
-      ${isMore && html`${typed("text")}${typed("field", { placeholder: "argument.tenant" })}
-          <${Field} label=${t("filter.op")}>
-            ${(a2) => html`<select
-                  ...${a2} value=${query["op"] || "eq"}
-                  onChange=${(e2) => change2({ op: e2.target.value }, true)}>
-                  ${OPS2.map((op) => html`<option key=${op} value=${op}>${t(`filter.op.${op}`)}</option>`)}
-                </select>`}
-          <//>
-          ${typed("value", { placeholder: "globex", maxlength: 1024 })}
-          ${typed("worker")}
-          ${typed("batch", {
-    maxlength: 36,
-    placeholder: "0198c3f4-5e6a-7b8c-9d0e-1f2a3b4c5d6e",
-    pattern: ID.source,
-    onChange: (id) => (id === "" || ID.test(id)) && change2({ batch: id }, true)
-  })}
-          ${NUMBER_FILTERS.map(
-    (key) => typed(key, {
-      type: "number",
-      min: key === "min_attempt" ? "1" : "0",
-      step: key === "min_attempt" ? "1" : "any"
-    })
-  )}
-          ${TIME_FILTERS.map(
-    (key) => html`<${FilterInstant}
-                  key=${key} label=${t(`filter.${key}`)} value=${query[key] ?? ""}
-                  onChange=${(at2) => change2({ [key]: at2 }, true)} />`
-  )}`}
-      ${active.length > 0 && html`<div class="chips">
-            ${active.map(
-    (key) => html`<span key=${key} class=${`chip ${hasField(key, isMore) ? "has-field" : ""}`}>
-                    ${key === "field" ? html`<${Text}
-                            value=${matcher ? `${query["field"]} ${t(`filter.op.${matcher["op"]}`)} ${query["value"] ?? ""}` : query["field"]}
-                            max=${80} />` : key === "within" ? `${t(ended ? "filter.within.finished" : "filter.within.created")}: ${t(`filter.within.${query[key]}`)}` : html`${t(`filter.${key === "batch" && batch ? "batch.name" : key}`)}: <${Text} value=${chipText(key)} max=${60} />`}
-                    <button
-                      type="button" aria-label=${t("filter.remove", { name: t(`filter.${key}`) })}
-                      onClick=${() => change2(key === "field" ? { field: "", op: "", value: "" } : { [key]: "" })}>
-                      ✕
-                    </button>
-                  </span>`
-  )}
-            <button
-              type="button" class="link"
-              onClick=${() => change2(Object.fromEntries([...active, "op", "value"].map((key) => [key, ""])))}>
-              ${t("filter.clear")}
-            </button>
-          </div>`}
+      ${isMore && html`<${MoreFilters} query=${query} change=${change2} />`}
+      <${Chips} query=${query} batch=${batch} isMore=${isMore} change=${change2} />
     </form>`;
+}
+var withinText = (query) => t(isIn(query["state"] ?? "", "finished") ? "filter.within.finished" : "filter.within.created");
+function Typed({ of: of2, query, change: change2, ...more }) {
+  return html`<${FilterInput}
+      label=${t(`filter.${of2}`)} value=${query[of2] ?? ""}
+      onChange=${(text) => change2({ [of2]: text }, true)} ...${more} />`;
+}
+function MoreFilters({ query, change: change2 }) {
+  const common = { query, change: change2 };
+  return html`<${Typed} of="text" ...${common} /><${Typed} of="field" ...${common} placeholder="argument.tenant" />
+    <${FilterChoice}
+      label=${t("filter.op")} value=${query["op"] || "eq"} options=${OPS2.map((op) => [op, t(`filter.op.${op}`)])}
+      onChange=${(op) => change2({ op }, true)} />
+    <${Typed} of="value" ...${common} placeholder="globex" maxlength=${1024} />
+    <${Typed} of="worker" ...${common} />
+    <${Typed}
+      of="batch" ...${common} maxlength=${36} placeholder="0198c3f4-5e6a-7b8c-9d0e-1f2a3b4c5d6e"
+      pattern=${ID.source}
+      onChange=${(id) => (id === "" || ID.test(id)) && change2({ batch: id }, true)} />
+    ${NUMBER_FILTERS.map(
+    (key) => html`<${Typed}
+            key=${key} of=${key} ...${common} type="number" min=${key === "min_attempt" ? "1" : "0"}
+            step=${key === "min_attempt" ? "1" : "any"} />`
+  )}
+    ${TIME_FILTERS.map(
+    (key) => html`<${FilterInstant}
+            key=${key} label=${t(`filter.${key}`)} value=${query[key] ?? ""}
+            onChange=${(at2) => change2({ [key]: at2 }, true)} />`
+  )}`;
+}
+function Chips({ query, batch, isMore, change: change2 }) {
+  const active = FILTERS.filter((key) => key !== "state" && key !== "op" && key !== "value" && query[key]);
+  if (active.length === 0) return null;
+  return html`<div class="chips">
+      ${active.map(
+    (key) => html`<span key=${key} class=${`chip ${hasField(key, isMore) ? "has-field" : ""}`}>
+              <${ChipText} of=${key} query=${query} batch=${batch} />
+              <button
+                type="button" aria-label=${t("filter.remove", { name: t(`filter.${key}`) })}
+                onClick=${() => change2(key === "field" ? { field: "", op: "", value: "" } : { [key]: "" })}>
+                ✕
+              </button>
+            </span>`
+  )}
+      <button
+        type="button" class="link"
+        onClick=${() => change2(Object.fromEntries([...active, "op", "value"].map((key) => [key, ""])))}>
+        ${t("filter.clear")}
+      </button>
+    </div>`;
+}
+function ChipText({ of: of2, query, batch }) {
+  if (of2 === "field") {
+    const matcher = matcherOf(query);
+    const text = matcher && `${query["field"]} ${t(`filter.op.${matcher["op"]}`)} ${query["value"] ?? ""}`;
+    return html`<${Text} value=${text ?? query["field"]} max=${80} />`;
+  }
+  if (of2 === "within") return `${withinText(query)}: ${t(`filter.within.${query[of2]}`)}`;
+  if (of2 === "batch" && batch)
+    return html`${t("filter.batch.name")}: <${Text} value=${titleOf(batch)} max=${60} />`;
+  const instant = TIME_FILTERS.includes(of2) ? inputOf(query[of2]).replace("T", " ") : "";
+  return html`${t(`filter.${of2}`)}: <${Text} value=${instant || query[of2]} max=${60} />`;
 }
 function useNames(typed) {
   const [names, setNames] = E2(
@@ -8705,23 +8719,8 @@ function useJobCount(filter, of2) {
 var orderWord = (by) => by === "created" ? "" : by === "run_at" ? ".due" : ".change";
 function Page2({ query, go: go3, session: session2 }) {
   const state = query["state"] ?? "";
-  const order = orderOf(query);
   const columns3 = useJobColumns(state, query["columns"]);
-  const include = includeOf(columns3);
   const batch = useBatch(query["batch"]);
-  const deployedMs = useDeployedMs(query["within"] === "deploy");
-  const isFiltered = FILTERS.some((key) => key !== "state" && query[key]);
-  const chosen = JSON.stringify([FILTERS.map((key) => query[key] ?? ""), deployedMs]);
-  const filter = () => filterOf(query, deployedMs);
-  const listed = JSON.stringify([chosen, order, query["cursor"] ?? "", include]);
-  const page = useJobSearch(filter, { order, cursor: query["cursor"], include, of: listed });
-  const counted = useJobCount(
-    isFiltered ? () => ({ ...filter(), state: "" }) : null,
-    JSON.stringify([
-      FILTERS.map((key) => key === "state" ? isIn(state, "finished") : query[key] ?? ""),
-      deployedMs
-    ])
-  );
   const [selected, setSelected] = E2(
     /** @type {Set<string>} */
     /* @__PURE__ */ new Set()
@@ -8731,11 +8730,62 @@ function Page2({ query, go: go3, session: session2 }) {
     null
   );
   const [isChoosing, setChoosing] = E2(false);
-  const [density] = usePref("density", "normal");
-  const hold = useHold();
   const mayOperate = may(session2, "operate");
-  const isHeld = hold.isHeld || selected.size > 0 || dialog !== null;
-  const isOutdated = page.isLoading && !page.progress;
+  const list = useList(query, columns3, selected.size > 0 || dialog !== null);
+  const { page, filter, order, rows } = list;
+  const live2 = useLatest("jobs");
+  const counts = live2?.counts ?? page.data?.counts ?? {};
+  W2(() => setSelected(/* @__PURE__ */ new Set()), [list.listed]);
+  useKeys({ Escape: () => setSelected(/* @__PURE__ */ new Set()) });
+  useTitle(title(state, list.matching, counts));
+  const change2 = (changes, replace = false) => go3("jobs", { ...query, cursor: "", ...changes }, { replace });
+  const act = (action, isAll) => setDialog({ action, target: isAll ? { filter: actionFilterOf(filter()) } : { ids: [...selected] } });
+  return html`<${Head}
+      query=${query} filter=${filter} order=${order} session=${session2}
+      onColumns=${() => setChoosing(true)} />
+    <${Tabs} label=${t("job.state")} tabs=${tabsOf(query, list, counts)} current=${state} />
+    <${Filters} query=${query} batch=${batch} change=${change2} />
+    <${Matches} query=${query} list=${list} change=${change2} />
+    ${mayOperate && html`<${Selection}
+          count=${selected.size} isAllPossible=${rows.length > 0 && !page.isLoading} state=${state}
+          onClear=${() => setSelected(/* @__PURE__ */ new Set())} onAct=${act} />`}
+    <${ErrorBox} problem=${page.problem} onRetry=${page.reload} />
+    <${Searching}
+      page=${page}
+      of=${batch ? batch.counts.total - batch.counts.deleted : state ? counts[state] ?? 0 : sum(counts)} />
+    ${page.data?.is_partial && html`<p class="note">${t("jobs.partial")}</p>`}
+    <${Rows}
+      query=${query} list=${list} columns=${columns3} session=${session2} selected=${selected}
+      onSelect=${setSelected} change=${change2} go=${go3} />
+    <${Pager}
+      hasNext=${Boolean(page.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])}
+      isLoading=${page.isLoading} onNext=${() => go3("jobs", { ...query, cursor: page.data?.next_cursor })}
+      onFirst=${() => go3("jobs", { ...query, cursor: "" })} />
+    ${dialog && html`<${ActionDialog} ...${dialog} onClose=${() => setDialog(null)} onBegun=${() => {
+    setSelected(/* @__PURE__ */ new Set());
+    void page.reload();
+  }} />`}
+    ${isChoosing && html`<${ColumnsDialog} columns=${columns3} onClose=${() => setChoosing(false)} />`}`;
+}
+function useList(query, columns3, isInUse) {
+  const state = query["state"] ?? "";
+  const order = orderOf(query);
+  const include = includeOf(columns3);
+  const deployedMs = useDeployedMs(query["within"] === "deploy");
+  const isFiltered = FILTERS.some((key) => key !== "state" && query[key]);
+  const filter = () => filterOf(query, deployedMs);
+  const chosen = JSON.stringify([FILTERS.map((key) => query[key] ?? ""), deployedMs]);
+  const listed = JSON.stringify([chosen, order, query["cursor"] ?? "", include]);
+  const page = useJobSearch(filter, { order, cursor: query["cursor"], include, of: listed });
+  const counted = useJobCount(
+    isFiltered ? () => ({ ...filter(), state: "" }) : null,
+    JSON.stringify([
+      FILTERS.map((key) => key === "state" ? isIn(state, "finished") : query[key] ?? ""),
+      deployedMs
+    ])
+  );
+  const hold = useHold();
+  const isHeld = hold.isHeld || isInUse;
   const [ended, setEnded] = E2(0);
   const steady = useSteadyRows(
     page.progress?.jobs ?? page.data?.jobs ?? [],
@@ -8744,20 +8794,31 @@ function Page2({ query, go: go3, session: session2 }) {
     `${ended} ${page.progress ? `${listed} ${page.progress.jobs.length}` : page.data?.of}`
   );
   const isWhole = Boolean(page.data && !page.data.next_cursor && !query["cursor"] && !page.progress);
-  const sorted2 = useSorted(steady.rows, columns3, isWhole ? query : {});
-  const live2 = useLatest("jobs");
-  const counts = live2?.counts ?? page.data?.counts ?? {};
-  const matching = isFiltered ? counted : null;
+  const rows = useSorted(steady.rows, columns3, isWhole ? query : {});
   useActionEnds(() => void page.reload().then(() => setEnded((n) => n + 1)));
-  W2(() => setSelected(/* @__PURE__ */ new Set()), [listed]);
-  useKeys({ Escape: () => setSelected(/* @__PURE__ */ new Set()) });
-  useProgress(include.includes("progress") ? sorted2 : [], isHeld || Boolean(page.progress), page.reload);
-  useTitle(title(state, matching, counts));
-  const change2 = (changes, replace = false) => go3("jobs", { ...query, cursor: "", ...changes }, { replace });
-  const { state: _, ...unstated } = query;
-  const tabCount = (one) => isFiltered ? matching?.states[one]?.count ?? (matching ? 0 : void 0) : counts[one] ?? 0;
-  const isExact = (one) => !isFiltered || (matching?.states[one]?.is_exact ?? true);
-  const tabs = [
+  useProgress(include.includes("progress") ? rows : [], isHeld || Boolean(page.progress), page.reload);
+  const matching = isFiltered ? counted : null;
+  return { page, filter, order, listed, isFiltered, matching, isWhole, hold, steady, rows };
+}
+function Head({ query, filter, order, session: session2, onColumns }) {
+  const link = () => new URL(href("jobs", { ...query, columns: query["columns"] || chosenColumns() }), location.href).href;
+  return html`<div class="page-head">
+      <h1>${t("nav.jobs")}</h1>
+      <${Button} opensDialog class="small" onClick=${onColumns}>${t("columns")}<//>
+      <${Export} filter=${filter} order=${order} />
+      <${Copy} kind="wide-only" label=${t("copy.link")} text=${link} />
+      <${Copy}
+        kind="wide-only" label=${t("copy.curl")}
+        text=${() => curl(session2, "GET", "api/jobs", { query: { ...filter(), order, limit: PAGE2 } })} />
+      ${may(session2, "push") && html`<a class="button small primary as-link" href=${href("enqueue")}>${t("nav.enqueue")}</a>`}
+    </div>`;
+}
+var isExact = ({ isFiltered, matching }, state) => !isFiltered || (matching?.states[state]?.is_exact ?? true);
+function tabsOf(query, list, counts) {
+  const { isFiltered, matching } = list;
+  const { state, ...unstated } = query;
+  const countOf = (one) => isFiltered ? matching?.states[one]?.count ?? (matching ? 0 : void 0) : counts[one] ?? 0;
+  return [
     {
       key: "",
       label: t("jobs.all"),
@@ -8765,17 +8826,48 @@ function Page2({ query, go: go3, session: session2 }) {
       isAtLeast: isFiltered && matching !== null && !matching.is_exact,
       href: href("jobs", { ...unstated, order: "", sort: "", cursor: "" })
     },
-    ...Object.keys(STATES).filter((one) => counts[one] !== void 0 || one === state).map((one) => ({
+    ...Object.keys(STATES).filter((one) => counts[one] !== void 0 || one === (state ?? "")).map((one) => ({
       key: one,
       label: tOr(`state.${one}`, one),
-      count: tabCount(one),
-      isAtLeast: !isExact(one),
-      kind: one === "failed" && tabCount(one) ? "bad" : "",
+      count: countOf(one),
+      isAtLeast: !isExact(list, one),
+      kind: one === "failed" && countOf(one) ? "bad" : "",
       href: href("jobs", { ...query, state: one, order: "", sort: "", cursor: "" })
     }))
   ];
-  const by = query["batch"] ? "created" : orderedBy(state);
-  const shownColumns = placed(useErrorColumn(columns3, sorted2, listed), by || "created").map((column) => ({
+}
+function Matches({ query, list, change: change2 }) {
+  const state = query["state"] ?? "";
+  const { matching, order } = list;
+  const word = orderWord(instantOf2(query));
+  return html`<div class="list-head">
+      <p class="matches" aria-live="polite">
+        ${matching ? t(isExact(list, state) || state === "" ? "jobs.match" : "jobs.match.at_least", {
+    count: state ? matching.states[state]?.count ?? 0 : matching.count
+  }) : ""}
+      </p>
+      <label class="order">
+        ${t("filter.order")} <select
+          value=${order}
+          onChange=${(e2) => change2({ order: e2.target.value, sort: "" })}>
+          <option value="newest">${t(`filter.newest${word}`)}</option>
+          <option value="oldest">${t(`filter.oldest${word}`)}</option>
+        </select>
+      </label>
+    </div>`;
+}
+var instantOf2 = (query) => (
+  // The members of a batch are listed in the order in which they were created.
+  query["batch"] ? "created" : orderedBy(query["state"] ?? "")
+);
+function Rows({ query, list, columns: columns3, session: session2, selected, onSelect, change: change2, go: go3 }) {
+  const state = query["state"] ?? "";
+  const { page, order, listed, isFiltered, isWhole, hold, steady, rows } = list;
+  const [density] = usePref("density", "normal");
+  const mayOperate = may(session2, "operate");
+  const isOutdated = page.isLoading && !page.progress;
+  const by = instantOf2(query);
+  const shownColumns = placed(useErrorColumn(columns3, rows, listed), by || "created").map((column) => ({
     ...column,
     ...(isWhole ? column.by : column.key === by) && { sort: column.key }
   }));
@@ -8789,69 +8881,22 @@ function Page2({ query, go: go3, session: session2 }) {
   };
   const sort = query["sort"] && isWhole ? query["sort"].replace(/^-/, "") : by;
   const isAscending = query["sort"] && isWhole ? !query["sort"].startsWith("-") : order === "oldest";
-  const link = () => new URL(href("jobs", { ...query, columns: query["columns"] || chosenColumns() }), location.href).href;
-  return html`<div class="page-head">
-      <h1>${t("nav.jobs")}</h1>
-      <${Button} opensDialog class="small" onClick=${() => setChoosing(true)}>${t("columns")}<//>
-      <${Export} filter=${filter} order=${order} />
-      <${Copy} kind="wide-only" label=${t("copy.link")} text=${link} />
-      <${Copy}
-        kind="wide-only" label=${t("copy.curl")}
-        text=${() => curl(session2, "GET", "api/jobs", { query: { ...filter(), order, limit: PAGE2 } })} />
-      ${may(session2, "push") && html`<a class="button small primary as-link" href=${href("enqueue")}>${t("nav.enqueue")}</a>`}
-    </div>
-    <${Tabs} label=${t("job.state")} tabs=${tabs} current=${state} />
-    <${Filters} query=${query} batch=${batch} change=${change2} />
-    <div class="list-head">
-      <p class="matches" aria-live="polite">
-        ${isFiltered && matching ? t(isExact(state) || state === "" ? "jobs.match" : "jobs.match.at_least", {
-    count: state ? matching.states[state]?.count ?? 0 : matching.count
-  }) : ""}
-      </p>
-      <label class="order">
-        ${t("filter.order")} <select
-          value=${order}
-          onChange=${(e2) => change2({ order: e2.target.value, sort: "" })}>
-          <option value="newest">${t(`filter.newest${orderWord(by)}`)}</option>
-          <option value="oldest">${t(`filter.oldest${orderWord(by)}`)}</option>
-        </select>
-      </label>
-    </div>
-    ${mayOperate && html`<${Selection}
-          count=${selected.size} isAllPossible=${sorted2.length > 0 && !page.isLoading} state=${state}
-          onClear=${() => setSelected(/* @__PURE__ */ new Set())}
-          onAct=${(action, isAll) => setDialog({
-    action,
-    target: isAll ? { filter: actionFilterOf(filter()) } : { ids: [...selected] }
-  })} />`}
-    <${ErrorBox} problem=${page.problem} onRetry=${page.reload} />
-    <${Searching}
-      page=${page}
-      of=${batch ? batch.counts.total - batch.counts.deleted : state ? counts[state] ?? 0 : sum(counts)} />
-    ${page.data?.is_partial && html`<p class="note">${t("jobs.partial")}</p>`}
-    <div
+  const empty = page.progress ? html`<div></div>` : html`<div class="card">
+        <${NoJobs}
+          session=${session2} isFiltered=${isFiltered || state !== ""}
+          hasMore=${page.data?.next_cursor !== null} />
+      </div>`;
+  return html`<div
       ...${hold.bind} aria-busy=${String(page.isLoading)}
       class=${`steady ${density === "compact" ? "compact" : ""} ${isOutdated ? "outdated" : ""}`}>
       <${NewRows} count=${steady.newCount} onShow=${steady.showNew} />
       ${!page.data && !page.progress ? html`<${Loading} isLoading=${!page.problem} />` : html`<${Table}
-              caption=${t("nav.jobs")} isFixed columns=${shownColumns} rows=${sorted2} rowKey=${keyOf2}
+              caption=${t("nav.jobs")} isFixed columns=${shownColumns} rows=${rows} rowKey=${keyOf2}
               label=${(job) => job.name} selected=${selected}
-              onSelect=${mayOperate ? setSelected : void 0} sort=${sort} isAscending=${isAscending}
-              onSort=${onSort} onOpen=${(job) => go3("job", { id: job.id })} empty=${page.progress ? html`<div></div>` : html`<div class="card">
-                      <${NoJobs}
-                        session=${session2} isFiltered=${isFiltered || state !== ""}
-                        hasMore=${page.data?.next_cursor !== null} />
-                    </div>`} />`}
-    </div>
-    <${Pager}
-      hasNext=${Boolean(page.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])}
-      isLoading=${page.isLoading} onNext=${() => go3("jobs", { ...query, cursor: page.data?.next_cursor })}
-      onFirst=${() => go3("jobs", { ...query, cursor: "" })} />
-    ${dialog && html`<${ActionDialog} ...${dialog} onClose=${() => setDialog(null)} onBegun=${() => {
-    setSelected(/* @__PURE__ */ new Set());
-    void page.reload();
-  }} />`}
-    ${isChoosing && html`<${ColumnsDialog} columns=${columns3} onClose=${() => setChoosing(false)} />`}`;
+              onSelect=${mayOperate ? onSelect : void 0} sort=${sort} isAscending=${isAscending}
+              onSort=${onSort} onOpen=${(job) => go3("job", { id: job.id })}
+              empty=${empty} />`}
+    </div>`;
 }
 function orderOf(query) {
   const asked = query["order"];
@@ -9965,16 +10010,15 @@ function FlowGraph({ flow, newest, current, failure, tools }) {
     /** @type {HTMLElement | null} */
     null
   );
-  const jobs = flow.jobs;
   const failures2 = y(() => new Set(flow.failures), [flow]);
-  const shape = y(() => shapeOf(jobs, failures2), [jobs, failures2]);
-  const picture = y(() => pictureOf(jobs, { current, isEach, failures: failures2 }), [shape, current, isEach]);
+  const shape = y(() => shapeOf(flow.jobs, failures2), [flow.jobs, failures2]);
+  const picture = y(
+    () => pictureOf(flow.jobs, { current, isEach, failures: failures2 }),
+    [shape, current, isEach]
+  );
   const broken = y(() => brokenIn(flow, newest), [flow, newest]);
   const critical = y(() => new Set(flow.critical_path), [flow]);
   const byKey2 = y(() => new Map(picture.places.map((place2) => [place2.key, place2])), [picture]);
-  const hasPath = critical.size > 1;
-  const keptNode = useKeptNodes();
-  const keptLine = useKeptNodes();
   const nodes = picture.places.filter((place2) => place2.kind !== "junction");
   const first = nodes.find((place2) => place2.key === (current || failure))?.key ?? nodes[0]?.key ?? "";
   const entry2 = byKey2.has(focused) ? focused : first;
@@ -9986,6 +10030,35 @@ function FlowGraph({ flow, newest, current, failure, tools }) {
       box.current.scrollTop = place2.y * zoom - (box.current.clientHeight - NODE.height) / 2;
     }
   }, [current, isEach]);
+  const press = (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
+    const place2 = byKey2.get(entry2);
+    const next = place2 && nextOf(event.key, place2, nodes, byKey2);
+    if (!next) return;
+    event.preventDefault();
+    const target = box.current?.querySelector(`[data-key="${CSS.escape(next)}"]`);
+    if (target instanceof HTMLElement) target.focus();
+  };
+  const drawn = { picture, byKey: byKey2, newest, broken, critical, current, failure, entry: entry2, zoom };
+  return html`<div class="row flow-tools">
+      ${tools}
+      ${hasAlike && html`<${Button} class="small" aria-pressed=${String(isEach)} onClick=${() => setEach(!isEach)}>${t("flow.each")}<//>`}
+      <${ZoomButtons} zoom=${zoom} setZoom=${setZoom} box=${box} picture=${picture} />
+    </div>
+    <p class="sr" id="flow-keys">${t("flow.keys")}</p>
+    <div
+      class="flow-box" ref=${box} role="group" aria-label=${t("flow")} aria-describedby="flow-keys"
+      onKeyDown=${press}
+      onFocusIn=${(e2) => setFocused(e2.target.dataset["key"] ?? focused)}>
+      <${Canvas} ...${drawn} near=${entry2 === focused ? focused : ""} onOpen=${() => setEach(true)} />
+    </div>
+    <p class="muted small flow-legend">
+      ${hasPath(critical) && html`<span class="legend-critical"></span> ${t("flow.critical")}`}
+      ${broken.size > 0 && html`${hasPath(critical) && " · "}<span class="legend-broken"></span> ${t("flow.broken")}`}
+    </p>`;
+}
+var hasPath = (critical) => critical.size > 1;
+function ZoomButtons({ zoom, setZoom, box, picture }) {
   const fit = () => {
     if (!box.current) return;
     const room = Math.min(
@@ -9997,16 +10070,22 @@ function FlowGraph({ flow, newest, current, failure, tools }) {
   const step = (way) => setZoom(
     way > 0 ? ZOOMS.find((one) => one > zoom) ?? 1 : [...ZOOMS].reverse().find((one) => one < zoom) ?? ZOOMS[0] ?? 1
   );
-  const press = (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
-    const place2 = byKey2.get(entry2);
-    const next = place2 && nextOf(event.key, place2, nodes, byKey2);
-    if (!next) return;
-    event.preventDefault();
-    const target = box.current?.querySelector(`[data-key="${CSS.escape(next)}"]`);
-    if (target instanceof HTMLElement) target.focus();
-  };
-  const near = entry2 === focused ? focused : "";
+  return html`<span class="row" role="group" aria-label=${t("flow.zoom")}>
+      <${Button}
+        class="small" aria-label=${t("flow.zoom.out")} disabled=${zoom <= (ZOOMS[0] ?? 0)}
+        onClick=${() => step(-1)}>
+        −
+      <//>
+      <${Button} class="small" aria-label=${t("flow.zoom.in")} disabled=${zoom >= 1} onClick=${() => step(1)}>
+        +
+      <//>
+      <${Button} class="small" onClick=${fit}>${t("flow.zoom.fit")}<//>
+    </span>`;
+}
+function Canvas(props) {
+  const { picture, byKey: byKey2, newest, broken, critical, current, failure, entry: entry2, near, zoom, onOpen } = props;
+  const keptNode = useKeptNodes();
+  const keptLine = useKeptNodes();
   const line = (one) => {
     const kind = lineClass(one, byKey2, newest, broken, critical, near);
     return keptLine(one.key, [one, kind], () => html`<path key=${one.key} d=${one.path} class=${kind} />`);
@@ -10016,7 +10095,7 @@ function FlowGraph({ flow, newest, current, failure, tools }) {
     const isEntry = place2.key === entry2;
     const marks = [
       place2.jobs.some((job) => broken.has(job.id)) ? "is-broken" : "",
-      hasPath && place2.jobs.some((job) => critical.has(job.id)) ? "is-critical" : "",
+      hasPath(critical) && place2.jobs.some((job) => critical.has(job.id)) ? "is-critical" : "",
       place2.key === failure ? "is-failure" : ""
     ].join(" ");
     return keptNode(
@@ -10024,46 +10103,20 @@ function FlowGraph({ flow, newest, current, failure, tools }) {
       [place2, newest, isCurrent, isEntry, marks],
       () => html`<${Node}
             key=${place2.key} place=${place2} newest=${newest} marks=${marks} isCurrent=${isCurrent}
-            isEntry=${isEntry} onOpen=${() => setEach(true)} />`
+            isEntry=${isEntry} onOpen=${onOpen} />`
     );
   };
-  return html`<div class="row flow-tools">
-      ${tools}
-      ${hasAlike && html`<${Button} class="small" aria-pressed=${String(isEach)} onClick=${() => setEach(!isEach)}>${t("flow.each")}<//>`}
-      <span class="row" role="group" aria-label=${t("flow.zoom")}>
-        <${Button}
-          class="small" aria-label=${t("flow.zoom.out")} disabled=${zoom <= (ZOOMS[0] ?? 0)}
-          onClick=${() => step(-1)}>
-          −
-        <//>
-        <${Button}
-          class="small" aria-label=${t("flow.zoom.in")} disabled=${zoom >= 1} onClick=${() => step(1)}>
-          +
-        <//>
-        <${Button} class="small" onClick=${fit}>${t("flow.zoom.fit")}<//>
-      </span>
-    </div>
-    <p class="sr" id="flow-keys">${t("flow.keys")}</p>
-    <div
-      class="flow-box" ref=${box} role="group" aria-label=${t("flow")} aria-describedby="flow-keys"
-      onKeyDown=${press}
-      onFocusIn=${(e2) => setFocused(e2.target.dataset["key"] ?? focused)}>
-      <div style=${{ width: `${picture.width * zoom}px`, height: `${picture.height * zoom}px` }}>
-        <div
-          class="flow-canvas"
-          style=${{ width: `${picture.width}px`, height: `${picture.height}px`, transform: `scale(${zoom})` }}>
-          <svg width=${picture.width} height=${picture.height} aria-hidden="true" focusable="false">
-            ${picture.lines.map(line)}
-            ${picture.places.filter((place2) => place2.kind === "junction").map((place2) => html`<circle key=${place2.key} cx=${place2.x + 4} cy=${place2.y + 4} r="3" />`)}
-          </svg>
-          ${nodes.map(node)}
-        </div>
+  const junctions = picture.places.filter((place2) => place2.kind === "junction");
+  const size = { width: `${picture.width}px`, height: `${picture.height}px` };
+  return html`<div style=${{ width: `${picture.width * zoom}px`, height: `${picture.height * zoom}px` }}>
+      <div class="flow-canvas" style=${{ ...size, transform: `scale(${zoom})` }}>
+        <svg width=${picture.width} height=${picture.height} aria-hidden="true" focusable="false">
+          ${picture.lines.map(line)}
+          ${junctions.map((place2) => html`<circle key=${place2.key} cx=${place2.x + 4} cy=${place2.y + 4} r="3" />`)}
+        </svg>
+        ${picture.places.filter((place2) => place2.kind !== "junction").map(node)}
       </div>
-    </div>
-    <p class="muted small flow-legend">
-      ${hasPath && html`<span class="legend-critical"></span> ${t("flow.critical")}`}
-      ${broken.size > 0 && html`${hasPath && " · "}<span class="legend-broken"></span> ${t("flow.broken")}`}
-    </p>`;
+    </div>`;
 }
 function nextOf(key, place2, nodes, byKey2) {
   const nearest = (some) => some.reduce(
@@ -10195,13 +10248,12 @@ function FlowWaterfall({ flow, newest, current, failure, tools }) {
   const { rows, first, last } = y(() => {
     const jobs = flow.jobs.map((job) => newest.get(job.id) ?? job);
     const all = rowsOf(jobs, nowMs());
-    const times = all.flatMap((row) => [row.from, row.start, row.end]).filter((at3) => at3 !== null);
+    const times = all.flatMap((row) => [row.from, row.start, row.end]).filter((at2) => at2 !== null);
     return { rows: all, first: Math.min(...times), last: Math.max(...times) };
   }, [flow, newest]);
   const broken = y(() => brokenIn(flow, newest), [flow, newest]);
   const critical = new Set(flow.critical_path);
   const span = Math.max(last - first, 1);
-  const at2 = (time) => `${100 * (time - first) / span}%`;
   const entry2 = rows.some((row) => row.job.id === focused) ? focused : current || failure || rows[0]?.job.id;
   V2(() => {
     const row = list.current?.querySelector(`[data-key="${CSS.escape(current || failure)}"]`)?.parentElement;
@@ -10222,48 +10274,17 @@ function FlowWaterfall({ flow, newest, current, failure, tools }) {
     if (target instanceof HTMLElement) target.focus();
   };
   const line = (row) => {
-    const { job, from, start: start2, end } = row;
-    const isEntry = job.id === entry2;
-    const isCritical = critical.has(job.id);
-    const facts = [rows, isEntry, isCritical, job.id === current, job.id === failure, broken];
-    return kept(job.id, facts, () => {
-      const waited = from !== null && start2 !== null ? start2 - from : null;
-      const ran = start2 !== null && end !== null ? end - start2 : null;
-      const word = job.state ? tOr(`state.${job.state}`, visible(job.state)) : "";
-      const told4 = [
-        titleOf2(job),
-        word,
-        waited !== null && waited > 0 && t("flow.waited", { duration: durationText(waited) }),
-        ran !== null && t("flow.ran", { duration: durationText(ran) }),
-        isCritical && t("flow.critical"),
-        job.error && visible(job.error)
-      ].filter(Boolean).join(", ");
-      const common = {
-        class: "waterfall-name",
-        "data-key": job.id,
-        tabindex: isEntry ? 0 : -1,
-        title: told4,
-        "aria-label": told4
-      };
-      const name = html`<span class=${`state state-${job.state ?? ""}`}><i aria-hidden="true"></i></span>
-        <span class="flow-name">${job.name === null ? t("flow.gone") : visible(job.name)}</span>
-        ${job.label && html`<span class="flow-label">${visible(job.label)}</span>`}`;
-      const marks = [
-        broken.has(job.id) ? "is-broken" : "",
-        isCritical ? "is-critical" : "",
-        job.id === current ? "is-current" : "",
-        job.id === failure ? "is-failure" : ""
-      ].join(" ");
-      return html`<li key=${job.id} class=${marks}>
-          ${job.state === null ? html`<span role="img" ...${common}>${name}</span>` : html`<a href=${href("job", { id: job.id })} aria-current=${job.id === current ? "true" : void 0} ...${common}>${name}</a>`}
-          <span class="waterfall-track" aria-hidden="true">
-            ${waited !== null && waited > 0 && from !== null && html`<i class="waterfall-wait" style=${{ left: at2(from), width: `${100 * waited / span}%` }}></i>`}
-            ${start2 !== null && ran !== null && html`<i class=${`waterfall-run seg-${job.state}`} style=${{ left: at2(start2), width: `${100 * ran / span}%` }}></i>`}
-          </span>
-          <span class="num muted" aria-hidden="true">${ran === null ? word : durationText(ran)}</span>
-          ${job.error && html`<span class="waterfall-error" aria-hidden="true">${visible(job.error)}</span>`}
-        </li>`;
-    });
+    const { id } = row.job;
+    const isEntry = id === entry2;
+    const isCritical = critical.has(id);
+    const isBroken = broken.has(id);
+    const facts = [rows, isEntry, isCritical, id === current, id === failure, broken];
+    const marks = { isEntry, isCritical, isBroken, isCurrent: id === current, isFailure: id === failure };
+    return kept(
+      id,
+      facts,
+      () => html`<${WaterfallRow} key=${id} row=${row} first=${first} span=${span} ...${marks} />`
+    );
   };
   return html`<div class="row flow-tools">${tools}</div>
     <p class="sr" id="flow-keys">${t("flow.waterfall.keys")}</p>
@@ -10278,6 +10299,46 @@ function FlowWaterfall({ flow, newest, current, failure, tools }) {
       ${broken.size > 0 && html` · <span class="legend-broken"></span> ${t("flow.broken")}`}
       ${Number.isFinite(span) && ` · ${t("flow.span", { duration: durationText(span) })}`}
     </p>`;
+}
+function WaterfallRow({ row, first, span, isEntry, isCritical, isBroken, isCurrent, isFailure }) {
+  const { job, from, start: start2, end } = row;
+  const at2 = (time) => `${100 * (time - first) / span}%`;
+  const waited = from !== null && start2 !== null ? start2 - from : null;
+  const ran = start2 !== null && end !== null ? end - start2 : null;
+  const word = job.state ? tOr(`state.${job.state}`, visible(job.state)) : "";
+  const told4 = [
+    titleOf2(job),
+    word,
+    waited !== null && waited > 0 && t("flow.waited", { duration: durationText(waited) }),
+    ran !== null && t("flow.ran", { duration: durationText(ran) }),
+    isCritical && t("flow.critical"),
+    job.error && visible(job.error)
+  ].filter(Boolean).join(", ");
+  const common = {
+    class: "waterfall-name",
+    "data-key": job.id,
+    tabindex: isEntry ? 0 : -1,
+    title: told4,
+    "aria-label": told4
+  };
+  const name = html`<span class=${`state state-${job.state ?? ""}`}><i aria-hidden="true"></i></span>
+    <span class="flow-name">${job.name === null ? t("flow.gone") : visible(job.name)}</span>
+    ${job.label && html`<span class="flow-label">${visible(job.label)}</span>`}`;
+  const marks = [
+    isBroken ? "is-broken" : "",
+    isCritical ? "is-critical" : "",
+    isCurrent ? "is-current" : "",
+    isFailure ? "is-failure" : ""
+  ].join(" ");
+  return html`<li class=${marks}>
+      ${job.state === null ? html`<span role="img" ...${common}>${name}</span>` : html`<a href=${href("job", { id: job.id })} aria-current=${isCurrent ? "true" : void 0} ...${common}>${name}</a>`}
+      <span class="waterfall-track" aria-hidden="true">
+        ${waited !== null && waited > 0 && from !== null && html`<i class="waterfall-wait" style=${{ left: at2(from), width: `${100 * waited / span}%` }}></i>`}
+        ${start2 !== null && ran !== null && html`<i class=${`waterfall-run seg-${job.state}`} style=${{ left: at2(start2), width: `${100 * ran / span}%` }}></i>`}
+      </span>
+      <span class="num muted" aria-hidden="true">${ran === null ? word : durationText(ran)}</span>
+      ${job.error && html`<span class="waterfall-error" aria-hidden="true">${visible(job.error)}</span>`}
+    </li>`;
 }
 
 // jobs/flow.js
@@ -10411,7 +10472,6 @@ function LinkedJobs({ jobs, count, flow }) {
 
 // jobs/job_facts.js
 function Facts({ job, mayOperate, workerNames }) {
-  const headers = Object.entries(job.headers);
   return html`<section class="card">
       <h2>${t("job.facts")}</h2>
       <dl class="facts">
@@ -10423,18 +10483,7 @@ function Facts({ job, mayOperate, workerNames }) {
         <dt>${t("job.retries")}</dt>
         <dd>${retriesText(job)}${job.losses > 0 && html` · ${t("job.losses", { count: job.losses })}`}</dd>
         ${job.progress && job.state !== "succeeded" && html`<dt>${t("job.progress")}</dt><dd><${Progress} progress=${job.progress} /> <span class="muted"><${Time} at=${job.progress.at} /></span></dd>`}
-        ${job.steps && job.steps.length > 0 && html`<dt>${t("job.steps")}</dt>
-            <dd>
-              <ol class="plain">
-                ${job.steps.map(
-    (one, n) => html`<li key=${n}>
-                        <${Text} value=${one.name ?? t("job.hidden")} max=${100} /> <span class="muted">
-                          <${Time} at=${one.at} /> · <${Duration} ms=${one.took_s * 1e3} />
-                        </span>
-                      </li>`
-  )}
-              </ol>
-            </dd>`}
+        <${Steps} steps=${job.steps ?? []} />
         <dt>${t("job.timeout")}</dt><dd><${Duration} ms=${job.timeout * 1e3} /></dd>
         <dt>${t("job.created")}</dt><dd><${Time} at=${job.created_at} /></dd>
         <dt>${t(job.state === "awaiting_callback" ? "job.due.answer" : "job.due")}</dt>
@@ -10443,52 +10492,77 @@ function Facts({ job, mayOperate, workerNames }) {
         <dt>${t("job.keep_result")}</dt><dd>${t(job.keep_result ? "yes" : "no")}</dd>
         ${job.worker_id && html`<dt>${t("job.worker")}</dt><dd><${WorkerLink} id=${job.worker_id} name=${workerNames.get(job.worker_id)} /></dd>`}
         ${job.requires && html`<dt>${t("job.requires")}</dt><dd><${Text} value=${labelsText(job.requires)} max=${200} /></dd>`}
-        ${job.tags.length > 0 && html`<dt>${t("job.tags")}</dt>
-            <dd>
-              ${job.tags.map(
-    (tag) => html`<a class="chip" href=${href("jobs", { tag })}><${Text} value=${tag} max=${64} /></a> ${mayOperate && html`<${PauseButton} target=${{ tag }} what=${t("pause.what.tag", { tag: visible(tag) })} /> `}`
-  )}
-            </dd>`}
-        ${job.definition && html`<dt>${t("job.definition")}</dt>
-            <dd>
-              <a href=${href("definitions", { name: job.definition.name })}>
-                <${Text} value=${job.definition.name} max=${100} />
-              </a> <span class="muted">${t("definitions.due")} <${Time} at=${job.definition.due_at} /></span>
-            </dd>`}
-        ${job.batch && html`<dt>${t("job.batch")}</dt><dd><${Id} id=${job.batch} href=${href("batches", { id: job.batch })} /></dd>`}
-        ${job.callback_of && html`<dt>${t("job.callback_of")}</dt>
-            <dd>
-              <${Id}
-                id=${job.callback_of.batch} href=${href("batches", { id: job.callback_of.batch })} /> <span
-                class="muted">
-                ${tOr(`batches.${job.callback_of.callback}`, visible(job.callback_of.callback))}
-              </span>
-            </dd>`}
-        ${job.unique && html`<dt>${t("job.unique")}</dt>
-            <dd>
-              <${Text} value=${job.unique.key ?? t("job.unique_argument")} max=${128} /> <span class="muted">
-                ${t(`job.unique.${job.unique.scope}`)}
-                ${job.unique.until && html` <${Time} at=${job.unique.until} />`}
-                ${job.unique.debounce && ` · ${t("job.debounced")}`}
-              </span>
-            </dd>`}
-        ${job.links && job.links.length > 0 && html`<dt>${t("job.links")}</dt>
-            <dd>
-              ${job.links.map(
-    (link) => html`<a key=${link.label} class="chip" href=${link.url} target="_blank" rel="noreferrer"><${Text} value=${link.label} max=${40} /></a> `
-  )}
-            </dd>`}
-        ${job.constraints.length > 0 && html`<dt>${t("nav.constraints")}</dt>
-            <dd>
-              ${job.constraints.map(
-    (name) => html`<a class="chip" href=${href("constraints", { name })}><${Text} value=${name} max=${64} /></a> `
-  )}
-            </dd>`}
-        ${headers.map(
+        <${Tags} tags=${job.tags} mayOperate=${mayOperate} />
+        <${Origin} job=${job} />
+        <${Unique} job=${job} />
+        <${Links} job=${job} />
+        ${Object.entries(job.headers).map(
     ([key, value]) => html`<dt><${Text} value=${key} max=${64} /></dt><dd><${Text} value=${value} max=${300} /></dd>`
   )}
       </dl>
     </section>`;
+}
+function Steps({ steps }) {
+  if (steps.length === 0) return null;
+  return html`<dt>${t("job.steps")}</dt>
+    <dd>
+      <ol class="plain">
+        ${steps.map(
+    (one, n) => html`<li key=${n}>
+                <${Text} value=${one.name ?? t("job.hidden")} max=${100} /> <span class="muted">
+                  <${Time} at=${one.at} /> · <${Duration} ms=${one.took_s * 1e3} />
+                </span>
+              </li>`
+  )}
+      </ol>
+    </dd>`;
+}
+function Tags({ tags, mayOperate }) {
+  if (tags.length === 0) return null;
+  return html`<dt>${t("job.tags")}</dt>
+    <dd>
+      ${tags.map(
+    (tag) => html`<a class="chip" href=${href("jobs", { tag })}><${Text} value=${tag} max=${64} /></a> ${mayOperate && html`<${PauseButton} target=${{ tag }} what=${t("pause.what.tag", { tag: visible(tag) })} /> `}`
+  )}
+    </dd>`;
+}
+function Origin({ job }) {
+  const { definition, batch, callback_of: callbackOf } = job;
+  return html`${definition && html`<dt>${t("job.definition")}</dt>
+      <dd>
+        <a href=${href("definitions", { name: definition.name })}>
+          <${Text} value=${definition.name} max=${100} />
+        </a> <span class="muted">${t("definitions.due")} <${Time} at=${definition.due_at} /></span>
+      </dd>`}${batch && html`<dt>${t("job.batch")}</dt><dd><${Id} id=${batch} href=${href("batches", { id: batch })} /></dd>`}${callbackOf && html`<dt>${t("job.callback_of")}</dt>
+      <dd>
+        <${Id} id=${callbackOf.batch} href=${href("batches", { id: callbackOf.batch })} /> <span class="muted">
+          ${tOr(`batches.${callbackOf.callback}`, visible(callbackOf.callback))}
+        </span>
+      </dd>`}`;
+}
+function Unique({ job: { unique } }) {
+  if (!unique) return null;
+  return html`<dt>${t("job.unique")}</dt>
+    <dd>
+      <${Text} value=${unique.key ?? t("job.unique_argument")} max=${128} /> <span class="muted">
+        ${t(`job.unique.${unique.scope}`)}
+        ${unique.until && html` <${Time} at=${unique.until} />`}
+        ${unique.debounce && ` · ${t("job.debounced")}`}
+      </span>
+    </dd>`;
+}
+function Links({ job: { links, constraints } }) {
+  return html`${links && links.length > 0 && html`<dt>${t("job.links")}</dt>
+      <dd>
+        ${links.map(
+    (link) => html`<a key=${link.label} class="chip" href=${link.url} target="_blank" rel="noreferrer"><${Text} value=${link.label} max=${40} /></a> `
+  )}
+      </dd>`}${constraints.length > 0 && html`<dt>${t("nav.constraints")}</dt>
+      <dd>
+        ${constraints.map(
+    (name) => html`<a class="chip" href=${href("constraints", { name })}><${Text} value=${name} max=${64} /></a> `
+  )}
+      </dd>`}`;
 }
 
 // jobs/asked.js
@@ -10613,80 +10687,20 @@ function Page3({ query, go: go3, session: session2 }) {
     /** @type {const} */
     `api/jobs/${encodeURIComponent(id)}`
   );
-  const found = useResource((signal) => id ? get(path, {}, signal) : Promise.resolve(null), [id], {
-    events: ["jobs"],
-    leastMs: 1e3,
-    everyMs: 3e3,
-    // No event announces changes by the pusher, because they are not in the audit log.
-    pollMs: 5e3
-  });
-  useTitle(
-    found.data ? `${tOr(`state.${found.data.state}`, found.data.state)} · ${found.data.name} · …${id.slice(-6)}` : null
-  );
-  const job = found.data?.id === id ? found.data : null;
+  const { found, job, why } = useJob(id, path);
   const isOver = job !== null && isIn(job.state, "finished");
-  useProgress(job ? [job] : [], false, found.reload);
-  const why = useResource(
-    (signal) => job && !isOver ? get(`${path}/why`, {}, signal) : Promise.resolve(null),
-    [id, job?.state],
-    { events: ["jobs", "workers", "masters", "constraints"], leastMs: 1500, everyMs: 4e3 }
-  );
-  W2(() => {
-    if (why.data) tellTime(why.data.as_of);
-  }, [why.data?.as_of]);
   const challenges = useChallenges(job, path);
   const flow = useFlow(job, path);
   const workerNames = useWorkerNames(job ? workersOf(job) : []);
   const [dialog, setDialog] = E2("");
-  if (!id)
-    return html`<h1>${t("nav.job")}</h1><p>${t("job.no_id")} <a href=${href("jobs")}>${t("nav.jobs")}</a></p>`;
-  if (!job) {
-    if (found.problem?.status === 404)
-      return html`<h1>${t("nav.job")}</h1>
-        <div class="card">
-          <${Empty} title=${t("job.unknown")}>
-            <p><code>${visible(id)}</code></p><p>${t("job.unknown.text")}</p>
-            <p><a href=${href("jobs")}>${t("nav.jobs")}</a></p>
-          <//>
-        </div>
-        <${JobLog} key=${id} path=${path} isGone mayErase=${may(session2, "operate")} />`;
-    return html`<h1>${t("nav.job")}</h1><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${!found.problem && html`<${Loading} />`}`;
-  }
+  if (!job) return html`<${NoJob} id=${id} path=${path} found=${found} session=${session2} />`;
   const again = async () => {
     await found.reload();
   };
-  const act = (name) => (
-    // Name the attempt in a retry, so that a double click or an outdated page does not run the job twice.
-    attempt(
-      () => post(`${path}/${name}`, name === "retry" ? { attempt: job.attempt } : void 0),
-      t(`job.${name}.done`)
-    ).then(again)
-  );
   const mayOperate = may(session2, "operate");
-  return html`<p class="crumbs">
-      <a href=${href("jobs")}>${t("nav.jobs")}</a> / <a href=${href("jobs", { name: job.name })}>
-        <${Text} value=${job.name} max=${60} />
-      </a>
-    </p>
-    <div class="page-head job-head">
-      <h1><${Text} value=${job.name} max=${120} /></h1>
-      <span class="big-state"><${State} state=${job.state} /></span>
-    </div>
-    <div class="row job-id">
-      <code class="id">${visible(job.id)}</code> <${CopyMenu}>
-        <${Copy} text=${job.id} label=${t("copy.id")} /> <${Copy}
-          text=${() => toJson(job, 2)} label=${t("copy.json")} /> ${!isIncomplete(job) && html`<${Copy} text=${() => curl(session2, "POST", "api/jobs", { body: { ...specOf(job), ...uniqueOf(job) } })} label=${t("copy.curl")} />`}
-      <//>
-    </div>
+  return html`<${Head2} job=${job} session=${session2} />
     <${ErrorBox} problem=${found.problem} />
-    <div class="row actions" role="group" aria-label=${t("job.actions")}>
-      ${mayOperate && admits(job.state, "run") && html`<${Button} kind="primary" onClick=${() => act("run")}>${t("job.run")}<//>`}
-      ${mayOperate && admits(job.state, "retry") && html`<${Button} kind="primary" onClick=${() => act("retry")}>${t("job.retry")}<//>`}
-      ${mayOperate && admits(job.state, "set_priority") && html`<${Button} opensDialog onClick=${() => setDialog("change")}>${t("job.change")}<//>`}
-      ${may(session2, "push") && !job.argument_hidden && html`<a class="button as-link" href=${href("enqueue", { from: job.id })}>${t("job.again")}</a>`}
-      ${may(session2, "push") && admits(job.state, "cancel") && html`<${Button} opensDialog kind="danger" onClick=${() => setDialog("cancel")}>${t("job.cancel")}<//>`}
-      ${mayOperate && admits(job.state, "delete") && html`<${Button} opensDialog kind="danger" onClick=${() => setDialog("delete")}>${t("job.delete")}<//>`}
-    </div>
+    <${Actions} job=${job} session=${session2} path=${path} onAsk=${setDialog} onDone=${again} />
     ${!isOver && html`<${Why}
           why=${why} job=${job} flow=${flow.data} challenges=${challenges.data?.challenges ?? []}
           mayOperate=${mayOperate} onAnswered=${challenges.reload} />`}
@@ -10704,10 +10718,7 @@ function Page3({ query, go: go3, session: session2 }) {
         <${Attempts} job=${job} workerNames=${workerNames} />
       </div>
       <div class="stack">
-        <${Carried}
-          title=${t("job.argument")} value=${job.argument} isHidden=${job.argument_hidden}
-          isRedacted=${job.argument_redacted} bytes=${job.argument_bytes} />
-        ${(job.has_result || job.keep_result) && html`<${Carried} title=${t("job.result")} value=${job.result} isHidden=${job.result_hidden} missing=${job.has_result ? "" : noResultText(job)} />`}
+        <${Content} job=${job} />
         <${Order} job=${job} flow=${flow.data} />
         <${Facts} job=${job} mayOperate=${mayOperate} workerNames=${workerNames} />
         ${job.notify && html`<${Deliveries} job=${job} path=${path} mayOperate=${mayOperate} />`}
@@ -10715,16 +10726,109 @@ function Page3({ query, go: go3, session: session2 }) {
     </div>
     ${job.attempt > 0 && html`<${JobLog} key=${job.id} path=${path} mayErase=${mayOperate && isOver} />`}
     ${(job.after || (job.dependents_count ?? 0) > 0) && html`<${FlowCard} key=${job.id} job=${job} found=${flow} session=${session2} />`}
-    ${dialog === "change" && html`<${Change} job=${job} path=${path} onClose=${() => setDialog("")} onDone=${again} />`}
-    ${dialog === "cancel" && html`<${ConfirmCount} title=${t("job.cancel.title")} count=${1} verb=${t("job.cancel")} onClose=${() => setDialog("")} onConfirm=${async () => {
+    <${Question} asked=${dialog} job=${job} path=${path} go=${go3} onClose=${() => setDialog("")} onDone=${again} />`;
+}
+function useJob(id, path) {
+  const found = useResource((signal) => id ? get(path, {}, signal) : Promise.resolve(null), [id], {
+    events: ["jobs"],
+    leastMs: 1e3,
+    everyMs: 3e3,
+    // No event announces changes by the pusher, because they are not in the audit log.
+    pollMs: 5e3
+  });
+  useTitle(
+    found.data ? `${tOr(`state.${found.data.state}`, found.data.state)} · ${found.data.name} · …${id.slice(-6)}` : null
+  );
+  const job = found.data?.id === id ? found.data : null;
+  useProgress(job ? [job] : [], false, found.reload);
+  const isWaited = job !== null && !isIn(job.state, "finished");
+  const why = useResource(
+    (signal) => isWaited ? get(`${path}/why`, {}, signal) : Promise.resolve(null),
+    [id, job?.state],
+    { events: ["jobs", "workers", "masters", "constraints"], leastMs: 1500, everyMs: 4e3 }
+  );
+  W2(() => {
+    if (why.data) tellTime(why.data.as_of);
+  }, [why.data?.as_of]);
+  return { found, job, why };
+}
+function NoJob({ id, path, found, session: session2 }) {
+  if (!id)
+    return html`<h1>${t("nav.job")}</h1><p>${t("job.no_id")} <a href=${href("jobs")}>${t("nav.jobs")}</a></p>`;
+  if (found.problem?.status === 404)
+    return html`<h1>${t("nav.job")}</h1>
+      <div class="card">
+        <${Empty} title=${t("job.unknown")}>
+          <p><code>${visible(id)}</code></p><p>${t("job.unknown.text")}</p>
+          <p><a href=${href("jobs")}>${t("nav.jobs")}</a></p>
+        <//>
+      </div>
+      <${JobLog} key=${id} path=${path} isGone mayErase=${may(session2, "operate")} />`;
+  return html`<h1>${t("nav.job")}</h1><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${!found.problem && html`<${Loading} />`}`;
+}
+function Head2({ job, session: session2 }) {
+  return html`<p class="crumbs">
+      <a href=${href("jobs")}>${t("nav.jobs")}</a> / <a href=${href("jobs", { name: job.name })}>
+        <${Text} value=${job.name} max=${60} />
+      </a>
+    </p>
+    <div class="page-head job-head">
+      <h1><${Text} value=${job.name} max=${120} /></h1>
+      <span class="big-state"><${State} state=${job.state} /></span>
+    </div>
+    <div class="row job-id">
+      <code class="id">${visible(job.id)}</code> <${CopyMenu}>
+        <${Copy} text=${job.id} label=${t("copy.id")} /> <${Copy}
+          text=${() => toJson(job, 2)} label=${t("copy.json")} /> ${!isIncomplete(job) && html`<${Copy} text=${() => curl(session2, "POST", "api/jobs", { body: { ...specOf(job), ...uniqueOf(job) } })} label=${t("copy.curl")} />`}
+      <//>
+    </div>`;
+}
+function Actions({ job, session: session2, path, onAsk, onDone }) {
+  const act = (name) => (
+    // Name the attempt in a retry, so that a double click or an outdated page does not run the job twice.
+    attempt(
+      () => post(`${path}/${name}`, name === "retry" ? { attempt: job.attempt } : void 0),
+      t(`job.${name}.done`)
+    ).then(onDone)
+  );
+  const mayOperate = may(session2, "operate");
+  return html`<div class="row actions" role="group" aria-label=${t("job.actions")}>
+      ${mayOperate && admits(job.state, "run") && html`<${Button} kind="primary" onClick=${() => act("run")}>${t("job.run")}<//>`}
+      ${mayOperate && admits(job.state, "retry") && html`<${Button} kind="primary" onClick=${() => act("retry")}>${t("job.retry")}<//>`}
+      ${mayOperate && admits(job.state, "set_priority") && html`<${Button} opensDialog onClick=${() => onAsk("change")}>${t("job.change")}<//>`}
+      ${may(session2, "push") && !job.argument_hidden && html`<a class="button as-link" href=${href("enqueue", { from: job.id })}>${t("job.again")}</a>`}
+      ${may(session2, "push") && admits(job.state, "cancel") && html`<${Button} opensDialog kind="danger" onClick=${() => onAsk("cancel")}>${t("job.cancel")}<//>`}
+      ${mayOperate && admits(job.state, "delete") && html`<${Button} opensDialog kind="danger" onClick=${() => onAsk("delete")}>${t("job.delete")}<//>`}
+    </div>`;
+}
+function Content({ job }) {
+  return html`<${Carried}
+      title=${t("job.argument")} value=${job.argument} isHidden=${job.argument_hidden}
+      isRedacted=${job.argument_redacted} bytes=${job.argument_bytes} />
+    ${(job.has_result || job.keep_result) && html`<${Carried} title=${t("job.result")} value=${job.result} isHidden=${job.result_hidden} missing=${job.has_result ? "" : noResultText(job)} />`}`;
+}
+function Question({ asked, job, path, go: go3, onClose, onDone }) {
+  const cancel = async () => {
     await post(`${path}/cancel`);
-    await again();
-  }}><p>${t(job.state === "running" ? "job.cancel.running" : "job.cancel.text")}</p><//>`}
-    ${dialog === "delete" && html`<${ConfirmCount} title=${t("job.delete.title")} count=${1} verb=${t("job.delete")} onClose=${() => setDialog("")} onConfirm=${async () => {
+    await onDone();
+  };
+  const remove = async () => {
     await del(path);
     toast(t("job.deleted", { name: visible(job.name) }));
     go3("jobs", {});
-  }}><p>${t("job.delete.text")}</p><//>`}`;
+  };
+  switch (asked) {
+    case "change":
+      return html`<${Change} job=${job} path=${path} onClose=${onClose} onDone=${onDone} />`;
+    case "cancel":
+      return html`<${ConfirmCount} title=${t("job.cancel.title")} count=${1} verb=${t("job.cancel")} onClose=${onClose} onConfirm=${cancel}>
+        <p>${t(job.state === "running" ? "job.cancel.running" : "job.cancel.text")}</p><//>`;
+    case "delete":
+      return html`<${ConfirmCount} title=${t("job.delete.title")} count=${1} verb=${t("job.delete")} onClose=${onClose} onConfirm=${remove}>
+        <p>${t("job.delete.text")}</p><//>`;
+    default:
+      return null;
+  }
 }
 
 // jobs/still_failed.js
@@ -10757,7 +10861,7 @@ function StillFailedOf({ name, failed }) {
   );
   return data && html`<a class="tile-more" href=${href("jobs", { state: "failed", name })}>${stillText(data)}</a>`;
 }
-var stillText = ({ count, is_exact: isExact }) => t(count === 0 ? "failures.still.none" : isExact ? "failures.still" : "failures.still.least", { count });
+var stillText = ({ count, is_exact: isExact2 }) => t(count === 0 ? "failures.still.none" : isExact2 ? "failures.still" : "failures.still.least", { count });
 async function stillOf(of2, signal) {
   try {
     return await get("api/jobs/count", { state: "failed", ...of2 }, signal);
@@ -10825,13 +10929,9 @@ function List({ query, go: go3, session: session2 }) {
       <${FilterInput}
         label=${t("names.contains")} value=${query["q"] ?? ""}
         onChange=${(q3) => change2({ q: q3 }, true)} />
-      <${Field} label=${t("filter.order")}>
-        ${(a2) => html`<select
-              ...${a2} value=${sort}
-              onChange=${(e2) => change2({ sort: e2.target.value })}>
-              ${SORTS2.map((one) => html`<option key=${one} value=${one}>${t(`names.sort.${one}`)}</option>`)}
-            </select>`}
-      <//>
+      <${FilterChoice}
+        label=${t("filter.order")} value=${sort} options=${SORTS2.map((one) => [one, t(`names.sort.${one}`)])}
+        onChange=${(one) => change2({ sort: one })} />
     </form>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
     ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}>
@@ -10856,96 +10956,40 @@ function Success({ name }) {
   return name.is_failing ? html`<${Badge} kind="bad">${text}<//>` : html`<span class="num">${text}</span>`;
 }
 var Linked = ({ count, to: to2 }) => count > 0 ? html`<a href=${to2}><${Num} value=${count} /></a>` : html`<span class="muted"><${Num} value=${count} /></span>`;
+var figures = (key, label, render, priority) => ({
+  key,
+  label,
+  align: "end",
+  ...priority && { priority },
+  render
+});
 function columns(names, served, paused) {
-  const discarded = {
-    key: "discarded",
-    label: t("state.discarded"),
-    align: "end",
-    priority: 3,
-    render: (name) => html`<${Num} value=${name.discarded} />`
-  };
+  const link = (count2, to2) => html`<${Linked} count=${count2} to=${to2} />`;
+  const count = (value) => html`<${Num} value=${value} />`;
+  const lasted = (ms4) => html`<${Duration} ms=${ms4} />`;
   return [
     {
       key: "name",
       label: t("job.name"),
       render: (name) => html`<a href=${href("names", { name: name.name })}><${Text} value=${name.name} max=${100} /></a>${name.ready > 0 && served?.has(name.name) === false && html` <${Badge} kind="bad">${t("names.no_worker")}<//>`}${paused.has(name.name) && html` <${Badge} kind="warn">${t("names.paused")}<//>`}`
     },
-    {
-      key: "ready",
-      label: t("state.ready"),
-      align: "end",
-      render: (name) => html`<${Linked} count=${name.ready} to=${href("jobs", { state: "ready", name: name.name })} />`
-    },
-    {
-      key: "pushed",
-      label: t("names.pushed"),
-      align: "end",
-      priority: 2,
-      render: (name) => html`<${Num} value=${name.pushed} />`
-    },
-    {
-      key: "succeeded",
-      label: t("state.succeeded"),
-      align: "end",
-      priority: 2,
-      render: (name) => html`<${Num} value=${name.succeeded} />`
-    },
+    figures(
+      "ready",
+      t("state.ready"),
+      ({ name, ready }) => link(ready, href("jobs", { state: "ready", name }))
+    ),
+    figures("pushed", t("names.pushed"), (name) => count(name.pushed), 2),
+    figures("succeeded", t("state.succeeded"), (name) => count(name.succeeded), 2),
     // Show this column only if it is not empty: few queues discard jobs, and the table has little space.
-    ...names.some((name) => name.discarded) ? [discarded] : [],
-    {
-      key: "failed",
-      label: t("state.failed"),
-      align: "end",
-      render: (name) => html`<${Linked} count=${name.failed} to=${href("failures", { name: name.name })} />`
-    },
-    {
-      key: "retried",
-      label: t("overview.retried"),
-      align: "end",
-      priority: 3,
-      render: (name) => html`<${Num} value=${name.retried} />`
-    },
-    {
-      key: "share",
-      label: t("names.success"),
-      align: "end",
-      render: (name) => html`<${Success} name=${name} />`
-    },
-    {
-      key: "wait50",
-      label: t("names.wait50"),
-      align: "end",
-      priority: 4,
-      render: (name) => html`<${Duration} ms=${name.wait?.p50_ms} />`
-    },
-    {
-      key: "wait95",
-      label: t("names.wait95"),
-      align: "end",
-      priority: 2,
-      render: (name) => html`<${Duration} ms=${name.wait?.p95_ms} />`
-    },
-    {
-      key: "run50",
-      label: t("names.run50"),
-      align: "end",
-      priority: 4,
-      render: (name) => html`<${Duration} ms=${name.run?.p50_ms} />`
-    },
-    {
-      key: "run95",
-      label: t("names.run95"),
-      align: "end",
-      priority: 2,
-      render: (name) => html`<${Duration} ms=${name.run?.p95_ms} />`
-    },
-    {
-      key: "seen",
-      label: t("names.seen"),
-      align: "end",
-      priority: 3,
-      render: (name) => html`<${Time} at=${name.last_seen_at} />`
-    }
+    ...names.some((name) => name.discarded) ? [figures("discarded", t("state.discarded"), (name) => count(name.discarded), 3)] : [],
+    figures("failed", t("state.failed"), ({ name, failed }) => link(failed, href("failures", { name }))),
+    figures("retried", t("overview.retried"), (name) => count(name.retried), 3),
+    figures("share", t("names.success"), (name) => html`<${Success} name=${name} />`),
+    figures("wait50", t("names.wait50"), (name) => lasted(name.wait?.p50_ms), 4),
+    figures("wait95", t("names.wait95"), (name) => lasted(name.wait?.p95_ms), 2),
+    figures("run50", t("names.run50"), (name) => lasted(name.run?.p50_ms), 4),
+    figures("run95", t("names.run95"), (name) => lasted(name.run?.p95_ms), 2),
+    figures("seen", t("names.seen"), (name) => html`<${Time} at=${name.last_seen_at} />`, 3)
   ];
 }
 function One({ name, query, session: session2 }) {
@@ -11349,8 +11393,6 @@ var ASKED = (
 );
 function FailureCard({ group, session: session2, count = group.count, still, onAct, onAsk, onChange }) {
   const mayOperate = may(session2, "operate");
-  const isCovered = group.message_hidden && !mayOperate;
-  const undo = (call2, done) => attempt(() => del(pathOf3(group, call2)), done).then(onChange);
   const message = group.message || t("failures.silent");
   return html`<li class=${`card group ${isIgnored(group) || isResolved(group) ? "is-ignored" : ""}`}>
       <div class="group-count">
@@ -11386,7 +11428,14 @@ function FailureCard({ group, session: session2, count = group.count, still, onA
         <${Ignored} group=${group} />
         <${Merged} group=${group} mayOperate=${mayOperate} onChange=${onChange} />
       </div>
-      <div class="group-acts">
+      <${Actions2} group=${group} session=${session2} onAct=${onAct} onAsk=${onAsk} onChange=${onChange} />
+    </li>`;
+}
+function Actions2({ group, session: session2, onAct, onAsk, onChange }) {
+  const mayOperate = may(session2, "operate");
+  const isCovered = group.message_hidden && !mayOperate;
+  const undo = (call2, done) => attempt(() => del(pathOf3(group, call2)), done).then(onChange);
+  return html`<div class="group-acts">
         <a
           class="button small as-link" href=${href(
     "jobs",
@@ -11407,8 +11456,7 @@ function FailureCard({ group, session: session2, count = group.count, still, onA
                 ${t("action.delete")}
               <//>
             <//>`}
-      </div>
-    </li>`;
+      </div>`;
 }
 function Decisions({ group }) {
   const { assigned, resolved: resolved2 } = group;
@@ -11464,6 +11512,15 @@ var PAGE5 = 50;
 var ALL3 = 500;
 var SHOWN2 = { "": { open: "true" }, resolved: { resolved: "true" }, ignored: { ignored: "true" }, all: {} };
 var SPLITS = ["name", "version"];
+var TYPED = (
+  /** @type {const} */
+  [
+    ["q", "failures.contains"],
+    ["name", "filter.name"],
+    ["version", "failures.version"],
+    ["assignee", "failures.assignee"]
+  ]
+);
 function Page5({ query, go: go3, session: session2 }) {
   const [dialog, setDialog] = E2(
     /** @type {{action: import("../actions.js").ActionName, isRecounted: boolean, target: import("../actions.js").Target} | null} */
@@ -11475,44 +11532,15 @@ function Page5({ query, go: go3, session: session2 }) {
   );
   const hold = useHold();
   const show2 = query["show"] && query["show"] in SHOWN2 ? query["show"] : "";
-  const split2 = SPLITS.includes(query["split"] ?? "") ? query["split"] : "";
-  const of2 = JSON.stringify([
-    query["q"],
-    query["name"],
-    query["version"],
-    query["assignee"],
-    query["cursor"],
-    show2,
-    split2
-  ]);
+  const split2 = SPLITS.includes(query["split"] ?? "") ? query["split"] ?? "" : "";
+  const found = useFailures(query, show2, split2);
   const [done, setDone] = E2(0);
-  const found = useResource(
-    async (signal) => ({
-      ...await get(
-        "api/failures",
-        {
-          q: query["q"],
-          name: query["name"],
-          version: query["version"],
-          ...SHOWN2[show2],
-          assignee: query["assignee"],
-          cursor: query["cursor"],
-          limit: split2 ? ALL3 : PAGE5
-        },
-        signal
-      ),
-      of: of2
-    }),
-    [of2],
-    { events: ["jobs"], leastMs: 2e3, everyMs: 1e4 }
-  );
   const { rows, newCount, showNew } = useSteadyRows(
     found.data?.groups ?? [],
     idOf,
     hold.isHeld || dialog !== null || asked !== null,
     `${found.data?.of} ${done}`
   );
-  const change2 = (changes) => go3("failures", { ...query, cursor: "", ...changes }, { replace: true });
   const reload = async () => {
     await found.reload();
     setDone((n) => n + 1);
@@ -11522,24 +11550,47 @@ function Page5({ query, go: go3, session: session2 }) {
     void found.reload();
     void recount();
   });
-  const act = (action, group) => setDialog({
-    action,
-    isRecounted: true,
-    target: {
-      filter: {
-        state: "failed",
-        failure_group: group.id,
-        finished_before: new Date(nowMs()).toISOString()
-      }
-    }
-  });
+  const act = (action, group) => setDialog({ action, isRecounted: true, target: failedUntilNow(group) });
+  const ask3 = (question, group) => setAsked({ question, group });
   const card = (group, count) => html`<${FailureCard}
-        key=${group.id} group=${group} count=${count} still=${still.get(group.id)} session=${session2} onAct=${act}
-        onAsk=${(question, about) => setAsked({ question, group: about })}
-        onChange=${reload} />`;
-  const isFiltered = Boolean(query["q"] || query["name"] || query["version"] || query["assignee"]);
+        key=${group.id} group=${group} count=${count} still=${still.get(group.id)} session=${session2}
+        onAct=${act} onAsk=${ask3} onChange=${reload} />`;
+  const isFiltered = TYPED.some(([key]) => query[key]);
   return html`<div class="page-head"><h1>${t("nav.failures")}</h1></div>
-    <${Tabs}
+    <${Choices} query=${query} show=${show2} split=${split2} go=${go3} />
+    <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
+    <div ...${hold.bind}>
+      <${NewRows} count=${newCount} onShow=${showNew} />
+      ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : rows.length === 0 ? html`<div class="card"><${Empty} title=${emptyText(isFiltered, show2)} /></div>` : split2 ? html`<${Parts} parts=${partsOf(rows, split2)} card=${card} />` : html`<ul class="groups">${rows.map((group) => card(group, group.count))}</ul>`}
+    </div>
+    <p class="muted after">${t("failures.mark.new.rule")} ${t("failures.mark.regressed.rule")}</p>
+    <${Pager}
+      hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])}
+      isLoading=${found.isLoading}
+      onNext=${() => go3("failures", { ...query, cursor: found.data?.next_cursor })}
+      onFirst=${() => go3("failures", { ...query, cursor: "" }, { replace: true })} />
+    ${dialog && html`<${ActionDialog} ...${dialog} onClose=${() => setDialog(null)} onBegun=${() => {
+  }} />`}
+    ${asked && html`<${FailureDialog} ...${asked} who=${session2.who ?? ""} onClose=${() => setAsked(null)} onDone=${reload} />`}`;
+}
+function useFailures(query, show2, split2) {
+  const { q: q3, name, version, assignee, cursor } = query;
+  const of2 = JSON.stringify([q3, name, version, assignee, cursor, show2, split2]);
+  const wanted = { q: q3, name, version, ...SHOWN2[show2], assignee, cursor, limit: split2 ? ALL3 : PAGE5 };
+  return useResource(async (signal) => ({ ...await get("api/failures", wanted, signal), of: of2 }), [of2], {
+    events: ["jobs"],
+    leastMs: 2e3,
+    everyMs: 1e4
+  });
+}
+var failedUntilNow = ({ id }) => ({
+  filter: { state: "failed", failure_group: id, finished_before: new Date(nowMs()).toISOString() }
+});
+var emptyText = (isFiltered, show2) => t(
+  isFiltered ? "failures.empty.filtered" : show2 === "ignored" || show2 === "resolved" ? `failures.empty.${show2}` : "failures.empty"
+);
+function Choices({ query, show: show2, split: split2, go: go3 }) {
+  return html`<${Tabs}
       label=${t("nav.failures")} current=${show2} tabs=${Object.keys(SHOWN2).map((key) => ({
     key,
     label: t(`failures.show.${key || "open"}`),
@@ -11548,18 +11599,11 @@ function Page5({ query, go: go3, session: session2 }) {
     <form
       class="filters is-open" role="search" aria-label=${t("filters")}
       onSubmit=${(e2) => e2.preventDefault()}>
-      <${FilterInput}
-        label=${t("failures.contains")} value=${query["q"] ?? ""}
-        onChange=${(q3) => change2({ q: q3 })} />
-      <${FilterInput}
-        label=${t("filter.name")} value=${query["name"] ?? ""}
-        onChange=${(name) => change2({ name })} />
-      <${FilterInput}
-        label=${t("failures.version")} value=${query["version"] ?? ""}
-        onChange=${(version) => change2({ version })} />
-      <${FilterInput}
-        label=${t("failures.assignee")} value=${query["assignee"] ?? ""}
-        onChange=${(assignee) => change2({ assignee })} />
+      ${TYPED.map(
+    ([key, label]) => html`<${FilterInput}
+              key=${key} label=${t(label)} value=${query[key] ?? ""}
+              onChange=${(text) => go3("failures", { ...query, cursor: "", [key]: text }, { replace: true })} />`
+  )}
     </form>
     <nav class="row group-by" aria-label=${t("failures.split")}>
       <span class="muted">${t("failures.split")}</span>
@@ -11570,36 +11614,19 @@ function Page5({ query, go: go3, session: session2 }) {
               ${t(`failures.split.${key || "none"}`)}
             </a>`
   )}
-    </nav>
-    <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
-    <div ...${hold.bind}>
-      <${NewRows} count=${newCount} onShow=${showNew} />
-      ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : rows.length === 0 ? html`<div class="card">
-                <${Empty}
-                  title=${t(
-    isFiltered ? "failures.empty.filtered" : show2 === "ignored" || show2 === "resolved" ? `failures.empty.${show2}` : "failures.empty"
-  )} />
-              </div>` : split2 ? partsOf(rows, split2).map(
+    </nav>`;
+}
+function Parts({ parts, card }) {
+  return parts.map(
     (part) => html`<section class="after" key=${part.key}>
-                        <h2>
-                          <${Text} value=${part.key || t("failures.no_version")} max=${100} /> <span
-                            class="muted">
-                            <${Num} value=${part.count} /> ${t("failures.failed", { count: part.count })}
-                          </span>
-                        </h2>
-                        <ul class="groups">${part.groups.map(([group, count]) => card(group, count))}</ul>
-                      </section>`
-  ) : html`<ul class="groups">${rows.map((group) => card(group, group.count))}</ul>`}
-    </div>
-    <p class="muted after">${t("failures.mark.new.rule")} ${t("failures.mark.regressed.rule")}</p>
-    <${Pager}
-      hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])}
-      isLoading=${found.isLoading}
-      onNext=${() => go3("failures", { ...query, cursor: found.data?.next_cursor })}
-      onFirst=${() => change2({})} />
-    ${dialog && html`<${ActionDialog} ...${dialog} onClose=${() => setDialog(null)} onBegun=${() => {
-  }} />`}
-    ${asked && html`<${FailureDialog} ...${asked} who=${session2.who ?? ""} onClose=${() => setAsked(null)} onDone=${reload} />`}`;
+          <h2>
+            <${Text} value=${part.key || t("failures.no_version")} max=${100} /> <span class="muted">
+              <${Num} value=${part.count} /> ${t("failures.failed", { count: part.count })}
+            </span>
+          </h2>
+          <ul class="groups">${part.groups.map(([group, count]) => card(group, count))}</ul>
+        </section>`
+  );
 }
 var idOf = (group) => group.id;
 function partsOf(groups, split2) {
@@ -12181,14 +12208,14 @@ function sharesIn(given, base) {
 }
 function ShareFields({ form }) {
   const { values: values2 } = form;
-  return html`${values2["fair"] && html`<${Rows} form=${form} name="weights" columns=${WEIGHT} isRule=${false} />
+  return html`${values2["fair"] && html`<${Rows2} form=${form} name="weights" columns=${WEIGHT} isRule=${false} />
       <${FormField}
         form=${form} name="default_weight" path="fair.default" type="number" min="0.001" step="any"
         placeholder="1" label=${t("constraints.default_weight")} />`}
-    ${values2["concurrency"] && html`<${Rows} form=${form} name="reserve" columns=${SLOTS} isRule />`}
-    ${values2["key"]?.trim() && html`<${Rows} form=${form} name="conditions" columns=${LIMITS} isRule />`}`;
+    ${values2["concurrency"] && html`<${Rows2} form=${form} name="reserve" columns=${SLOTS} isRule />`}
+    ${values2["key"]?.trim() && html`<${Rows2} form=${form} name="conditions" columns=${LIMITS} isRule />`}`;
 }
-function Rows({ form, name, columns: columns3, isRule }) {
+function Rows2({ form, name, columns: columns3, isRule }) {
   const rows = rowsIn(form.values[name]);
   const put2 = (next) => form.set({ [name]: JSON.stringify(next) });
   const change2 = (at2, part) => put2(rows.map((row, place2) => place2 === at2 ? { ...row, ...part } : row));
@@ -12380,8 +12407,8 @@ function ConstraintEditor({ constraint, onClose, onDone }) {
           form=${form} name="key" label=${t("constraints.key")} hint=${t("constraints.key.hint")}
           placeholder="argument.host" spellcheck=${false} />
         ${LIMIT_KINDS.filter((kind) => kind.figures.length > 0).map(
-    ({ name, figures }) => html`<div key=${name} class=${figures.length === 2 ? "pair" : "apart"}>
-                ${figures.map((figure) => html`<${FigureField} key=${figure.name} form=${form} figure=${figure} />`)}
+    ({ name, figures: figures2 }) => html`<div key=${name} class=${figures2.length === 2 ? "pair" : "apart"}>
+                ${figures2.map((figure) => html`<${FigureField} key=${figure.name} form=${form} figure=${figure} />`)}
               </div>`
   )}
         <${FigureField} form=${form} figure=${EXPIRES_AT} />
@@ -12410,8 +12437,8 @@ var limiting = (given, matcher, base) => ({
   ...sharesIn(given, base)
 });
 var ownLimits = (key) => {
-  const figures = formOf(key.own_limits);
-  return Object.fromEntries(VALUE_FIGURES2.map(({ name }) => [name, figures[name] ?? ""]));
+  const figures2 = formOf(key.own_limits);
+  return Object.fromEntries(VALUE_FIGURES2.map(({ name }) => [name, figures2[name] ?? ""]));
 };
 function ValueLimits({ shown: shown2, path, onClose, onDone }) {
   useZone();
@@ -13010,11 +13037,11 @@ var MAPPING = { order: { from: "payload.order" } };
 var isPayload = (argument) => argument !== null && typeof argument === "object" && "from" in argument && argument.from === "payload";
 function valuesOfTrigger(one) {
   const gathering = one?.debounce ? "debounce" : one?.collect ? "collect" : "none";
-  const figures = (
+  const figures2 = (
     /** @type {Record<string, unknown>} */
     one?.debounce ?? one?.collect ?? {}
   );
-  const text = (name, blank) => gathering !== "none" && name in figures ? figures[name] === null ? "" : String(figures[name]) : blank;
+  const text = (name, blank) => gathering !== "none" && name in figures2 ? figures2[name] === null ? "" : String(figures2[name]) : blank;
   const argument = one?.argument ?? null;
   return {
     event_type: one?.event_type ?? "",
@@ -13027,7 +13054,7 @@ function valuesOfTrigger(one) {
     max_s: text("max_s", ""),
     max: text("max", "100"),
     within_s: text("within_s", "10"),
-    gathering_key: String(figures["key"] ?? "")
+    gathering_key: String(figures2["key"] ?? "")
   };
 }
 function triggerIn(values2) {
@@ -13038,8 +13065,8 @@ function triggerIn(values2) {
     values2["gathering"] ?? "none"
   );
   const key = (values2["gathering_key"] ?? "").trim() || null;
-  const figures = Object.fromEntries(FIGURES3[gathering].map((name) => [name, asNumber(values2[name])]));
-  const gathered = (way) => way === gathering ? { ...figures, key } : null;
+  const figures2 = Object.fromEntries(FIGURES3[gathering].map((name) => [name, asNumber(values2[name])]));
+  const gathered = (way) => way === gathering ? { ...figures2, key } : null;
   const rest = {
     kind: "event",
     event_type: (values2["event_type"] ?? "").trim() || null,
@@ -13282,7 +13309,7 @@ var PREVIEWED = [
     key: "matches",
     label: "events.preview.matches",
     width: 6.5,
-    render: (one) => html`<${Matches} matches=${one.matches} />`
+    render: (one) => html`<${Matches2} matches=${one.matches} />`
   },
   {
     key: "argument",
@@ -13290,7 +13317,7 @@ var PREVIEWED = [
     render: (one) => html`<${Excerpt} value=${one.argument} isHidden=${one.argument_hidden} />`
   }
 ];
-function Matches({ matches }) {
+function Matches2({ matches }) {
   if (matches === null) return html`<span class="muted">${t("events.preview.unknown")}</span>`;
   return html`<${Badge} kind=${matches ? "ok" : "off"}>${t(matches ? "yes" : "no")}<//>`;
 }
@@ -16153,11 +16180,11 @@ function One6({ name, go: go3, session: session2 }) {
   const path = pathOfNamespace(name);
   const [dialog, setDialog] = E2("");
   const found = useResource((signal) => get(path, {}, signal), [name], FIGURES4);
-  const figures = useResource((signal) => get("api/overview", {}, signal), [name], FIGURES4);
+  const figures2 = useResource((signal) => get("api/overview", {}, signal), [name], FIGURES4);
   const stores = useResource((signal) => get("api/stores", {}, signal), [name], STORES2);
   useTitle(name);
   const one = found.data;
-  const entry2 = figures.data?.namespaces.find((other) => other.name === name);
+  const entry2 = figures2.data?.namespaces.find((other) => other.name === name);
   if (!one) {
     if (found.problem?.status === 404)
       return html`<h1>${t("nav.namespaces")}</h1>
@@ -16180,7 +16207,7 @@ function One6({ name, go: go3, session: session2 }) {
   const isOnCluster = store?.topology === "cluster";
   const isAtRest = one.state !== "moving" && !one.move_fault && !(one.move && one.move.ended_at === null);
   const changed2 = async () => {
-    await Promise.all([found.reload(), figures.reload(), loadNamespaces()]);
+    await Promise.all([found.reload(), figures2.reload(), loadNamespaces()]);
   };
   const open = async () => {
     if (await attempt(() => post(`${path}/open`), t("namespaces.opened", { name: visible(name) })))
@@ -16190,7 +16217,7 @@ function One6({ name, go: go3, session: session2 }) {
     <div class="page-head job-head">
       <h1><${Text} value=${name} max=${60} /></h1>${entry2 && html`<${StateBadge2} one=${entry2} />`}
     </div>
-    <${ErrorBox} problem=${found.problem ?? figures.problem} onRetry=${changed2} />
+    <${ErrorBox} problem=${found.problem ?? figures2.problem} onRetry=${changed2} />
     ${fault2 && html`<p class=${`fault ${entry2 && !isBad(entry2) ? "" : "bad"}`} role="alert">
           <${Badge} kind=${entry2 && !isBad(entry2) ? "warn" : "bad"}>
             ${t(entry2 && !isBad(entry2) ? "fault.warn" : "fault.bad")}
@@ -17848,8 +17875,8 @@ function Deliveries2({ tag }) {
   return html`<p class="row deliveries">
       <a href=${href("jobs", { tag })}>${t("notices.deliveries")}</a>
       ${counts.map(
-    ([state, { count, is_exact: isExact }]) => html`<a key=${state} href=${href("jobs", { tag, state })}>
-              ${!isExact && "≥ "}<${Num} value=${count} /> <${State} state=${state} />
+    ([state, { count, is_exact: isExact2 }]) => html`<a key=${state} href=${href("jobs", { tag, state })}>
+              ${!isExact2 && "≥ "}<${Num} value=${count} /> <${State} state=${state} />
             </a>`
   )}
     </p>`;
@@ -17936,7 +17963,7 @@ var headersIn = (text) => Object.fromEntries(
 );
 function documentOf4(values2) {
   const text = (name) => values2[name]?.trim() ?? "";
-  const figures = ["max_running", "max_running_per_host", "timeout", "not_ready_for_s"];
+  const figures2 = ["max_running", "max_running_per_host", "timeout", "not_ready_for_s"];
   return {
     names: linesIn(values2["names"]),
     url: text("address") === "argument" ? { from: text("url") } : text("url"),
@@ -17944,7 +17971,7 @@ function documentOf4(values2) {
     body: values2["body"],
     headers: headersIn(values2["headers"]),
     secret: values2["is_unsigned"] ? "" : text("secret") || null,
-    ...Object.fromEntries(figures.filter(text).map((name) => [name, Number(text(name))])),
+    ...Object.fromEntries(figures2.filter(text).map((name) => [name, Number(text(name))])),
     ...Object.fromEntries(["ok", "final"].filter(text).map((name) => [name, statusesIn(text(name))])),
     allow_hosts: linesIn(values2["allow_hosts"]),
     description: text("description")
@@ -18342,7 +18369,7 @@ var NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?$/;
 var UTC_INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,3})?Z$/;
 var DATE = /^\d{4}-\d\d-\d\d$/;
 var TIME = /^\d\d:\d\d(:\d\d(\.\d{1,3})?)?$/;
-var TYPED = "argument.";
+var TYPED2 = "argument.";
 var SHOWN_AS = "argument as.";
 var EXAMPLES = (
   /** @type {Record<string, string>} */
@@ -18370,7 +18397,7 @@ function fieldsOf2(schema, values2) {
   const known2 = Object.entries(properties).map(
     ([name, one]) => fieldOf(name, one, schema, required.includes(name))
   );
-  const loose = Object.keys(values2).filter((key) => key.startsWith(TYPED) && values2[key]?.trim()).map((key) => key.slice(TYPED.length)).filter((name) => !Object.hasOwn(properties, name)).map((name) => ({ ...fieldOf(name, {}, schema, false), isLoose: true }));
+  const loose = Object.keys(values2).filter((key) => key.startsWith(TYPED2) && values2[key]?.trim()).map((key) => key.slice(TYPED2.length)).filter((name) => !Object.hasOwn(properties, name)).map((name) => ({ ...fieldOf(name, {}, schema, false), isLoose: true }));
   return [...known2, ...loose].map((field) => {
     const shownAs = (
       /** @type {Control | undefined} */
@@ -18379,7 +18406,7 @@ function fieldsOf2(schema, values2) {
     return shownAs ? { ...field, control: shownAs } : field;
   });
 }
-var keyOf5 = (name) => TYPED + name;
+var keyOf5 = (name) => TYPED2 + name;
 function fieldOf(name, given, root2, isRequired) {
   const { schema, isNullable } = resolved(given, root2);
   const about = given["description"] ?? schema["description"];
@@ -18458,12 +18485,12 @@ function valuesOf9(schema, text, values2) {
   if (typeof argument !== "object" || Array.isArray(argument)) return null;
   const changes = {};
   for (const key of Object.keys(values2))
-    if (key.startsWith(TYPED) || key.startsWith(SHOWN_AS)) changes[key] = "";
+    if (key.startsWith(TYPED2) || key.startsWith(SHOWN_AS)) changes[key] = "";
   const fields = new Map(fieldsOf2(schema, {}).map((field) => [field.name, field]));
   for (const [name, value] of Object.entries(argument)) {
     const field = fields.get(name) ?? fieldOf(name, {}, schema, false);
     const [typed, shownAs] = textOf3(field, value);
-    changes[TYPED + name] = typed;
+    changes[TYPED2 + name] = typed;
     changes[SHOWN_AS + name] = shownAs;
   }
   return changes;
@@ -18490,7 +18517,7 @@ function argumentOf(fields, values2) {
   const problems = [];
   const missing = [];
   for (const field of fields) {
-    const typed = values2[TYPED + field.name] ?? "";
+    const typed = values2[TYPED2 + field.name] ?? "";
     const key = JSON.stringify(field.name);
     const loc = ["argument", field.name];
     if (typed.trim() === "") {
@@ -18739,68 +18766,33 @@ function Page23({ query, go: go3, session: session2 }) {
 function Enqueue({ query, go: go3, session: session2 }) {
   useZone();
   const form = useForm(null, () => ({ ...BLANK3, name: query["name"] ?? "" }));
-  const { values: values2, problem, setProblem } = form;
-  const [sent, setSent] = E2(
-    /** @type {{id: string, isNew: boolean} | null} */
-    null
-  );
+  const { values: values2, problem } = form;
   const [isTried, setTried] = E2(false);
   const from = query["from"];
-  const key = j("");
-  y(() => {
-    key.current = newKey();
-  }, [values2]);
-  W2(() => {
-    if (!from) return;
-    get(`api/jobs/${encodeURIComponent(from)}`).then(
-      (job) => {
-        const { argument: given = "", ...rest } = formOf2(job);
-        form.set(rest);
-        argument.give(given);
-      },
-      (error) => setProblem(error instanceof Problem ? error : null)
-    );
-  }, [from]);
-  const typedName = values2["name"]?.trim() ?? "";
-  const contract = useContract(typedName);
+  const contract = useContract(values2["name"]?.trim() ?? "");
   const argument = useArgument(form, contract);
+  useCopied(from, form, argument);
   const told4 = useToldOptions(form, contract, Boolean(from));
   const made = y(() => bodyOf({ ...values2, argument: argument.text }), [values2, argument.text]);
   const preview = usePreview(made.text);
-  const faults = [...argument.problems, ...isTried ? argument.missing : []];
+  const { sent, setSent, send } = useSending(form);
   const submit = async (event) => {
     event.preventDefault();
     setSent(null);
     setTried(true);
     if (argument.problems.length > 0 || argument.missing.length > 0) {
-      setProblem(null);
+      form.setProblem(null);
       const page = (
         /** @type {HTMLFormElement} */
         event.target
       );
       requestAnimationFrame(() => focusOn(page.querySelector("[aria-invalid=true]")));
-      return;
-    }
-    if (made.text === void 0) return setProblem(made.problem ?? null);
-    const text = made.text;
-    await form.run(async () => {
-      let isNew = true;
-      const answer = await call("POST", "api/jobs", {
-        text,
-        // Use the key in the form, if there is one, instead of ours.
-        ...!values2["key"] && { headers: { "Idempotency-Key": key.current } },
-        heard: (response) => isNew = response.status === 201
-      });
-      setSent({ id: answer.id, isNew });
-      setTried(false);
-      key.current = newKey();
-      toast(t(isNew ? "enqueue.done" : "enqueue.was_there"));
-    });
+    } else if (made.text === void 0) form.setProblem(made.problem ?? null);
+    else await send(made.text, () => setTried(false));
   };
   const shown2 = problem ?? preview.problem;
-  const names = useKnownNames2();
+  const faults = [...argument.problems, ...isTried ? argument.missing : []];
   const ofArgument = made.problem ?? argumentProblem(faults, shown2, argument.missing.length > 0, preview.misfits);
-  const isUnknown = typedName !== "" && names !== null && !names.includes(typedName);
   return html`<div class="page-head">
       <h1>${t("nav.enqueue")}</h1>
       ${made.body && html`<${Copy} text=${() => curl(session2, "POST", "api/jobs", { body: made.body })} label=${t("copy.curl")} />`}
@@ -18815,65 +18807,113 @@ function Enqueue({ query, go: go3, session: session2 }) {
         </div>`}
     <div class="job-grid">
       <form class="card stack" onSubmit=${submit} novalidate>
-        <${FormField}
-          form=${form} name="name" problem=${shown2} label=${t("job.name")} hint=${t("enqueue.name.hint")}
-          list="known-names" maxlength="200" autocapitalize="none" spellcheck=${false} />
-        ${isUnknown && html`<p class="warning" role="status">${t("enqueue.no_worker", { name: visible(typedName) })}</p>`}
-        <datalist id="known-names">
-          ${names?.map((name) => html`<option key=${name} value=${name} />`)}
-        </datalist>
+        <${NameField} form=${form} problem=${shown2} />
         <${ArgumentForm} form=${form} argument=${argument} problem=${ofArgument} />
         ${told4 && html`<p class="hint" role="note">${t("enqueue.told")}</p>`}
-        <div class="form-grid">
-          <${FormField} form=${form} name="when" as="select" label=${t("enqueue.when")}>
-            ${["now", "delay", "run_at"].map(
-    (one) => html`<option key=${one} value=${one}>${t(`enqueue.when.${one}`)}</option>`
-  )}
-          <//>
-          ${values2["when"] === "delay" && html`<${FormField} form=${form} name="delay" problem=${shown2} label=${t("enqueue.delay")} type="number" min="0" step="any" />`}
-          ${values2["when"] === "run_at" && html`<${FormField}
-                form=${form} name="run_at" problem=${shown2} label=${inZone(t("job.due"), values2["run_at"])}
-                type="datetime-local" step="1" max=${LATEST} />`}
-          <${FormField}
-            form=${form} name="priority" problem=${shown2} label=${t("job.priority")}
-            hint=${t("job.priority.hint")} type="number" step="1" />
-          <${FormField}
-            form=${form} name="max_retry" problem=${shown2} label=${t("job.max_retry")} type="number" min="0"
-            max="1000" step="1" />
-          <${FormField}
-            form=${form} name="timeout" problem=${shown2} label=${t("job.timeout_s")} type="number" min="0.001"
-            step="any" />
-          <${FormField}
-            form=${form} name="tags" problem=${shown2} label=${t("job.tags")} hint=${t("enqueue.tags.hint")}
-            spellcheck=${false} />
-        </div>
-        <div class="row"><${FormCheck} form=${form} name="keep_result">${t("job.keep_result")}<//></div>
-        <${FormMore} form=${form} names=${SELDOM2} problem=${shown2} label=${t("enqueue.more")}>
-          <div class="form-grid">
-            <${FormField}
-              form=${form} name="requires" problem=${shown2} label=${t("job.requires")}
-              hint=${t("job.requires.hint")} spellcheck=${false} />
-            <${FormField}
-              form=${form} name="expires_s" problem=${shown2} label=${t("job.expires_s")}
-              hint=${t("job.expires_s.hint")} type="number" min="0.001" step="any" />
-            <${FormField}
-              form=${form} name="expires_at" problem=${shown2}
-              label=${inZone(t("job.expires"), values2["expires_at"])} type="datetime-local" step="1"
-              max=${LATEST} />
-            <${FormField}
-              form=${form} name="key" problem=${shown2} label=${t("enqueue.key")} hint=${t("enqueue.key.hint")}
-              autocapitalize="none" spellcheck=${false} />
-          </div>
-          <${FormField}
-            form=${form} name="headers" as="textarea" class="short" rows="2" problem=${shown2}
-            label=${t("job.headers")} hint=${t("enqueue.headers.hint")} spellcheck=${false} />
-          <div class="row"><${FormCheck} form=${form} name="rerun_lost">${t("job.rerun_lost")}<//></div>
-        <//>
+        <${Terms} form=${form} problem=${shown2} />
+        <${SeldomTerms} form=${form} problem=${shown2} />
         <${ErrorBox} problem=${problem} />
         <div><button class="button primary" disabled=${form.isBusy}>${t("nav.enqueue")}</button></div>
       </form>
       <${Preview3} preview=${preview} isReady=${Boolean(made.text && values2["name"])} />
     </div>`;
+}
+function useCopied(from, form, argument) {
+  W2(() => {
+    if (!from) return;
+    get(`api/jobs/${encodeURIComponent(from)}`).then(
+      (job) => {
+        const { argument: given = "", ...rest } = formOf2(job);
+        form.set(rest);
+        argument.give(given);
+      },
+      (error) => form.setProblem(error instanceof Problem ? error : null)
+    );
+  }, [from]);
+}
+function useSending(form) {
+  const [sent, setSent] = E2(
+    /** @type {{id: string, isNew: boolean} | null} */
+    null
+  );
+  const key = j("");
+  y(() => {
+    key.current = newKey();
+  }, [form.values]);
+  const send = (text, onDone) => form.run(async () => {
+    let isNew = true;
+    const answer = await call("POST", "api/jobs", {
+      text,
+      // Use the key in the form, if there is one, instead of ours.
+      ...!form.values["key"] && { headers: { "Idempotency-Key": key.current } },
+      heard: (response) => isNew = response.status === 201
+    });
+    setSent({ id: answer.id, isNew });
+    onDone();
+    key.current = newKey();
+    toast(t(isNew ? "enqueue.done" : "enqueue.was_there"));
+  });
+  return { sent, setSent, send };
+}
+function NameField({ form, problem }) {
+  const typedName = form.values["name"]?.trim() ?? "";
+  const names = useKnownNames2();
+  const isUnknown = typedName !== "" && names !== null && !names.includes(typedName);
+  return html`<${FormField}
+      form=${form} name="name" problem=${problem} label=${t("job.name")} hint=${t("enqueue.name.hint")}
+      list="known-names" maxlength="200" autocapitalize="none" spellcheck=${false} />
+    ${isUnknown && html`<p class="warning" role="status">${t("enqueue.no_worker", { name: visible(typedName) })}</p>`}
+    <datalist id="known-names">${names?.map((name) => html`<option key=${name} value=${name} />`)}</datalist>`;
+}
+function Terms({ form, problem }) {
+  const { values: values2 } = form;
+  return html`<div class="form-grid">
+      <${FormField} form=${form} name="when" as="select" label=${t("enqueue.when")}>
+        ${["now", "delay", "run_at"].map(
+    (one) => html`<option key=${one} value=${one}>${t(`enqueue.when.${one}`)}</option>`
+  )}
+      <//>
+      ${values2["when"] === "delay" && html`<${FormField} form=${form} name="delay" problem=${problem} label=${t("enqueue.delay")} type="number" min="0" step="any" />`}
+      ${values2["when"] === "run_at" && html`<${FormField}
+            form=${form} name="run_at" problem=${problem} label=${inZone(t("job.due"), values2["run_at"])}
+            type="datetime-local" step="1" max=${LATEST} />`}
+      <${FormField}
+        form=${form} name="priority" problem=${problem} label=${t("job.priority")}
+        hint=${t("job.priority.hint")} type="number" step="1" />
+      <${FormField}
+        form=${form} name="max_retry" problem=${problem} label=${t("job.max_retry")} type="number" min="0"
+        max="1000" step="1" />
+      <${FormField}
+        form=${form} name="timeout" problem=${problem} label=${t("job.timeout_s")} type="number" min="0.001"
+        step="any" />
+      <${FormField}
+        form=${form} name="tags" problem=${problem} label=${t("job.tags")} hint=${t("enqueue.tags.hint")}
+        spellcheck=${false} />
+    </div>
+    <div class="row"><${FormCheck} form=${form} name="keep_result">${t("job.keep_result")}<//></div>`;
+}
+function SeldomTerms({ form, problem }) {
+  return html`<${FormMore} form=${form} names=${SELDOM2} problem=${problem} label=${t("enqueue.more")}>
+      <div class="form-grid">
+        <${FormField}
+          form=${form} name="requires" problem=${problem} label=${t("job.requires")}
+          hint=${t("job.requires.hint")} spellcheck=${false} />
+        <${FormField}
+          form=${form} name="expires_s" problem=${problem} label=${t("job.expires_s")}
+          hint=${t("job.expires_s.hint")} type="number" min="0.001" step="any" />
+        <${FormField}
+          form=${form} name="expires_at" problem=${problem}
+          label=${inZone(t("job.expires"), form.values["expires_at"])} type="datetime-local" step="1"
+          max=${LATEST} />
+        <${FormField}
+          form=${form} name="key" problem=${problem} label=${t("enqueue.key")} hint=${t("enqueue.key.hint")}
+          autocapitalize="none" spellcheck=${false} />
+      </div>
+      <${FormField}
+        form=${form} name="headers" as="textarea" class="short" rows="2" problem=${problem}
+        label=${t("job.headers")} hint=${t("enqueue.headers.hint")} spellcheck=${false} />
+      <div class="row"><${FormCheck} form=${form} name="rerun_lost">${t("job.rerun_lost")}<//></div>
+    <//>`;
 }
 function argumentProblem(faults, problem, isMissing2, misfits) {
   const found = new Set(faults.map((fault2) => fault2.loc.join(".")));

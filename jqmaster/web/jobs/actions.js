@@ -31,41 +31,77 @@ const POLL_MS = 2000;
  *   jobs than were counted.
  */
 export function ActionDialog({ action, target, isRecounted = false, onClose, onBegun }) {
-  const [dry, setDry] = useState(/** @type {JobActionPreview & {of: string} | null} */ (null));
-  const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
   const form = useForm(null, () => ({ priority: "0", rate: "", share: "" }));
   const { priority = "", rate, share } = form.values;
   const title = t(`action.${action}.title`);
-  const hasPriority = action === "set_priority";
-  const isPriority = /^-?\d+$/.test(priority.trim());
+  const wanted = { action, ...target, ...(action === "set_priority" && { priority: Number(priority) }) };
+  const isPriority = action !== "set_priority" || /^-?\d+$/.test(priority.trim());
   // The count depends on the priority: jobs that already have it are left out.
-  const counted = JSON.stringify([action, target, hasPriority ? priority.trim() : null]);
-  const body = (/** @type {number | null} */ atMost) => ({
-    action,
-    ...target,
-    ...(hasPriority && { priority: Number(priority) }),
-    ...(rate && { rate_per_s: Number(rate) }),
-    ...(action === "retry" && share && { stop_at_failure_share: Number(share) / 100 }),
-    ...(atMost !== null && { at_most: atMost }),
-  });
+  const counted = JSON.stringify([action, target, action === "set_priority" ? priority.trim() : null]);
+  const { dry, problem, ask, show } = useDryRun(wanted, counted, isPriority);
+  if (!dry) {
+    return html`<${Dialog} title=${title} onClose=${onClose}>
+        <${ErrorBox} problem=${problem} />${!problem && html`<p role="status">${t("action.counting")}</p>`}
+        <footer><${Button} onClick=${onClose}>${t("cancel")}<//></footer>
+      <//>`;
+  }
+  const begin = async () => {
+    const again = isRecounted ? await ask() : dry;
+    if (again.count !== dry.count) {
+      show(again);
+      const detail = t("action.recounted", { before: dry.count, count: again.count });
+      throw new Problem(409, { title: t("action.recounted.title"), detail });
+    }
+    await post("api/jobs/actions", {
+      ...wanted,
+      ...(rate && { rate_per_s: Number(rate) }),
+      ...(action === "retry" && share && { stop_at_failure_share: Number(share) / 100 }),
+      ...(isRecounted && again.is_exact && { at_most: again.count }),
+    });
+    for (const tell of begun) tell();
+    toast(t("action.begun", { action: t(`action.${action}`), count: dry.count }));
+    onBegun();
+  };
+  return html`<${ConfirmCount}
+      title=${title} count=${dry.count} isAtLeast=${!dry.is_exact} verb=${t(`action.${action}`)}
+      kind=${DANGEROUS.includes(action) ? "danger" : "primary"} isReady=${dry.of === counted}
+      onClose=${onClose} onConfirm=${begin}>
+      <p>${t(`action.${action}.text`)}</p>
+      ${
+        "filter" in target &&
+        html`<p class="muted">
+            ${t("action.all_that_match")} ${Object.entries(target.filter).map(
+              ([key, value]) =>
+                html`<span class="chip">${t(`filter.${key}`)}: <${Text} value=${typeof value === "object" ? toJson(value) : value} max=${80} /></span> `,
+            )}
+          </p>`
+      }
+      <${ActionKinds} action=${action} filter=${"filter" in target ? target.filter : null} dry=${dry} />
+      <${ActionFields} action=${action} count=${dry.count} form=${form} problem=${problem} />
+    <//>`;
+}
+
+/**
+ * The number of jobs that an action would change, counted again when the action changes.
+ * @param {Record<string, unknown>} wanted The action, as the API has it.
+ * @param {string} counted Says what is counted.
+ * @param {boolean} isComplete Whether the action can be counted.
+ */
+function useDryRun(wanted, counted, isComplete) {
+  const [dry, setDry] = useState(/** @type {JobActionPreview & {of: string} | null} */ (null));
+  const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
   // With dry_run, the API answers with a preview.
   const ask = () =>
-    /** @type {Promise<JobActionPreview>} */ (
-      post("api/jobs/actions", {
-        action,
-        ...target,
-        ...(hasPriority && { priority: Number(priority) }),
-        dry_run: true,
-      })
-    );
+    /** @type {Promise<JobActionPreview>} */ (post("api/jobs/actions", { ...wanted, dry_run: true }));
+  const show = (/** @type {JobActionPreview} */ answer) => setDry({ ...answer, of: counted });
   useEffect(() => {
-    if (hasPriority && !isPriority) return undefined;
+    if (!isComplete) return undefined;
     let isOver = false;
     const count = () =>
       ask().then(
         (answer) => {
           if (isOver) return;
-          setDry({ ...answer, of: counted });
+          show(answer);
           setProblem(null);
         },
         (error) => {
@@ -78,60 +114,32 @@ export function ActionDialog({ action, target, isRecounted = false, onClose, onB
       clearTimeout(timer);
     };
   }, [counted]);
-  if (!dry) {
-    return html`<${Dialog} title=${title} onClose=${onClose}>
-        <${ErrorBox} problem=${problem} />${!problem && html`<p role="status">${t("action.counting")}</p>`}
-        <footer><${Button} onClick=${onClose}>${t("cancel")}<//></footer>
-      <//>`;
-  }
-  return html`<${ConfirmCount}
-      title=${title} count=${dry.count} isAtLeast=${!dry.is_exact} verb=${t(`action.${action}`)}
-      kind=${DANGEROUS.includes(action) ? "danger" : "primary"} isReady=${dry.of === counted}
-      onClose=${onClose} onConfirm=${async () => {
-        const again = isRecounted ? await ask() : dry;
-        if (again.count !== dry.count) {
-          setDry({ ...again, of: counted });
-          const detail = t("action.recounted", { before: dry.count, count: again.count });
-          throw new Problem(409, { title: t("action.recounted.title"), detail });
-        }
-        await post("api/jobs/actions", body(isRecounted && again.is_exact ? again.count : null));
-        for (const tell of begun) tell();
-        toast(t("action.begun", { action: t(`action.${action}`), count: dry.count }));
-        onBegun();
-      }}>
-      <p>${t(`action.${action}.text`)}</p>
+  return { dry, problem, ask, show };
+}
+
+/** @param {{action: ActionName, count: number, form: import("../ui/forms.js").FormInputs, problem: Problem | null}} props */
+function ActionFields({ action, count, form, problem }) {
+  return html`<div class="form-grid">
       ${
-        "filter" in target &&
-        html`<p class="muted">
-            ${t("action.all_that_match")} ${Object.entries(target.filter).map(
-              ([key, value]) =>
-                html`<span class="chip">${t(`filter.${key}`)}: <${Text} value=${typeof value === "object" ? toJson(value) : value} max=${80} /></span> `,
-            )}
-          </p>`
+        action === "set_priority" &&
+        html`<${FormField}
+            form=${form} name="priority" problem=${problem} label=${t("job.priority")}
+            hint=${t("job.priority.hint")} type="number" step="1" />`
       }
-      <${ActionKinds} action=${action} filter=${"filter" in target ? target.filter : null} dry=${dry} />
-      <div class="form-grid">
-        ${
-          hasPriority &&
-          html`<${FormField}
-              form=${form} name="priority" problem=${problem} label=${t("job.priority")}
-              hint=${t("job.priority.hint")} type="number" step="1" />`
-        }
-        ${
-          dry.count > 100 &&
-          html`<${FormField}
-              form=${form} name="rate" path="rate_per_s" label=${t("action.rate")}
-              hint=${t("action.rate.hint")} type="number" min="0.1" step="any" />`
-        }
-        ${
-          action === "retry" &&
-          dry.count > 1 &&
-          html`<${FormField}
-              form=${form} name="share" path="stop_at_failure_share" label=${t("action.stop_share")}
-              hint=${t("action.stop_share.hint")} type="number" min="1" max="100" step="1" />`
-        }
-      </div>
-    <//>`;
+      ${
+        count > 100 &&
+        html`<${FormField}
+            form=${form} name="rate" path="rate_per_s" label=${t("action.rate")} hint=${t("action.rate.hint")}
+            type="number" min="0.1" step="any" />`
+      }
+      ${
+        action === "retry" &&
+        count > 1 &&
+        html`<${FormField}
+            form=${form} name="share" path="stop_at_failure_share" label=${t("action.stop_share")}
+            hint=${t("action.stop_share.hint")} type="number" min="1" max="100" step="1" />`
+      }
+    </div>`;
 }
 
 /** @type {Set<() => void>} */
@@ -155,8 +163,28 @@ export function useActionEnds(onEnd) {
  * @param {{mayOperate: boolean}} props
  */
 export function ActionsUnderWay({ mayOperate }) {
-  const [all, setAll] = useState(/** @type {Record<string, JobAction>} */ ({}));
+  const all = useActions();
   const [hidden, setHidden] = useState(/** @type {Set<string>} */ (new Set()));
+  const shown = all
+    .filter(
+      (action) =>
+        !hidden.has(action.id) &&
+        (action.state === "running" || Date.now() - Date.parse(action.finished_at ?? "") < WATCHED_MS),
+    )
+    .sort((a, b) => b.created_at.localeCompare(a.created_at));
+  return html`<div class="under-way" role="status" aria-live="polite">
+      ${shown.map(
+        (action) =>
+          html`<${ActionUnderWay}
+              key=${action.id} action=${action} mayOperate=${mayOperate}
+              onHide=${() => setHidden(new Set([...hidden, action.id]))} />`,
+      )}
+    </div>`;
+}
+
+/** @returns {JobAction[]} The actions that run or ran since the page was opened. */
+function useActions() {
+  const [all, setAll] = useState(/** @type {Record<string, JobAction>} */ ({}));
   const take = (/** @type {JobAction[]} */ actions) =>
     setAll((old) => {
       // Ignore an answer that says "running" if an event has already reported the end.
@@ -186,53 +214,42 @@ export function ActionsUnderWay({ mayOperate }) {
       for (const end of ends) end();
     };
   }, []);
-  const shown = Object.values(all)
-    .filter(
-      (action) =>
-        !hidden.has(action.id) &&
-        (action.state === "running" || Date.now() - Date.parse(action.finished_at ?? "") < WATCHED_MS),
-    )
-    .sort((a, b) => b.created_at.localeCompare(a.created_at));
-  return html`<div class="under-way" role="status" aria-live="polite">
-      ${shown.map((action) => {
-        const isRunning = action.state === "running";
-        const most = action.matched ?? action.ids_count ?? action.looked_at;
-        return html`<div key=${action.id} class="card action">
-            <${Badge} kind=${isRunning ? "info" : action.state === "done" ? "ok" : "warn"}>
-              ${tOr(`action.state.${action.state}`, visible(action.state))}
-            <//>
-            <strong>${tOr(`action.${action.action}`, visible(action.action))}</strong>
-            <span>
-              ${t("action.progress", { done: action.done })}${most > 0 && ` / ${number(most)}`}
-              ${action.refused > 0 && html` · ${t("action.refused", { count: action.refused })}`}
-              ${
-                action.failed_again !== null &&
-                action.failed_again > 0 &&
-                html` · ${t("action.failed_again", { count: action.failed_again })}`
-              }
-            </span>
-            ${
-              isRunning &&
-              most > 0 &&
-              html`<${Bar} value=${action.done + action.refused} of=${most} label=${t("action.bar")} />`
-            }
-            ${action.message && html`<span class="muted"><${Text} value=${action.message} /></span>`}
-            ${
-              isRunning && mayOperate
-                ? html`<${Button}
-                    class="small"
-                    onClick=${() =>
-                      attempt(() => post(`api/jobs/actions/${action.id}/cancel`), t("action.stopped"))}>
-                    ${t("action.stop")}
-                  <//>`
-                : !isRunning &&
-                  html`<button
-                      type="button" class="icon-button" aria-label=${t("close")}
-                      onClick=${() => setHidden(new Set([...hidden, action.id]))}>
-                      ✕
-                    </button>`
-            }
-          </div>`;
-      })}
+  return Object.values(all);
+}
+
+/** @param {{action: JobAction, mayOperate: boolean, onHide: () => void}} props */
+function ActionUnderWay({ action, mayOperate, onHide }) {
+  const isRunning = action.state === "running";
+  const most = action.matched ?? action.ids_count ?? action.looked_at;
+  return html`<div class="card action">
+      <${Badge} kind=${isRunning ? "info" : action.state === "done" ? "ok" : "warn"}>
+        ${tOr(`action.state.${action.state}`, visible(action.state))}
+      <//>
+      <strong>${tOr(`action.${action.action}`, visible(action.action))}</strong>
+      <span>
+        ${t("action.progress", { done: action.done })}${most > 0 && ` / ${number(most)}`}
+        ${action.refused > 0 && html` · ${t("action.refused", { count: action.refused })}`}
+        ${
+          action.failed_again !== null &&
+          action.failed_again > 0 &&
+          html` · ${t("action.failed_again", { count: action.failed_again })}`
+        }
+      </span>
+      ${
+        isRunning &&
+        most > 0 &&
+        html`<${Bar} value=${action.done + action.refused} of=${most} label=${t("action.bar")} />`
+      }
+      ${action.message && html`<span class="muted"><${Text} value=${action.message} /></span>`}
+      ${
+        isRunning && mayOperate
+          ? html`<${Button}
+              class="small"
+              onClick=${() => attempt(() => post(`api/jobs/actions/${action.id}/cancel`), t("action.stopped"))}>
+              ${t("action.stop")}
+            <//>`
+          : !isRunning &&
+            html`<button type="button" class="icon-button" aria-label=${t("close")} onClick=${onHide}>✕</button>`
+      }
     </div>`;
 }

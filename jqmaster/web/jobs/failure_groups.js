@@ -26,16 +26,16 @@ const isResolved = (group) => Boolean(group.resolved) && group.resolved?.reopene
 const ASKED = /** @type {const} */ (["values", "assign", "merge"]);
 
 /**
- * @param {{group: FailureGroup, session: import("../core/api.js").Session, count?: number, still?: import("./still_failed.js").Still, onAct: (action: "retry" |
- *   "delete", group: FailureGroup) => void, onAsk: (question: import("./failure_dialogs.js").Question, group:
- *   FailureGroup) => void, onChange: () => unknown}} props
+ * @typedef {{group: FailureGroup, session: import("../core/api.js").Session, onAct: (action: "retry" | "delete", group: FailureGroup) => void,
+ *   onAsk: (question: import("./failure_dialogs.js").Question, group: FailureGroup) => void, onChange: () => unknown}} Shown
+ */
+
+/**
+ * @param {Shown & {count?: number, still?: import("./still_failed.js").Still}} props
  *   `count`: replaces the count of the whole group. `still`: how many of the whole group are still failed, if that is known.
  */
 export function FailureCard({ group, session, count = group.count, still, onAct, onAsk, onChange }) {
   const mayOperate = may(session, "operate");
-  const isCovered = group.message_hidden && !mayOperate;
-  const undo = (/** @type {"ignore" | "resolve"} */ call, /** @type {string} */ done) =>
-    attempt(() => del(pathOf(group, call)), done).then(onChange);
   const message = group.message || t("failures.silent");
   return html`<li class=${`card group ${isIgnored(group) || isResolved(group) ? "is-ignored" : ""}`}>
       <div class="group-count">
@@ -82,7 +82,17 @@ export function FailureCard({ group, session, count = group.count, still, onAct,
         <${Ignored} group=${group} />
         <${Merged} group=${group} mayOperate=${mayOperate} onChange=${onChange} />
       </div>
-      <div class="group-acts">
+      <${Actions} group=${group} session=${session} onAct=${onAct} onAsk=${onAsk} onChange=${onChange} />
+    </li>`;
+}
+
+/** @param {Shown} props */
+function Actions({ group, session, onAct, onAsk, onChange }) {
+  const mayOperate = may(session, "operate");
+  const isCovered = group.message_hidden && !mayOperate;
+  const undo = (/** @type {"ignore" | "resolve"} */ call, /** @type {string} */ done) =>
+    attempt(() => del(pathOf(group, call)), done).then(onChange);
+  return html`<div class="group-acts">
         <a
           class="button small as-link" href=${href(
             "jobs",
@@ -117,8 +127,7 @@ export function FailureCard({ group, session, count = group.count, still, onAct,
               <//>
             <//>`
         }
-      </div>
-    </li>`;
+      </div>`;
 }
 
 /** @param {{group: FailureGroup}} props Who looks after it, and in which version it is resolved. */

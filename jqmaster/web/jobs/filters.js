@@ -5,14 +5,11 @@ import { t } from "../core/i18n.js";
 import { titleOf } from "../batches/parts.js";
 import { isIn } from "../core/states.js";
 import { Button } from "../ui/controls.js";
-import { FilterInput, FilterInstant } from "../ui/filters.js";
+import { FilterChoice, FilterInput, FilterInstant } from "../ui/filters.js";
 import { Text, nowMs } from "../ui/formats.js";
-import { Field } from "../ui/forms.js";
 import { inputOf, useZone } from "../ui/instants.js";
 
 /** @typedef {import("../../answers").Schemas["WorkerView"]} Worker */
-
-/** @typedef {import("../core/lib.js").FieldEvent} FieldEvent */
 
 const CAUSES = ["error", "timeout", "undecodable", "invalid_argument", "lost", "expired", "canceled"];
 const TIME_FILTERS = ["created_after", "created_before", "finished_after", "finished_before"];
@@ -132,13 +129,12 @@ const SHOWN = ["q", "name", "tag", "within", "cause"];
 const hasField = (key, isMore) =>
   SHOWN.includes(key) || (isMore && key !== "failure_group" && key !== "batch");
 
-/**
- * @param {{query: Record<string, string>, batch: import("../batches/parts.js").Batch | null, change: (changes:
- *   Record<string, string | undefined>, replace?: boolean) => void}} props `batch`: the one whose members are listed.
- */
+/** @typedef {import("../batches/parts.js").Batch} Batch */
+/** @typedef {(changes: Record<string, string | undefined>, replace?: boolean) => void} Change */
+
+/** @param {{query: Record<string, string>, batch: Batch | null, change: Change}} props `batch`: the one whose members are listed. */
 export function Filters({ query, batch, change }) {
   useZone();
-  const active = FILTERS.filter((key) => key !== "state" && key !== "op" && key !== "value" && query[key]);
   const isMoreWanted = [
     "batch",
     "worker",
@@ -150,119 +146,108 @@ export function Filters({ query, batch, change }) {
   ].some((key) => query[key]);
   const [isMore, setMore] = useState(isMoreWanted);
   const names = useNames(query["name"] ?? "");
-  const ended = isIn(query["state"] ?? "", "finished");
-  /** @param {string} key @param {Record<string, unknown>} [more] */
-  const typed = (key, more = {}) =>
-    html`<${FilterInput}
-        key=${key} label=${t(`filter.${key}`)} value=${query[key] ?? ""}
-        onChange=${(/** @type {string} */ text) => change({ [key]: text }, true)} ...${more} />`;
-  const matcher = matcherOf(query);
-  const chipText = (/** @type {string} */ key) =>
-    key === "batch" && batch
-      ? titleOf(batch)
-      : TIME_FILTERS.includes(key)
-        ? inputOf(query[key]).replace("T", " ") || query[key]
-        : query[key];
   return html`<form
       class=${`filters ${isMore ? "is-open" : ""}`} role="search" aria-label=${t("filters")}
       onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}>
-      ${typed("q")}
-      ${typed("name", { list: "names" })}
-      ${typed("tag")}
-      <${Field} label=${t(ended ? "filter.within.finished" : "filter.within.created")}>
-        ${(/** @type {Record<string, unknown>} */ a) =>
-          html`<select
-              ...${a} value=${query["within"] ?? ""}
-              onChange=${(/** @type {FieldEvent} */ e) => change({ within: e.target.value })}>
-              <option value="">${t("filter.any")}</option>
-              ${[...Object.keys(WINDOWS_MS), DEPLOY].map(
-                (one) => html`<option key=${one} value=${one}>${t(`filter.within.${one}`)}</option>`,
-              )}
-            </select>`}
-      <//>
-      <${Field} label=${t("filter.cause")}>
-        ${(/** @type {Record<string, unknown>} */ a) =>
-          html`<select
-              ...${a} value=${query["cause"] ?? ""}
-              onChange=${(/** @type {FieldEvent} */ e) => change({ cause: e.target.value })}>
-              <option value="">${t("filter.any")}</option>
-              ${CAUSES.map(
-                (cause) => html`<option key=${cause} value=${cause}>${t(`cause.${cause}`)}</option>`,
-              )}
-            </select>`}
-      <//>
+      <${Typed} of="q" query=${query} change=${change} />
+      <${Typed} of="name" query=${query} change=${change} list="names" />
+      <${Typed} of="tag" query=${query} change=${change} />
+      <${FilterChoice}
+        label=${withinText(query)} value=${query["within"] ?? ""} options=${[
+          ["", t("filter.any")],
+          ...[...Object.keys(WINDOWS_MS), DEPLOY].map((one) => [one, t(`filter.within.${one}`)]),
+        ]}
+        onChange=${(/** @type {string} */ within) => change({ within })} />
+      <${FilterChoice}
+        label=${t("filter.cause")} value=${query["cause"] ?? ""}
+        options=${[["", t("filter.any")], ...CAUSES.map((cause) => [cause, t(`cause.${cause}`)])]}
+        onChange=${(/** @type {string} */ cause) => change({ cause })} />
       <datalist id="names">${names.map((name) => html`<option key=${name} value=${name} />`)}</datalist>
       <${Button} class="more" aria-expanded=${String(isMore)} onClick=${() => setMore(!isMore)}>
         ${t(isMore ? "filters.less" : "filters.more")}
       <//>
-      ${
-        isMore &&
-        html`${typed("text")}${typed("field", { placeholder: "argument.tenant" })}
-          <${Field} label=${t("filter.op")}>
-            ${(/** @type {Record<string, unknown>} */ a) =>
-              html`<select
-                  ...${a} value=${query["op"] || "eq"}
-                  onChange=${(/** @type {FieldEvent} */ e) => change({ op: e.target.value }, true)}>
-                  ${OPS.map((op) => html`<option key=${op} value=${op}>${t(`filter.op.${op}`)}</option>`)}
-                </select>`}
-          <//>
-          ${typed("value", { placeholder: "globex", maxlength: 1024 })}
-          ${typed("worker")}
-          ${typed("batch", {
-            maxlength: 36,
-            placeholder: "0198c3f4-5e6a-7b8c-9d0e-1f2a3b4c5d6e",
-            pattern: ID.source,
-            onChange: (/** @type {string} */ id) => (id === "" || ID.test(id)) && change({ batch: id }, true),
-          })}
-          ${NUMBER_FILTERS.map((key) =>
-            typed(key, {
-              type: "number",
-              min: key === "min_attempt" ? "1" : "0",
-              step: key === "min_attempt" ? "1" : "any",
-            }),
-          )}
-          ${TIME_FILTERS.map(
-            (key) =>
-              html`<${FilterInstant}
-                  key=${key} label=${t(`filter.${key}`)} value=${query[key] ?? ""}
-                  onChange=${(/** @type {string} */ at) => change({ [key]: at }, true)} />`,
-          )}`
-      }
-      ${
-        active.length > 0 &&
-        html`<div class="chips">
-            ${active.map(
-              (key) =>
-                html`<span key=${key} class=${`chip ${hasField(key, isMore) ? "has-field" : ""}`}>
-                    ${
-                      key === "field"
-                        ? html`<${Text}
-                            value=${
-                              matcher
-                                ? `${query["field"]} ${t(`filter.op.${matcher["op"]}`)} ${query["value"] ?? ""}`
-                                : query["field"]
-                            }
-                            max=${80} />`
-                        : key === "within"
-                          ? `${t(ended ? "filter.within.finished" : "filter.within.created")}: ${t(`filter.within.${query[key]}`)}`
-                          : html`${t(`filter.${key === "batch" && batch ? "batch.name" : key}`)}: <${Text} value=${chipText(key)} max=${60} />`
-                    }
-                    <button
-                      type="button" aria-label=${t("filter.remove", { name: t(`filter.${key}`) })}
-                      onClick=${() =>
-                        change(key === "field" ? { field: "", op: "", value: "" } : { [key]: "" })}>
-                      ✕
-                    </button>
-                  </span>`,
-            )}
-            <button
-              type="button" class="link"
-              onClick=${() => change(Object.fromEntries([...active, "op", "value"].map((key) => [key, ""])))}>
-              ${t("filter.clear")}
-            </button>
-          </div>`
-      }
+      ${isMore && html`<${MoreFilters} query=${query} change=${change} />`}
+      <${Chips} query=${query} batch=${batch} isMore=${isMore} change=${change} />
     </form>`;
+}
+
+/** @param {Record<string, string>} query @returns {string} What the window in time is about. */
+const withinText = (query) =>
+  t(isIn(query["state"] ?? "", "finished") ? "filter.within.finished" : "filter.within.created");
+
+/** @param {{of: string, query: Record<string, string>, change: Change} & Record<string, unknown>} props `of`: the key of the filter. */
+function Typed({ of, query, change, ...more }) {
+  return html`<${FilterInput}
+      label=${t(`filter.${of}`)} value=${query[of] ?? ""}
+      onChange=${(/** @type {string} */ text) => change({ [of]: text }, true)} ...${more} />`;
+}
+
+/** @param {{query: Record<string, string>, change: Change}} props The filters that are seldom used. */
+function MoreFilters({ query, change }) {
+  const common = { query, change };
+  return html`<${Typed} of="text" ...${common} /><${Typed} of="field" ...${common} placeholder="argument.tenant" />
+    <${FilterChoice}
+      label=${t("filter.op")} value=${query["op"] || "eq"} options=${OPS.map((op) => [op, t(`filter.op.${op}`)])}
+      onChange=${(/** @type {string} */ op) => change({ op }, true)} />
+    <${Typed} of="value" ...${common} placeholder="globex" maxlength=${1024} />
+    <${Typed} of="worker" ...${common} />
+    <${Typed}
+      of="batch" ...${common} maxlength=${36} placeholder="0198c3f4-5e6a-7b8c-9d0e-1f2a3b4c5d6e"
+      pattern=${ID.source}
+      onChange=${(/** @type {string} */ id) => (id === "" || ID.test(id)) && change({ batch: id }, true)} />
+    ${NUMBER_FILTERS.map(
+      (key) =>
+        html`<${Typed}
+            key=${key} of=${key} ...${common} type="number" min=${key === "min_attempt" ? "1" : "0"}
+            step=${key === "min_attempt" ? "1" : "any"} />`,
+    )}
+    ${TIME_FILTERS.map(
+      (key) =>
+        html`<${FilterInstant}
+            key=${key} label=${t(`filter.${key}`)} value=${query[key] ?? ""}
+            onChange=${(/** @type {string} */ at) => change({ [key]: at }, true)} />`,
+    )}`;
+}
+
+/**
+ * The filters in force, each with a button that removes it.
+ * @param {{query: Record<string, string>, batch: Batch | null, isMore: boolean, change: Change}} props
+ */
+function Chips({ query, batch, isMore, change }) {
+  const active = FILTERS.filter((key) => key !== "state" && key !== "op" && key !== "value" && query[key]);
+  if (active.length === 0) return null;
+  return html`<div class="chips">
+      ${active.map(
+        (key) =>
+          html`<span key=${key} class=${`chip ${hasField(key, isMore) ? "has-field" : ""}`}>
+              <${ChipText} of=${key} query=${query} batch=${batch} />
+              <button
+                type="button" aria-label=${t("filter.remove", { name: t(`filter.${key}`) })}
+                onClick=${() => change(key === "field" ? { field: "", op: "", value: "" } : { [key]: "" })}>
+                ✕
+              </button>
+            </span>`,
+      )}
+      <button
+        type="button" class="link"
+        onClick=${() => change(Object.fromEntries([...active, "op", "value"].map((key) => [key, ""])))}>
+        ${t("filter.clear")}
+      </button>
+    </div>`;
+}
+
+/** @param {{of: string, query: Record<string, string>, batch: Batch | null}} props */
+function ChipText({ of, query, batch }) {
+  if (of === "field") {
+    const matcher = matcherOf(query);
+    const text = matcher && `${query["field"]} ${t(`filter.op.${matcher["op"]}`)} ${query["value"] ?? ""}`;
+    return html`<${Text} value=${text ?? query["field"]} max=${80} />`;
+  }
+  if (of === "within") return `${withinText(query)}: ${t(`filter.within.${query[of]}`)}`;
+  if (of === "batch" && batch)
+    return html`${t("filter.batch.name")}: <${Text} value=${titleOf(batch)} max=${60} />`;
+  const instant = TIME_FILTERS.includes(of) ? inputOf(query[of]).replace("T", " ") : "";
+  return html`${t(`filter.${of}`)}: <${Text} value=${instant || query[of]} max=${60} />`;
 }
 
 /** @param {string} typed @returns {string[]} */

@@ -13,6 +13,7 @@ import { brokenIn, titleOf, useKeptNodes } from "./flow_parts.js";
 
 /** @typedef {import("./flow_layout.js").Place} Place */
 /** @typedef {import("./flow_layout.js").Line} Line */
+/** @typedef {ReturnType<typeof pictureOf>} Picture */
 /** @typedef {import("./flow_parts.js").Drawn} Drawn */
 /** @typedef {import("./flow_parts.js").FlowJob} FlowJob */
 
@@ -30,18 +31,16 @@ export function FlowGraph({ flow, newest, current, failure, tools }) {
   const [zoom, setZoom] = useState(1);
   const [focused, setFocused] = useState("");
   const box = useRef(/** @type {HTMLElement | null} */ (null));
-  const jobs = flow.jobs;
   // The failed jobs, which must not be hidden in a group of similar jobs.
   const failures = useMemo(() => new Set(flow.failures), [flow]);
-  const shape = useMemo(() => shapeOf(jobs, failures), [jobs, failures]);
-  const picture = useMemo(() => pictureOf(jobs, { current, isEach, failures }), [shape, current, isEach]);
+  const shape = useMemo(() => shapeOf(flow.jobs, failures), [flow.jobs, failures]);
+  const picture = useMemo(
+    () => pictureOf(flow.jobs, { current, isEach, failures }),
+    [shape, current, isEach],
+  );
   const broken = useMemo(() => brokenIn(flow, newest), [flow, newest]);
   const critical = useMemo(() => new Set(flow.critical_path), [flow]);
   const byKey = useMemo(() => new Map(picture.places.map((place) => [place.key, place])), [picture]);
-  // Highlight the critical path only if it has several jobs.
-  const hasPath = critical.size > 1;
-  const keptNode = useKeptNodes();
-  const keptLine = useKeptNodes();
   const nodes = picture.places.filter((place) => place.kind !== "junction");
   const first = nodes.find((place) => place.key === (current || failure))?.key ?? nodes[0]?.key ?? "";
   // The one node that the Tab key reaches. The arrow keys lead from it to the others.
@@ -54,6 +53,45 @@ export function FlowGraph({ flow, newest, current, failure, tools }) {
       box.current.scrollTop = place.y * zoom - (box.current.clientHeight - NODE.height) / 2;
     }
   }, [current, isEach]);
+  const press = (/** @type {KeyboardEvent} */ event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
+    const place = byKey.get(entry);
+    const next = place && nextOf(event.key, place, nodes, byKey);
+    if (!next) return;
+    event.preventDefault();
+    const target = box.current?.querySelector(`[data-key="${CSS.escape(next)}"]`);
+    if (target instanceof HTMLElement) target.focus();
+  };
+  const drawn = { picture, byKey, newest, broken, critical, current, failure, entry, zoom };
+  return html`<div class="row flow-tools">
+      ${tools}
+      ${
+        hasAlike &&
+        html`<${Button} class="small" aria-pressed=${String(isEach)} onClick=${() => setEach(!isEach)}>${t("flow.each")}<//>`
+      }
+      <${ZoomButtons} zoom=${zoom} setZoom=${setZoom} box=${box} picture=${picture} />
+    </div>
+    <p class="sr" id="flow-keys">${t("flow.keys")}</p>
+    <div
+      class="flow-box" ref=${box} role="group" aria-label=${t("flow")} aria-describedby="flow-keys"
+      onKeyDown=${press}
+      onFocusIn=${(/** @type {FieldEvent} */ e) => setFocused(e.target.dataset["key"] ?? focused)}>
+      <${Canvas} ...${drawn} near=${entry === focused ? focused : ""} onOpen=${() => setEach(true)} />
+    </div>
+    <p class="muted small flow-legend">
+      ${hasPath(critical) && html`<span class="legend-critical"></span> ${t("flow.critical")}`}
+      ${
+        broken.size > 0 &&
+        html`${hasPath(critical) && " · "}<span class="legend-broken"></span> ${t("flow.broken")}`
+      }
+    </p>`;
+}
+
+/** @param {Set<string>} critical @returns {boolean} Whether the critical path is shown: only if it has several jobs. */
+const hasPath = (critical) => critical.size > 1;
+
+/** @param {{zoom: number, setZoom: (zoom: number) => void, box: {current: HTMLElement | null}, picture: Picture}} props */
+function ZoomButtons({ zoom, setZoom, box, picture }) {
   const fit = () => {
     if (!box.current) return;
     const room = Math.min(
@@ -68,16 +106,28 @@ export function FlowGraph({ flow, newest, current, failure, tools }) {
         ? (ZOOMS.find((one) => one > zoom) ?? 1)
         : ([...ZOOMS].reverse().find((one) => one < zoom) ?? ZOOMS[0] ?? 1),
     );
-  const press = (/** @type {KeyboardEvent} */ event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
-    const place = byKey.get(entry);
-    const next = place && nextOf(event.key, place, nodes, byKey);
-    if (!next) return;
-    event.preventDefault();
-    const target = box.current?.querySelector(`[data-key="${CSS.escape(next)}"]`);
-    if (target instanceof HTMLElement) target.focus();
-  };
-  const near = entry === focused ? focused : "";
+  return html`<span class="row" role="group" aria-label=${t("flow.zoom")}>
+      <${Button}
+        class="small" aria-label=${t("flow.zoom.out")} disabled=${zoom <= (ZOOMS[0] ?? 0)}
+        onClick=${() => step(-1)}>
+        −
+      <//>
+      <${Button} class="small" aria-label=${t("flow.zoom.in")} disabled=${zoom >= 1} onClick=${() => step(1)}>
+        +
+      <//>
+      <${Button} class="small" onClick=${fit}>${t("flow.zoom.fit")}<//>
+    </span>`;
+}
+
+/**
+ * @param {{picture: Picture, byKey: Map<string, Place>, newest: Map<string, FlowJob>, broken: Set<string>, critical: Set<string>,
+ *   current: string, failure: string, entry: string, near: string, zoom: number, onOpen: () => void}} props
+ *   `near`: the key of the place whose lines are highlighted.
+ */
+function Canvas(props) {
+  const { picture, byKey, newest, broken, critical, current, failure, entry, near, zoom, onOpen } = props;
+  const keptNode = useKeptNodes();
+  const keptLine = useKeptNodes();
   const line = (/** @type {Line} */ one) => {
     const kind = lineClass(one, byKey, newest, broken, critical, near);
     return keptLine(one.key, [one, kind], () => html`<path key=${one.key} d=${one.path} class=${kind} />`);
@@ -87,7 +137,7 @@ export function FlowGraph({ flow, newest, current, failure, tools }) {
     const isEntry = place.key === entry;
     const marks = [
       place.jobs.some((job) => broken.has(job.id)) ? "is-broken" : "",
-      hasPath && place.jobs.some((job) => critical.has(job.id)) ? "is-critical" : "",
+      hasPath(critical) && place.jobs.some((job) => critical.has(job.id)) ? "is-critical" : "",
       place.key === failure ? "is-failure" : "",
     ].join(" ");
     return keptNode(
@@ -96,51 +146,20 @@ export function FlowGraph({ flow, newest, current, failure, tools }) {
       () =>
         html`<${Node}
             key=${place.key} place=${place} newest=${newest} marks=${marks} isCurrent=${isCurrent}
-            isEntry=${isEntry} onOpen=${() => setEach(true)} />`,
+            isEntry=${isEntry} onOpen=${onOpen} />`,
     );
   };
-  return html`<div class="row flow-tools">
-      ${tools}
-      ${
-        hasAlike &&
-        html`<${Button} class="small" aria-pressed=${String(isEach)} onClick=${() => setEach(!isEach)}>${t("flow.each")}<//>`
-      }
-      <span class="row" role="group" aria-label=${t("flow.zoom")}>
-        <${Button}
-          class="small" aria-label=${t("flow.zoom.out")} disabled=${zoom <= (ZOOMS[0] ?? 0)}
-          onClick=${() => step(-1)}>
-          −
-        <//>
-        <${Button}
-          class="small" aria-label=${t("flow.zoom.in")} disabled=${zoom >= 1} onClick=${() => step(1)}>
-          +
-        <//>
-        <${Button} class="small" onClick=${fit}>${t("flow.zoom.fit")}<//>
-      </span>
-    </div>
-    <p class="sr" id="flow-keys">${t("flow.keys")}</p>
-    <div
-      class="flow-box" ref=${box} role="group" aria-label=${t("flow")} aria-describedby="flow-keys"
-      onKeyDown=${press}
-      onFocusIn=${(/** @type {FieldEvent} */ e) => setFocused(e.target.dataset["key"] ?? focused)}>
-      <div style=${{ width: `${picture.width * zoom}px`, height: `${picture.height * zoom}px` }}>
-        <div
-          class="flow-canvas"
-          style=${{ width: `${picture.width}px`, height: `${picture.height}px`, transform: `scale(${zoom})` }}>
-          <svg width=${picture.width} height=${picture.height} aria-hidden="true" focusable="false">
-            ${picture.lines.map(line)}
-            ${picture.places
-              .filter((place) => place.kind === "junction")
-              .map((place) => html`<circle key=${place.key} cx=${place.x + 4} cy=${place.y + 4} r="3" />`)}
-          </svg>
-          ${nodes.map(node)}
-        </div>
+  const junctions = picture.places.filter((place) => place.kind === "junction");
+  const size = { width: `${picture.width}px`, height: `${picture.height}px` };
+  return html`<div style=${{ width: `${picture.width * zoom}px`, height: `${picture.height * zoom}px` }}>
+      <div class="flow-canvas" style=${{ ...size, transform: `scale(${zoom})` }}>
+        <svg width=${picture.width} height=${picture.height} aria-hidden="true" focusable="false">
+          ${picture.lines.map(line)}
+          ${junctions.map((place) => html`<circle key=${place.key} cx=${place.x + 4} cy=${place.y + 4} r="3" />`)}
+        </svg>
+        ${picture.places.filter((place) => place.kind !== "junction").map(node)}
       </div>
-    </div>
-    <p class="muted small flow-legend">
-      ${hasPath && html`<span class="legend-critical"></span> ${t("flow.critical")}`}
-      ${broken.size > 0 && html`${hasPath && " · "}<span class="legend-broken"></span> ${t("flow.broken")}`}
-    </p>`;
+    </div>`;
 }
 
 /**

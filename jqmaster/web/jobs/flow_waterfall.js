@@ -62,7 +62,6 @@ export function FlowWaterfall({ flow, newest, current, failure, tools }) {
   const broken = useMemo(() => brokenIn(flow, newest), [flow, newest]);
   const critical = new Set(flow.critical_path);
   const span = Math.max(last - first, 1);
-  const at = (/** @type {number} */ time) => `${(100 * (time - first)) / span}%`;
   const entry = rows.some((row) => row.job.id === focused) ? focused : current || failure || rows[0]?.job.id;
   useLayoutEffect(() => {
     const row = list.current?.querySelector(`[data-key="${CSS.escape(current || failure)}"]`)?.parentElement;
@@ -80,63 +79,17 @@ export function FlowWaterfall({ flow, newest, current, failure, tools }) {
     if (target instanceof HTMLElement) target.focus();
   };
   const line = (/** @type {Row} */ row) => {
-    const { job, from, start, end } = row;
-    const isEntry = job.id === entry;
-    const isCritical = critical.has(job.id);
-    const facts = [rows, isEntry, isCritical, job.id === current, job.id === failure, broken];
-    return kept(job.id, facts, () => {
-      const waited = from !== null && start !== null ? start - from : null;
-      const ran = start !== null && end !== null ? end - start : null;
-      const word = job.state ? tOr(`state.${job.state}`, visible(job.state)) : "";
-      const told = [
-        titleOf(job),
-        word,
-        waited !== null && waited > 0 && t("flow.waited", { duration: durationText(waited) }),
-        ran !== null && t("flow.ran", { duration: durationText(ran) }),
-        isCritical && t("flow.critical"),
-        job.error && visible(job.error),
-      ]
-        .filter(Boolean)
-        .join(", ");
-      const common = {
-        class: "waterfall-name",
-        "data-key": job.id,
-        tabindex: isEntry ? 0 : -1,
-        title: told,
-        "aria-label": told,
-      };
-      const name = html`<span class=${`state state-${job.state ?? ""}`}><i aria-hidden="true"></i></span>
-        <span class="flow-name">${job.name === null ? t("flow.gone") : visible(job.name)}</span>
-        ${job.label && html`<span class="flow-label">${visible(job.label)}</span>`}`;
-      const marks = [
-        broken.has(job.id) ? "is-broken" : "",
-        isCritical ? "is-critical" : "",
-        job.id === current ? "is-current" : "",
-        job.id === failure ? "is-failure" : "",
-      ].join(" ");
-      return html`<li key=${job.id} class=${marks}>
-          ${
-            job.state === null
-              ? html`<span role="img" ...${common}>${name}</span>`
-              : html`<a href=${href("job", { id: job.id })} aria-current=${job.id === current ? "true" : undefined} ...${common}>${name}</a>`
-          }
-          <span class="waterfall-track" aria-hidden="true">
-            ${
-              waited !== null &&
-              waited > 0 &&
-              from !== null &&
-              html`<i class="waterfall-wait" style=${{ left: at(from), width: `${(100 * waited) / span}%` }}></i>`
-            }
-            ${
-              start !== null &&
-              ran !== null &&
-              html`<i class=${`waterfall-run seg-${job.state}`} style=${{ left: at(start), width: `${(100 * ran) / span}%` }}></i>`
-            }
-          </span>
-          <span class="num muted" aria-hidden="true">${ran === null ? word : durationText(ran)}</span>
-          ${job.error && html`<span class="waterfall-error" aria-hidden="true">${visible(job.error)}</span>`}
-        </li>`;
-    });
+    const { id } = row.job;
+    const isEntry = id === entry;
+    const isCritical = critical.has(id);
+    const isBroken = broken.has(id);
+    const facts = [rows, isEntry, isCritical, id === current, id === failure, broken];
+    const marks = { isEntry, isCritical, isBroken, isCurrent: id === current, isFailure: id === failure };
+    return kept(
+      id,
+      facts,
+      () => html`<${WaterfallRow} key=${id} row=${row} first=${first} span=${span} ...${marks} />`,
+    );
   };
   return html`<div class="row flow-tools">${tools}</div>
     <p class="sr" id="flow-keys">${t("flow.waterfall.keys")}</p>
@@ -152,4 +105,64 @@ export function FlowWaterfall({ flow, newest, current, failure, tools }) {
       ${broken.size > 0 && html` · <span class="legend-broken"></span> ${t("flow.broken")}`}
       ${Number.isFinite(span) && ` · ${t("flow.span", { duration: durationText(span) })}`}
     </p>`;
+}
+
+/**
+ * @param {{row: Row, first: number, span: number, isEntry: boolean, isCritical: boolean, isBroken: boolean, isCurrent: boolean,
+ *   isFailure: boolean}} props `first`, `span`: the start of the whole flow in Unix ms, and how long it took.
+ */
+function WaterfallRow({ row, first, span, isEntry, isCritical, isBroken, isCurrent, isFailure }) {
+  const { job, from, start, end } = row;
+  const at = (/** @type {number} */ time) => `${(100 * (time - first)) / span}%`;
+  const waited = from !== null && start !== null ? start - from : null;
+  const ran = start !== null && end !== null ? end - start : null;
+  const word = job.state ? tOr(`state.${job.state}`, visible(job.state)) : "";
+  const told = [
+    titleOf(job),
+    word,
+    waited !== null && waited > 0 && t("flow.waited", { duration: durationText(waited) }),
+    ran !== null && t("flow.ran", { duration: durationText(ran) }),
+    isCritical && t("flow.critical"),
+    job.error && visible(job.error),
+  ]
+    .filter(Boolean)
+    .join(", ");
+  const common = {
+    class: "waterfall-name",
+    "data-key": job.id,
+    tabindex: isEntry ? 0 : -1,
+    title: told,
+    "aria-label": told,
+  };
+  const name = html`<span class=${`state state-${job.state ?? ""}`}><i aria-hidden="true"></i></span>
+    <span class="flow-name">${job.name === null ? t("flow.gone") : visible(job.name)}</span>
+    ${job.label && html`<span class="flow-label">${visible(job.label)}</span>`}`;
+  const marks = [
+    isBroken ? "is-broken" : "",
+    isCritical ? "is-critical" : "",
+    isCurrent ? "is-current" : "",
+    isFailure ? "is-failure" : "",
+  ].join(" ");
+  return html`<li class=${marks}>
+      ${
+        job.state === null
+          ? html`<span role="img" ...${common}>${name}</span>`
+          : html`<a href=${href("job", { id: job.id })} aria-current=${isCurrent ? "true" : undefined} ...${common}>${name}</a>`
+      }
+      <span class="waterfall-track" aria-hidden="true">
+        ${
+          waited !== null &&
+          waited > 0 &&
+          from !== null &&
+          html`<i class="waterfall-wait" style=${{ left: at(from), width: `${(100 * waited) / span}%` }}></i>`
+        }
+        ${
+          start !== null &&
+          ran !== null &&
+          html`<i class=${`waterfall-run seg-${job.state}`} style=${{ left: at(start), width: `${(100 * ran) / span}%` }}></i>`
+        }
+      </span>
+      <span class="num muted" aria-hidden="true">${ran === null ? word : durationText(ran)}</span>
+      ${job.error && html`<span class="waterfall-error" aria-hidden="true">${visible(job.error)}</span>`}
+    </li>`;
 }

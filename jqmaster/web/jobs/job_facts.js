@@ -14,7 +14,6 @@ import { retriesText } from "./columns.js";
 
 /** @param {{job: JobView, mayOperate: boolean, workerNames: Map<string, string>}} props */
 export function Facts({ job, mayOperate, workerNames }) {
-  const headers = Object.entries(job.headers);
   return html`<section class="card">
       <h2>${t("job.facts")}</h2>
       <dl class="facts">
@@ -33,23 +32,7 @@ export function Facts({ job, mayOperate, workerNames }) {
           job.state !== "succeeded" &&
           html`<dt>${t("job.progress")}</dt><dd><${Progress} progress=${job.progress} /> <span class="muted"><${Time} at=${job.progress.at} /></span></dd>`
         }
-        ${
-          job.steps &&
-          job.steps.length > 0 &&
-          html`<dt>${t("job.steps")}</dt>
-            <dd>
-              <ol class="plain">
-                ${job.steps.map(
-                  (one, n) =>
-                    html`<li key=${n}>
-                        <${Text} value=${one.name ?? t("job.hidden")} max=${100} /> <span class="muted">
-                          <${Time} at=${one.at} /> · <${Duration} ms=${one.took_s * 1000} />
-                        </span>
-                      </li>`,
-                )}
-              </ol>
-            </dd>`
-        }
+        <${Steps} steps=${job.steps ?? []} />
         <dt>${t("job.timeout")}</dt><dd><${Duration} ms=${job.timeout * 1000} /></dd>
         <dt>${t("job.created")}</dt><dd><${Time} at=${job.created_at} /></dd>
         <dt>${t(job.state === "awaiting_callback" ? "job.due.answer" : "job.due")}</dt>
@@ -64,79 +47,109 @@ export function Facts({ job, mayOperate, workerNames }) {
           job.requires &&
           html`<dt>${t("job.requires")}</dt><dd><${Text} value=${labelsText(job.requires)} max=${200} /></dd>`
         }
-        ${
-          job.tags.length > 0 &&
-          html`<dt>${t("job.tags")}</dt>
-            <dd>
-              ${job.tags.map(
-                (/** @type {string} */ tag) =>
-                  html`<a class="chip" href=${href("jobs", { tag })}><${Text} value=${tag} max=${64} /></a> ${
-                    mayOperate &&
-                    html`<${PauseButton} target=${{ tag }} what=${t("pause.what.tag", { tag: visible(tag) })} /> `
-                  }`,
-              )}
-            </dd>`
-        }
-        ${
-          job.definition &&
-          html`<dt>${t("job.definition")}</dt>
-            <dd>
-              <a href=${href("definitions", { name: job.definition.name })}>
-                <${Text} value=${job.definition.name} max=${100} />
-              </a> <span class="muted">${t("definitions.due")} <${Time} at=${job.definition.due_at} /></span>
-            </dd>`
-        }
-        ${
-          job.batch &&
-          html`<dt>${t("job.batch")}</dt><dd><${Id} id=${job.batch} href=${href("batches", { id: job.batch })} /></dd>`
-        }
-        ${
-          job.callback_of &&
-          html`<dt>${t("job.callback_of")}</dt>
-            <dd>
-              <${Id}
-                id=${job.callback_of.batch} href=${href("batches", { id: job.callback_of.batch })} /> <span
-                class="muted">
-                ${tOr(`batches.${job.callback_of.callback}`, visible(job.callback_of.callback))}
-              </span>
-            </dd>`
-        }
-        ${
-          job.unique &&
-          html`<dt>${t("job.unique")}</dt>
-            <dd>
-              <${Text} value=${job.unique.key ?? t("job.unique_argument")} max=${128} /> <span class="muted">
-                ${t(`job.unique.${job.unique.scope}`)}
-                ${job.unique.until && html` <${Time} at=${job.unique.until} />`}
-                ${job.unique.debounce && ` · ${t("job.debounced")}`}
-              </span>
-            </dd>`
-        }
-        ${
-          job.links &&
-          job.links.length > 0 &&
-          html`<dt>${t("job.links")}</dt>
-            <dd>
-              ${job.links.map(
-                (link) =>
-                  html`<a key=${link.label} class="chip" href=${link.url} target="_blank" rel="noreferrer"><${Text} value=${link.label} max=${40} /></a> `,
-              )}
-            </dd>`
-        }
-        ${
-          job.constraints.length > 0 &&
-          html`<dt>${t("nav.constraints")}</dt>
-            <dd>
-              ${job.constraints.map(
-                (/** @type {string} */ name) =>
-                  html`<a class="chip" href=${href("constraints", { name })}><${Text} value=${name} max=${64} /></a> `,
-              )}
-            </dd>`
-        }
-        ${headers.map(
+        <${Tags} tags=${job.tags} mayOperate=${mayOperate} />
+        <${Origin} job=${job} />
+        <${Unique} job=${job} />
+        <${Links} job=${job} />
+        ${Object.entries(job.headers).map(
           ([key, value]) =>
             html`<dt><${Text} value=${key} max=${64} /></dt><dd><${Text} value=${value} max=${300} /></dd>`,
         )}
       </dl>
     </section>`;
+}
+
+/** @param {{steps: NonNullable<JobView["steps"]>}} props */
+function Steps({ steps }) {
+  if (steps.length === 0) return null;
+  return html`<dt>${t("job.steps")}</dt>
+    <dd>
+      <ol class="plain">
+        ${steps.map(
+          (one, n) =>
+            html`<li key=${n}>
+                <${Text} value=${one.name ?? t("job.hidden")} max=${100} /> <span class="muted">
+                  <${Time} at=${one.at} /> · <${Duration} ms=${one.took_s * 1000} />
+                </span>
+              </li>`,
+        )}
+      </ol>
+    </dd>`;
+}
+
+/** @param {{tags: string[], mayOperate: boolean}} props */
+function Tags({ tags, mayOperate }) {
+  if (tags.length === 0) return null;
+  return html`<dt>${t("job.tags")}</dt>
+    <dd>
+      ${tags.map(
+        (tag) =>
+          html`<a class="chip" href=${href("jobs", { tag })}><${Text} value=${tag} max=${64} /></a> ${
+            mayOperate &&
+            html`<${PauseButton} target=${{ tag }} what=${t("pause.what.tag", { tag: visible(tag) })} /> `
+          }`,
+      )}
+    </dd>`;
+}
+
+/** @param {{job: JobView}} props The definition or the batch that the job belongs to. */
+function Origin({ job }) {
+  const { definition, batch, callback_of: callbackOf } = job;
+  return html`${
+    definition &&
+    html`<dt>${t("job.definition")}</dt>
+      <dd>
+        <a href=${href("definitions", { name: definition.name })}>
+          <${Text} value=${definition.name} max=${100} />
+        </a> <span class="muted">${t("definitions.due")} <${Time} at=${definition.due_at} /></span>
+      </dd>`
+  }${
+    batch &&
+    html`<dt>${t("job.batch")}</dt><dd><${Id} id=${batch} href=${href("batches", { id: batch })} /></dd>`
+  }${
+    callbackOf &&
+    html`<dt>${t("job.callback_of")}</dt>
+      <dd>
+        <${Id} id=${callbackOf.batch} href=${href("batches", { id: callbackOf.batch })} /> <span class="muted">
+          ${tOr(`batches.${callbackOf.callback}`, visible(callbackOf.callback))}
+        </span>
+      </dd>`
+  }`;
+}
+
+/** @param {{job: JobView}} props */
+function Unique({ job: { unique } }) {
+  if (!unique) return null;
+  return html`<dt>${t("job.unique")}</dt>
+    <dd>
+      <${Text} value=${unique.key ?? t("job.unique_argument")} max=${128} /> <span class="muted">
+        ${t(`job.unique.${unique.scope}`)}
+        ${unique.until && html` <${Time} at=${unique.until} />`}
+        ${unique.debounce && ` · ${t("job.debounced")}`}
+      </span>
+    </dd>`;
+}
+
+/** @param {{job: JobView}} props The links that its worker gave, and the constraints that limit it. */
+function Links({ job: { links, constraints } }) {
+  return html`${
+    links &&
+    links.length > 0 &&
+    html`<dt>${t("job.links")}</dt>
+      <dd>
+        ${links.map(
+          (link) =>
+            html`<a key=${link.label} class="chip" href=${link.url} target="_blank" rel="noreferrer"><${Text} value=${link.label} max=${40} /></a> `,
+        )}
+      </dd>`
+  }${
+    constraints.length > 0 &&
+    html`<dt>${t("nav.constraints")}</dt>
+      <dd>
+        ${constraints.map(
+          (name) =>
+            html`<a class="chip" href=${href("constraints", { name })}><${Text} value=${name} max=${64} /></a> `,
+        )}
+      </dd>`
+  }`;
 }

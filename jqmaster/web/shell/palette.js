@@ -127,7 +127,7 @@ function CommandList({ id, commands, chosen, onRun, onPoint }) {
 }
 
 /**
- * What the palette lists for a text.
+ * Return the list of the palette for a text.
  * @param {string} wanted
  * @param {{page: import("../core/router.js").PageName}[]} entries
  * @param {Session} session

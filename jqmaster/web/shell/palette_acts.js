@@ -1,4 +1,4 @@
-/** What the palette can do to the object of the page. */
+/** The actions of the palette on the object of the page. */
 import { get, may, post } from "../core/api.js";
 import { t } from "../core/i18n.js";
 import { admits } from "../core/states.js";

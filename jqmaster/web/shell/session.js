@@ -1,4 +1,4 @@
-/** Who is logged in: the session as it begins, ends, and begins again. */
+/** The session of the user: login, logout, and a new login over the page. */
 import { Problem, fetchSession, logOut, may, whenUnauthorized } from "../core/api.js";
 import { useEffect, useRef, useState } from "../core/lib.js";
 import { start, stop } from "../core/live.js";

@@ -127,10 +127,10 @@ export function Loading({ isLoading = true }) {
 }
 
 /**
- * Links that look like tabs. Each has its own address.
- * @param {{label: string, tabs: {key: string, label: Node, count?: number | null | undefined, isAtLeast?: boolean,
- *   href: string, kind?: string}[], current: string}} props
+ * @typedef {{key: string, label: Node, count?: number | null | undefined, isAtLeast?: boolean, href: string, kind?: string}} Tab
  */
+
+/** @param {{label: string, tabs: Tab[], current: string}} props Links that look like tabs. Each has its own address. */
 export function Tabs({ label, tabs, current }) {
   return html`<nav class="tabs" aria-label=${label}>
       <ul>

@@ -96,6 +96,21 @@ export function FilterInput({ label, value, onChange, hint, ...attributes }) {
 }
 
 /**
+ * A filter by one of several values.
+ * @param {{label: string, value: string | undefined, options: string[][], onChange: (value: string) => void}} props
+ *   `options`: each value with its text.
+ */
+export function FilterChoice({ label, value, options, onChange }) {
+  return html`<${Field} label=${label}>
+      ${(/** @type {Record<string, unknown>} */ a) =>
+        html`<select
+            ...${a} value=${value} onChange=${(/** @type {FieldEvent} */ e) => onChange(e.target.value)}>
+            ${options.map(([one, text]) => html`<option key=${one} value=${one}>${text}</option>`)}
+          </select>`}
+    <//>`;
+}
+
+/**
  * A filter by an instant, in the time zone of all times on the page.
  * @param {{label: string, value: string, onChange: (value: string) => void}} props `value`: ISO 8601, or "".
  */

@@ -18,6 +18,7 @@ import { isArgumentIncomplete, specOf } from "../job_spec.js";
 
 /** @typedef {import("../../../answers").Schemas["JobView"]} JobView */
 /** @typedef {import("../../../answers").Schemas["NameContract"]} Contract */
+/** @typedef {import("../../ui/forms.js").FormInputs} FormInputs */
 /** @typedef {import("../../../answers").Schemas["AppliedConstraintView"]} Applied */
 /** @typedef {import("../../../answers").Schemas["MisfitView"]} Misfit */
 
@@ -63,65 +64,32 @@ export function Page({ query, go, session }) {
 function Enqueue({ query, go, session }) {
   useZone();
   const form = useForm(null, () => ({ ...BLANK, name: query["name"] ?? "" }));
-  const { values, problem, setProblem } = form;
-  const [sent, setSent] = useState(/** @type {{id: string, isNew: boolean} | null} */ (null));
+  const { values, problem } = form;
   // Whether the user has tried to enqueue. Before that, empty fields are not shown as errors.
   const [isTried, setTried] = useState(false);
   const from = query["from"];
-  // The idempotency key for this content of the form: pressing twice, or again without an answer, enqueues one job.
-  const key = useRef("");
-  useMemo(() => {
-    key.current = newKey();
-  }, [values]);
-  useEffect(() => {
-    if (!from) return;
-    get(`api/jobs/${encodeURIComponent(from)}`).then(
-      (job) => {
-        const { argument: given = "", ...rest } = formOf(job);
-        form.set(rest);
-        argument.give(given);
-      },
-      (error) => setProblem(error instanceof Problem ? error : null),
-    );
-  }, [from]);
-  const typedName = values["name"]?.trim() ?? "";
-  const contract = useContract(typedName);
+  const contract = useContract(values["name"]?.trim() ?? "");
   const argument = useArgument(form, contract);
+  useCopied(from, form, argument);
   const told = useToldOptions(form, contract, Boolean(from));
   const made = useMemo(() => bodyOf({ ...values, argument: argument.text }), [values, argument.text]);
   const preview = usePreview(made.text);
-  const faults = [...argument.problems, ...(isTried ? argument.missing : [])];
+  const { sent, setSent, send } = useSending(form);
   const submit = async (/** @type {Event} */ event) => {
     event.preventDefault();
     setSent(null);
     setTried(true);
     if (argument.problems.length > 0 || argument.missing.length > 0) {
-      setProblem(null);
+      form.setProblem(null);
       const page = /** @type {HTMLFormElement} */ (event.target);
       requestAnimationFrame(() => focusOn(page.querySelector("[aria-invalid=true]")));
-      return;
-    }
-    if (made.text === undefined) return setProblem(made.problem ?? null);
-    const text = made.text;
-    await form.run(async () => {
-      let isNew = true;
-      const answer = await call("POST", "api/jobs", {
-        text,
-        // Use the key in the form, if there is one, instead of ours.
-        ...(!values["key"] && { headers: { "Idempotency-Key": key.current } }),
-        heard: (response) => (isNew = response.status === 201),
-      });
-      setSent({ id: answer.id, isNew });
-      setTried(false);
-      key.current = newKey();
-      toast(t(isNew ? "enqueue.done" : "enqueue.was_there"));
-    });
+    } else if (made.text === undefined) form.setProblem(made.problem ?? null);
+    else await send(made.text, () => setTried(false));
   };
   const shown = problem ?? preview.problem;
-  const names = useKnownNames();
+  const faults = [...argument.problems, ...(isTried ? argument.missing : [])];
   const ofArgument =
     made.problem ?? argumentProblem(faults, shown, argument.missing.length > 0, preview.misfits);
-  const isUnknown = typedName !== "" && names !== null && !names.includes(typedName);
   return html`<div class="page-head">
       <h1>${t("nav.enqueue")}</h1>
       ${
@@ -145,74 +113,139 @@ function Enqueue({ query, go, session }) {
     }
     <div class="job-grid">
       <form class="card stack" onSubmit=${submit} novalidate>
-        <${FormField}
-          form=${form} name="name" problem=${shown} label=${t("job.name")} hint=${t("enqueue.name.hint")}
-          list="known-names" maxlength="200" autocapitalize="none" spellcheck=${false} />
-        ${
-          isUnknown &&
-          html`<p class="warning" role="status">${t("enqueue.no_worker", { name: visible(typedName) })}</p>`
-        }
-        <datalist id="known-names">
-          ${names?.map((name) => html`<option key=${name} value=${name} />`)}
-        </datalist>
+        <${NameField} form=${form} problem=${shown} />
         <${ArgumentForm} form=${form} argument=${argument} problem=${ofArgument} />
         ${told && html`<p class="hint" role="note">${t("enqueue.told")}</p>`}
-        <div class="form-grid">
-          <${FormField} form=${form} name="when" as="select" label=${t("enqueue.when")}>
-            ${["now", "delay", "run_at"].map(
-              (one) => html`<option key=${one} value=${one}>${t(`enqueue.when.${one}`)}</option>`,
-            )}
-          <//>
-          ${
-            values["when"] === "delay" &&
-            html`<${FormField} form=${form} name="delay" problem=${shown} label=${t("enqueue.delay")} type="number" min="0" step="any" />`
-          }
-          ${
-            values["when"] === "run_at" &&
-            html`<${FormField}
-                form=${form} name="run_at" problem=${shown} label=${inZone(t("job.due"), values["run_at"])}
-                type="datetime-local" step="1" max=${LATEST} />`
-          }
-          <${FormField}
-            form=${form} name="priority" problem=${shown} label=${t("job.priority")}
-            hint=${t("job.priority.hint")} type="number" step="1" />
-          <${FormField}
-            form=${form} name="max_retry" problem=${shown} label=${t("job.max_retry")} type="number" min="0"
-            max="1000" step="1" />
-          <${FormField}
-            form=${form} name="timeout" problem=${shown} label=${t("job.timeout_s")} type="number" min="0.001"
-            step="any" />
-          <${FormField}
-            form=${form} name="tags" problem=${shown} label=${t("job.tags")} hint=${t("enqueue.tags.hint")}
-            spellcheck=${false} />
-        </div>
-        <div class="row"><${FormCheck} form=${form} name="keep_result">${t("job.keep_result")}<//></div>
-        <${FormMore} form=${form} names=${SELDOM} problem=${shown} label=${t("enqueue.more")}>
-          <div class="form-grid">
-            <${FormField}
-              form=${form} name="requires" problem=${shown} label=${t("job.requires")}
-              hint=${t("job.requires.hint")} spellcheck=${false} />
-            <${FormField}
-              form=${form} name="expires_s" problem=${shown} label=${t("job.expires_s")}
-              hint=${t("job.expires_s.hint")} type="number" min="0.001" step="any" />
-            <${FormField}
-              form=${form} name="expires_at" problem=${shown}
-              label=${inZone(t("job.expires"), values["expires_at"])} type="datetime-local" step="1"
-              max=${LATEST} />
-            <${FormField}
-              form=${form} name="key" problem=${shown} label=${t("enqueue.key")} hint=${t("enqueue.key.hint")}
-              autocapitalize="none" spellcheck=${false} />
-          </div>
-          <${FormField}
-            form=${form} name="headers" as="textarea" class="short" rows="2" problem=${shown}
-            label=${t("job.headers")} hint=${t("enqueue.headers.hint")} spellcheck=${false} />
-          <div class="row"><${FormCheck} form=${form} name="rerun_lost">${t("job.rerun_lost")}<//></div>
-        <//>
+        <${Terms} form=${form} problem=${shown} />
+        <${SeldomTerms} form=${form} problem=${shown} />
         <${ErrorBox} problem=${problem} />
         <div><button class="button primary" disabled=${form.isBusy}>${t("nav.enqueue")}</button></div>
       </form>
       <${Preview} preview=${preview} isReady=${Boolean(made.text && values["name"])} />
     </div>`;
+}
+
+/**
+ * Fill in the form from another job.
+ * @param {string | undefined} from Its ID.
+ * @param {FormInputs} form
+ * @param {ReturnType<typeof useArgument>} argument
+ */
+function useCopied(from, form, argument) {
+  useEffect(() => {
+    if (!from) return;
+    get(`api/jobs/${encodeURIComponent(from)}`).then(
+      (job) => {
+        const { argument: given = "", ...rest } = formOf(job);
+        form.set(rest);
+        argument.give(given);
+      },
+      (error) => form.setProblem(error instanceof Problem ? error : null),
+    );
+  }, [from]);
+}
+
+/**
+ * Send what the form holds. `sent`: the job that was made, or was there already.
+ * @param {FormInputs} form
+ */
+function useSending(form) {
+  const [sent, setSent] = useState(/** @type {{id: string, isNew: boolean} | null} */ (null));
+  // The idempotency key for this content of the form: pressing twice, or again without an answer, enqueues one job.
+  const key = useRef("");
+  useMemo(() => {
+    key.current = newKey();
+  }, [form.values]);
+  const send = (/** @type {string} */ text, /** @type {() => void} */ onDone) =>
+    form.run(async () => {
+      let isNew = true;
+      const answer = await call("POST", "api/jobs", {
+        text,
+        // Use the key in the form, if there is one, instead of ours.
+        ...(!form.values["key"] && { headers: { "Idempotency-Key": key.current } }),
+        heard: (response) => (isNew = response.status === 201),
+      });
+      setSent({ id: answer.id, isNew });
+      onDone();
+      key.current = newKey();
+      toast(t(isNew ? "enqueue.done" : "enqueue.was_there"));
+    });
+  return { sent, setSent, send };
+}
+
+/** @param {{form: FormInputs, problem: Problem | null}} props The name, and a warning if no live worker takes it. */
+function NameField({ form, problem }) {
+  const typedName = form.values["name"]?.trim() ?? "";
+  const names = useKnownNames();
+  const isUnknown = typedName !== "" && names !== null && !names.includes(typedName);
+  return html`<${FormField}
+      form=${form} name="name" problem=${problem} label=${t("job.name")} hint=${t("enqueue.name.hint")}
+      list="known-names" maxlength="200" autocapitalize="none" spellcheck=${false} />
+    ${
+      isUnknown &&
+      html`<p class="warning" role="status">${t("enqueue.no_worker", { name: visible(typedName) })}</p>`
+    }
+    <datalist id="known-names">${names?.map((name) => html`<option key=${name} value=${name} />`)}</datalist>`;
+}
+
+/** @param {{form: FormInputs, problem: Problem | null}} props */
+function Terms({ form, problem }) {
+  const { values } = form;
+  return html`<div class="form-grid">
+      <${FormField} form=${form} name="when" as="select" label=${t("enqueue.when")}>
+        ${["now", "delay", "run_at"].map(
+          (one) => html`<option key=${one} value=${one}>${t(`enqueue.when.${one}`)}</option>`,
+        )}
+      <//>
+      ${
+        values["when"] === "delay" &&
+        html`<${FormField} form=${form} name="delay" problem=${problem} label=${t("enqueue.delay")} type="number" min="0" step="any" />`
+      }
+      ${
+        values["when"] === "run_at" &&
+        html`<${FormField}
+            form=${form} name="run_at" problem=${problem} label=${inZone(t("job.due"), values["run_at"])}
+            type="datetime-local" step="1" max=${LATEST} />`
+      }
+      <${FormField}
+        form=${form} name="priority" problem=${problem} label=${t("job.priority")}
+        hint=${t("job.priority.hint")} type="number" step="1" />
+      <${FormField}
+        form=${form} name="max_retry" problem=${problem} label=${t("job.max_retry")} type="number" min="0"
+        max="1000" step="1" />
+      <${FormField}
+        form=${form} name="timeout" problem=${problem} label=${t("job.timeout_s")} type="number" min="0.001"
+        step="any" />
+      <${FormField}
+        form=${form} name="tags" problem=${problem} label=${t("job.tags")} hint=${t("enqueue.tags.hint")}
+        spellcheck=${false} />
+    </div>
+    <div class="row"><${FormCheck} form=${form} name="keep_result">${t("job.keep_result")}<//></div>`;
+}
+
+/** @param {{form: FormInputs, problem: Problem | null}} props */
+function SeldomTerms({ form, problem }) {
+  return html`<${FormMore} form=${form} names=${SELDOM} problem=${problem} label=${t("enqueue.more")}>
+      <div class="form-grid">
+        <${FormField}
+          form=${form} name="requires" problem=${problem} label=${t("job.requires")}
+          hint=${t("job.requires.hint")} spellcheck=${false} />
+        <${FormField}
+          form=${form} name="expires_s" problem=${problem} label=${t("job.expires_s")}
+          hint=${t("job.expires_s.hint")} type="number" min="0.001" step="any" />
+        <${FormField}
+          form=${form} name="expires_at" problem=${problem}
+          label=${inZone(t("job.expires"), form.values["expires_at"])} type="datetime-local" step="1"
+          max=${LATEST} />
+        <${FormField}
+          form=${form} name="key" problem=${problem} label=${t("enqueue.key")} hint=${t("enqueue.key.hint")}
+          autocapitalize="none" spellcheck=${false} />
+      </div>
+      <${FormField}
+        form=${form} name="headers" as="textarea" class="short" rows="2" problem=${problem}
+        label=${t("job.headers")} hint=${t("enqueue.headers.hint")} spellcheck=${false} />
+      <div class="row"><${FormCheck} form=${form} name="rerun_lost">${t("job.rerun_lost")}<//></div>
+    <//>`;
 }
 
 /**
@@ -233,7 +266,7 @@ function argumentProblem(faults, problem, isMissing, misfits) {
 
 /**
  * Fill in the options that workers reported for the name, where nobody has typed others.
- * @param {import("../../ui/forms.js").FormInputs} form
+ * @param {FormInputs} form
  * @param {Contract | null} contract
  * @param {boolean} isCopy A copy has the options of the job that it copies.
  * @returns {boolean} Whether there are any.

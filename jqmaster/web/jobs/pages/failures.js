@@ -23,6 +23,13 @@ const ALL = 500;
 /** @type {Record<string, Record<string, string>>} */
 const SHOWN = { "": { open: "true" }, resolved: { resolved: "true" }, ignored: { ignored: "true" }, all: {} };
 const SPLITS = ["name", "version"];
+/** The filters that are typed, with their labels. */
+const TYPED = /** @type {const} */ ([
+  ["q", "failures.contains"],
+  ["name", "filter.name"],
+  ["version", "failures.version"],
+  ["assignee", "failures.assignee"],
+]);
 
 /** @param {{query: Record<string, string>, go: typeof import("../../core/router.js").go, session: import("../../core/api.js").Session}} props */
 export function Page({ query, go, session }) {
@@ -34,45 +41,15 @@ export function Page({ query, go, session }) {
   const [asked, setAsked] = useState(/** @type {import("../failure_dialogs.js").Asked | null} */ (null));
   const hold = useHold();
   const show = query["show"] && query["show"] in SHOWN ? query["show"] : "";
-  const split = SPLITS.includes(query["split"] ?? "") ? query["split"] : "";
-  const of = JSON.stringify([
-    query["q"],
-    query["name"],
-    query["version"],
-    query["assignee"],
-    query["cursor"],
-    show,
-    split,
-  ]);
+  const split = SPLITS.includes(query["split"] ?? "") ? (query["split"] ?? "") : "";
+  const found = useFailures(query, show, split);
   const [done, setDone] = useState(0);
-  const found = useResource(
-    async (signal) => ({
-      ...(await get(
-        "api/failures",
-        {
-          q: query["q"],
-          name: query["name"],
-          version: query["version"],
-          ...SHOWN[show],
-          assignee: query["assignee"],
-          cursor: query["cursor"],
-          limit: split ? ALL : PAGE,
-        },
-        signal,
-      )),
-      of,
-    }),
-    [of],
-    { events: ["jobs"], leastMs: 2000, everyMs: 10_000 },
-  );
   const { rows, newCount, showNew } = useSteadyRows(
     found.data?.groups ?? [],
     idOf,
     hold.isHeld || dialog !== null || asked !== null,
     `${found.data?.of} ${done}`,
   );
-  const change = (/** @type {Record<string, string>} */ changes) =>
-    go("failures", { ...query, cursor: "", ...changes }, { replace: true });
   // Show the effect of the user's own action at once, even if the pointer is over the list.
   const reload = async () => {
     await found.reload();
@@ -83,30 +60,84 @@ export function Page({ query, go, session }) {
     void found.reload();
     void recount();
   });
-  // Exclude jobs that fail from now on, so that the count cannot grow before the action is confirmed.
-  const act = (/** @type {"retry" | "delete"} */ action, /** @type {FailureGroup} */ group) =>
-    setDialog({
-      action,
-      isRecounted: true,
-      target: {
-        filter: {
-          state: "failed",
-          failure_group: group.id,
-          finished_before: new Date(nowMs()).toISOString(),
-        },
-      },
-    });
+  /** @type {import("../failure_groups.js").Shown["onAct"]} */
+  const act = (action, group) => setDialog({ action, isRecounted: true, target: failedUntilNow(group) });
+  /** @type {import("../failure_groups.js").Shown["onAsk"]} */
+  const ask = (question, group) => setAsked({ question, group });
   const card = (/** @type {FailureGroup} */ group, /** @type {number} */ count) =>
     html`<${FailureCard}
-        key=${group.id} group=${group} count=${count} still=${still.get(group.id)} session=${session} onAct=${act}
-        onAsk=${(
-          /** @type {import("../failure_dialogs.js").Question} */ question,
-          /** @type {FailureGroup} */ about,
-        ) => setAsked({ question, group: about })}
-        onChange=${reload} />`;
-  const isFiltered = Boolean(query["q"] || query["name"] || query["version"] || query["assignee"]);
+        key=${group.id} group=${group} count=${count} still=${still.get(group.id)} session=${session}
+        onAct=${act} onAsk=${ask} onChange=${reload} />`;
+  const isFiltered = TYPED.some(([key]) => query[key]);
   return html`<div class="page-head"><h1>${t("nav.failures")}</h1></div>
-    <${Tabs}
+    <${Choices} query=${query} show=${show} split=${split} go=${go} />
+    <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
+    <div ...${hold.bind}>
+      <${NewRows} count=${newCount} onShow=${showNew} />
+      ${
+        !found.data
+          ? html`<${Loading} isLoading=${!found.problem} />`
+          : rows.length === 0
+            ? html`<div class="card"><${Empty} title=${emptyText(isFiltered, show)} /></div>`
+            : split
+              ? html`<${Parts} parts=${partsOf(rows, split)} card=${card} />`
+              : html`<ul class="groups">${rows.map((group) => card(group, group.count))}</ul>`
+      }
+    </div>
+    <p class="muted after">${t("failures.mark.new.rule")} ${t("failures.mark.regressed.rule")}</p>
+    <${Pager}
+      hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])}
+      isLoading=${found.isLoading}
+      onNext=${() => go("failures", { ...query, cursor: found.data?.next_cursor })}
+      onFirst=${() => go("failures", { ...query, cursor: "" }, { replace: true })} />
+    ${dialog && html`<${ActionDialog} ...${dialog} onClose=${() => setDialog(null)} onBegun=${() => {}} />`}
+    ${
+      asked &&
+      html`<${FailureDialog} ...${asked} who=${session.who ?? ""} onClose=${() => setAsked(null)} onDone=${reload} />`
+    }`;
+}
+
+/**
+ * @param {Record<string, string>} query
+ * @param {string} show
+ * @param {string} split
+ */
+function useFailures(query, show, split) {
+  const { q, name, version, assignee, cursor } = query;
+  const of = JSON.stringify([q, name, version, assignee, cursor, show, split]);
+  const wanted = { q, name, version, ...SHOWN[show], assignee, cursor, limit: split ? ALL : PAGE };
+  return useResource(async (signal) => ({ ...(await get("api/failures", wanted, signal)), of }), [of], {
+    events: ["jobs"],
+    leastMs: 2000,
+    everyMs: 10_000,
+  });
+}
+
+/**
+ * @param {FailureGroup} group
+ * @returns {import("../actions.js").Target} Its failed jobs without those that fail from now on, so that the count cannot grow before the
+ *   action is confirmed.
+ */
+const failedUntilNow = ({ id }) => ({
+  filter: { state: "failed", failure_group: id, finished_before: new Date(nowMs()).toISOString() },
+});
+
+/** @param {boolean} isFiltered @param {string} show */
+const emptyText = (isFiltered, show) =>
+  t(
+    isFiltered
+      ? "failures.empty.filtered"
+      : show === "ignored" || show === "resolved"
+        ? `failures.empty.${show}`
+        : "failures.empty",
+  );
+
+/**
+ * Which groups are shown, and how they are split.
+ * @param {{query: Record<string, string>, show: string, split: string, go: typeof import("../../core/router.js").go}} props
+ */
+function Choices({ query, show, split, go }) {
+  return html`<${Tabs}
       label=${t("nav.failures")} current=${show} tabs=${Object.keys(SHOWN).map((key) => ({
         key,
         label: t(`failures.show.${key || "open"}`),
@@ -115,18 +146,13 @@ export function Page({ query, go, session }) {
     <form
       class="filters is-open" role="search" aria-label=${t("filters")}
       onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}>
-      <${FilterInput}
-        label=${t("failures.contains")} value=${query["q"] ?? ""}
-        onChange=${(/** @type {string} */ q) => change({ q })} />
-      <${FilterInput}
-        label=${t("filter.name")} value=${query["name"] ?? ""}
-        onChange=${(/** @type {string} */ name) => change({ name })} />
-      <${FilterInput}
-        label=${t("failures.version")} value=${query["version"] ?? ""}
-        onChange=${(/** @type {string} */ version) => change({ version })} />
-      <${FilterInput}
-        label=${t("failures.assignee")} value=${query["assignee"] ?? ""}
-        onChange=${(/** @type {string} */ assignee) => change({ assignee })} />
+      ${TYPED.map(
+        ([key, label]) =>
+          html`<${FilterInput}
+              key=${key} label=${t(label)} value=${query[key] ?? ""}
+              onChange=${(/** @type {string} */ text) =>
+                go("failures", { ...query, cursor: "", [key]: text }, { replace: true })} />`,
+      )}
     </form>
     <nav class="row group-by" aria-label=${t("failures.split")}>
       <span class="muted">${t("failures.split")}</span>
@@ -138,51 +164,24 @@ export function Page({ query, go, session }) {
               ${t(`failures.split.${key || "none"}`)}
             </a>`,
       )}
-    </nav>
-    <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
-    <div ...${hold.bind}>
-      <${NewRows} count=${newCount} onShow=${showNew} />
-      ${
-        !found.data
-          ? html`<${Loading} isLoading=${!found.problem} />`
-          : rows.length === 0
-            ? html`<div class="card">
-                <${Empty}
-                  title=${t(
-                    isFiltered
-                      ? "failures.empty.filtered"
-                      : show === "ignored" || show === "resolved"
-                        ? `failures.empty.${show}`
-                        : "failures.empty",
-                  )} />
-              </div>`
-            : split
-              ? partsOf(rows, split).map(
-                  (part) =>
-                    html`<section class="after" key=${part.key}>
-                        <h2>
-                          <${Text} value=${part.key || t("failures.no_version")} max=${100} /> <span
-                            class="muted">
-                            <${Num} value=${part.count} /> ${t("failures.failed", { count: part.count })}
-                          </span>
-                        </h2>
-                        <ul class="groups">${part.groups.map(([group, count]) => card(group, count))}</ul>
-                      </section>`,
-                )
-              : html`<ul class="groups">${rows.map((group) => card(group, group.count))}</ul>`
-      }
-    </div>
-    <p class="muted after">${t("failures.mark.new.rule")} ${t("failures.mark.regressed.rule")}</p>
-    <${Pager}
-      hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])}
-      isLoading=${found.isLoading}
-      onNext=${() => go("failures", { ...query, cursor: found.data?.next_cursor })}
-      onFirst=${() => change({})} />
-    ${dialog && html`<${ActionDialog} ...${dialog} onClose=${() => setDialog(null)} onBegun=${() => {}} />`}
-    ${
-      asked &&
-      html`<${FailureDialog} ...${asked} who=${session.who ?? ""} onClose=${() => setAsked(null)} onDone=${reload} />`
-    }`;
+    </nav>`;
+}
+
+/**
+ * @param {{parts: ReturnType<typeof partsOf>, card: (group: FailureGroup, count: number) => import("../../core/lib.js").Node}} props
+ */
+function Parts({ parts, card }) {
+  return parts.map(
+    (part) =>
+      html`<section class="after" key=${part.key}>
+          <h2>
+            <${Text} value=${part.key || t("failures.no_version")} max=${100} /> <span class="muted">
+              <${Num} value=${part.count} /> ${t("failures.failed", { count: part.count })}
+            </span>
+          </h2>
+          <ul class="groups">${part.groups.map(([group, count]) => card(group, count))}</ul>
+        </section>`,
+  );
 }
 
 /** @param {FailureGroup} group */

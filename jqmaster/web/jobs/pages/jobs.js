@@ -39,14 +39,78 @@ const orderWord = (by) => (by === "created" ? "" : by === "run_at" ? ".due" : ".
 /** @param {{query: Record<string, string>, go: typeof import("../../core/router.js").go, session: import("../../core/api.js").Session}} props */
 export function Page({ query, go, session }) {
   const state = query["state"] ?? "";
-  const order = orderOf(query);
   const columns = useJobColumns(state, query["columns"]);
-  const include = includeOf(columns);
   const batch = useBatch(query["batch"]);
+  const [selected, setSelected] = useState(/** @type {Set<string>} */ (new Set()));
+  const [dialog, setDialog] = useState(
+    /** @type {{action: import("../actions.js").ActionName, target: import("../actions.js").Target} | null} */ (
+      null
+    ),
+  );
+  const [isChoosing, setChoosing] = useState(false);
+  const mayOperate = may(session, "operate");
+  const list = useList(query, columns, selected.size > 0 || dialog !== null);
+  const { page, filter, order, rows } = list;
+  const live = useLatest("jobs");
+  const counts = live?.counts ?? page.data?.counts ?? {};
+  useEffect(() => setSelected(new Set()), [list.listed]);
+  useKeys({ Escape: () => setSelected(new Set()) });
+  useTitle(title(state, list.matching, counts));
+
+  /** @param {Record<string, string | undefined>} changes */
+  const change = (changes, replace = false) => go("jobs", { ...query, cursor: "", ...changes }, { replace });
+  const act = (/** @type {import("../actions.js").ActionName} */ action, /** @type {boolean} */ isAll) =>
+    setDialog({ action, target: isAll ? { filter: actionFilterOf(filter()) } : { ids: [...selected] } });
+  return html`<${Head}
+      query=${query} filter=${filter} order=${order} session=${session}
+      onColumns=${() => setChoosing(true)} />
+    <${Tabs} label=${t("job.state")} tabs=${tabsOf(query, list, counts)} current=${state} />
+    <${Filters} query=${query} batch=${batch} change=${change} />
+    <${Matches} query=${query} list=${list} change=${change} />
+    ${
+      mayOperate &&
+      html`<${Selection}
+          count=${selected.size} isAllPossible=${rows.length > 0 && !page.isLoading} state=${state}
+          onClear=${() => setSelected(new Set())} onAct=${act} />`
+    }
+    <${ErrorBox} problem=${page.problem} onRetry=${page.reload} />
+    <${Searching}
+      page=${page}
+      of=${batch ? batch.counts.total - batch.counts.deleted : state ? (counts[state] ?? 0) : sum(counts)} />
+    ${page.data?.is_partial && html`<p class="note">${t("jobs.partial")}</p>`}
+    <${Rows}
+      query=${query} list=${list} columns=${columns} session=${session} selected=${selected}
+      onSelect=${setSelected} change=${change} go=${go} />
+    <${Pager}
+      hasNext=${Boolean(page.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])}
+      isLoading=${page.isLoading} onNext=${() => go("jobs", { ...query, cursor: page.data?.next_cursor })}
+      onFirst=${() => go("jobs", { ...query, cursor: "" })} />
+    ${
+      dialog &&
+      html`<${ActionDialog} ...${dialog} onClose=${() => setDialog(null)} onBegun=${() => {
+        setSelected(new Set());
+        void page.reload();
+      }} />`
+    }
+    ${isChoosing && html`<${ColumnsDialog} columns=${columns} onClose=${() => setChoosing(false)} />`}`;
+}
+
+/** @typedef {ReturnType<typeof useList>} List */
+
+/**
+ * The jobs that the address selects, and how many match in each state. Their rows stay in place while they are held.
+ * @param {Record<string, string>} query
+ * @param {import("../columns.js").JobColumn[]} columns
+ * @param {boolean} isInUse Whether jobs are selected, or a dialog is about them.
+ */
+function useList(query, columns, isInUse) {
+  const state = query["state"] ?? "";
+  const order = orderOf(query);
+  const include = includeOf(columns);
   const deployedMs = useDeployedMs(query["within"] === "deploy");
   const isFiltered = FILTERS.some((key) => key !== "state" && query[key]);
-  const chosen = JSON.stringify([FILTERS.map((key) => query[key] ?? ""), deployedMs]);
   const filter = () => filterOf(query, deployedMs);
+  const chosen = JSON.stringify([FILTERS.map((key) => query[key] ?? ""), deployedMs]);
   const listed = JSON.stringify([chosen, order, query["cursor"] ?? "", include]);
   const page = useJobSearch(filter, { order, cursor: query["cursor"], include, of: listed });
   // Count the jobs in all states, so that each tab can show its number.
@@ -57,19 +121,8 @@ export function Page({ query, go, session }) {
       deployedMs,
     ]),
   );
-  const [selected, setSelected] = useState(/** @type {Set<string>} */ (new Set()));
-  const [dialog, setDialog] = useState(
-    /** @type {{action: import("../actions.js").ActionName, target: import("../actions.js").Target} | null} */ (
-      null
-    ),
-  );
-  const [isChoosing, setChoosing] = useState(false);
-  const [density] = usePref("density", "normal");
   const hold = useHold();
-  const mayOperate = may(session, "operate");
-  const isHeld = hold.isHeld || selected.size > 0 || dialog !== null;
-  // The rows are up to date during a search: those found so far are among its final ones.
-  const isOutdated = page.isLoading && !page.progress;
+  const isHeld = hold.isHeld || isInUse;
   // Counts the user's finished actions. Their effect is shown at once, even if the pointer is over the list.
   const [ended, setEnded] = useState(0);
   const steady = useSteadyRows(
@@ -80,23 +133,51 @@ export function Page({ query, go, session }) {
   );
   // Whether the whole list is shown. Only then can it be sorted by columns for which the store has no order.
   const isWhole = Boolean(page.data && !page.data.next_cursor && !query["cursor"] && !page.progress);
-  const sorted = useSorted(steady.rows, columns, isWhole ? query : {});
-  const live = useLatest("jobs");
-  const counts = live?.counts ?? page.data?.counts ?? {};
-  const matching = isFiltered ? counted : null;
+  const rows = useSorted(steady.rows, columns, isWhole ? query : {});
   useActionEnds(() => void page.reload().then(() => setEnded((/** @type {number} */ n) => n + 1)));
-  useEffect(() => setSelected(new Set()), [listed]);
-  useKeys({ Escape: () => setSelected(new Set()) });
-  useProgress(include.includes("progress") ? sorted : [], isHeld || Boolean(page.progress), page.reload);
-  useTitle(title(state, matching, counts));
+  useProgress(include.includes("progress") ? rows : [], isHeld || Boolean(page.progress), page.reload);
+  const matching = isFiltered ? counted : null;
+  return { page, filter, order, listed, isFiltered, matching, isWhole, hold, steady, rows };
+}
 
-  /** @param {Record<string, string | undefined>} changes */
-  const change = (changes, replace = false) => go("jobs", { ...query, cursor: "", ...changes }, { replace });
-  const { state: _, ...unstated } = query;
-  const tabCount = (/** @type {string} */ one) =>
+/**
+ * @param {{query: Record<string, string>, filter: () => Record<string, string>, order: string,
+ *   session: import("../../core/api.js").Session, onColumns: () => void}} props
+ */
+function Head({ query, filter, order, session, onColumns }) {
+  const link = () =>
+    new URL(href("jobs", { ...query, columns: query["columns"] || chosenColumns() }), location.href).href;
+  return html`<div class="page-head">
+      <h1>${t("nav.jobs")}</h1>
+      <${Button} opensDialog class="small" onClick=${onColumns}>${t("columns")}<//>
+      <${Export} filter=${filter} order=${order} />
+      <${Copy} kind="wide-only" label=${t("copy.link")} text=${link} />
+      <${Copy}
+        kind="wide-only" label=${t("copy.curl")}
+        text=${() => curl(session, "GET", "api/jobs", { query: { ...filter(), order, limit: PAGE } })} />
+      ${
+        may(session, "push") &&
+        html`<a class="button small primary as-link" href=${href("enqueue")}>${t("nav.enqueue")}</a>`
+      }
+    </div>`;
+}
+
+/** @param {List} list @param {string} state @returns {boolean} Whether the number of jobs that match is exact. */
+const isExact = ({ isFiltered, matching }, state) =>
+  !isFiltered || (matching?.states[state]?.is_exact ?? true);
+
+/**
+ * @param {Record<string, string>} query
+ * @param {List} list
+ * @param {Record<string, number>} counts Of all jobs by state.
+ * @returns {import("../../ui/controls.js").Tab[]} A tab for all states, and one for each.
+ */
+function tabsOf(query, list, counts) {
+  const { isFiltered, matching } = list;
+  const { state, ...unstated } = query;
+  const countOf = (/** @type {string} */ one) =>
     isFiltered ? (matching?.states[one]?.count ?? (matching ? 0 : undefined)) : (counts[one] ?? 0);
-  const isExact = (/** @type {string} */ one) => !isFiltered || (matching?.states[one]?.is_exact ?? true);
-  const tabs = [
+  return [
     {
       key: "",
       label: t("jobs.all"),
@@ -105,19 +186,68 @@ export function Page({ query, go, session }) {
       href: href("jobs", { ...unstated, order: "", sort: "", cursor: "" }),
     },
     ...Object.keys(STATES)
-      .filter((one) => counts[one] !== undefined || one === state)
+      .filter((one) => counts[one] !== undefined || one === (state ?? ""))
       .map((one) => ({
         key: one,
         label: tOr(`state.${one}`, one),
-        count: tabCount(one),
-        isAtLeast: !isExact(one),
-        kind: one === "failed" && tabCount(one) ? "bad" : "",
+        count: countOf(one),
+        isAtLeast: !isExact(list, one),
+        kind: one === "failed" && countOf(one) ? "bad" : "",
         href: href("jobs", { ...query, state: one, order: "", sort: "", cursor: "" }),
       })),
   ];
+}
+
+/** @typedef {(changes: Record<string, string | undefined>, replace?: boolean) => void} Change */
+
+/**
+ * How many jobs match, and in which order they are listed.
+ * @param {{query: Record<string, string>, list: List, change: Change}} props
+ */
+function Matches({ query, list, change }) {
+  const state = query["state"] ?? "";
+  const { matching, order } = list;
+  const word = orderWord(instantOf(query));
+  return html`<div class="list-head">
+      <p class="matches" aria-live="polite">
+        ${
+          matching
+            ? t(isExact(list, state) || state === "" ? "jobs.match" : "jobs.match.at_least", {
+                count: state ? (matching.states[state]?.count ?? 0) : matching.count,
+              })
+            : ""
+        }
+      </p>
+      <label class="order">
+        ${t("filter.order")} <select
+          value=${order}
+          onChange=${(/** @type {FieldEvent} */ e) => change({ order: e.target.value, sort: "" })}>
+          <option value="newest">${t(`filter.newest${word}`)}</option>
+          <option value="oldest">${t(`filter.oldest${word}`)}</option>
+        </select>
+      </label>
+    </div>`;
+}
+
+/** @param {Record<string, string>} query @returns {string} The column whose instant orders the list. */
+const instantOf = (query) =>
   // The members of a batch are listed in the order in which they were created.
-  const by = query["batch"] ? "created" : orderedBy(state);
-  const shownColumns = placed(useErrorColumn(columns, sorted, listed), by || "created").map((column) => ({
+  query["batch"] ? "created" : orderedBy(query["state"] ?? "");
+
+/**
+ * @param {{query: Record<string, string>, list: List, columns: import("../columns.js").JobColumn[],
+ *   session: import("../../core/api.js").Session, selected: Set<string>, onSelect: (selected: Set<string>) => void, change: Change,
+ *   go: typeof import("../../core/router.js").go}} props
+ */
+function Rows({ query, list, columns, session, selected, onSelect, change, go }) {
+  const state = query["state"] ?? "";
+  const { page, order, listed, isFiltered, isWhole, hold, steady, rows } = list;
+  const [density] = usePref("density", "normal");
+  const mayOperate = may(session, "operate");
+  // The rows are up to date during a search: those found so far are among its final ones.
+  const isOutdated = page.isLoading && !page.progress;
+  const by = instantOf(query);
+  const shownColumns = placed(useErrorColumn(columns, rows, listed), by || "created").map((column) => ({
     ...column,
     ...((isWhole ? column.by : column.key === by) && { sort: column.key }),
   }));
@@ -132,59 +262,14 @@ export function Page({ query, go, session }) {
   };
   const sort = query["sort"] && isWhole ? query["sort"].replace(/^-/, "") : by;
   const isAscending = query["sort"] && isWhole ? !query["sort"].startsWith("-") : order === "oldest";
-  const link = () =>
-    new URL(href("jobs", { ...query, columns: query["columns"] || chosenColumns() }), location.href).href;
-  return html`<div class="page-head">
-      <h1>${t("nav.jobs")}</h1>
-      <${Button} opensDialog class="small" onClick=${() => setChoosing(true)}>${t("columns")}<//>
-      <${Export} filter=${filter} order=${order} />
-      <${Copy} kind="wide-only" label=${t("copy.link")} text=${link} />
-      <${Copy}
-        kind="wide-only" label=${t("copy.curl")}
-        text=${() => curl(session, "GET", "api/jobs", { query: { ...filter(), order, limit: PAGE } })} />
-      ${
-        may(session, "push") &&
-        html`<a class="button small primary as-link" href=${href("enqueue")}>${t("nav.enqueue")}</a>`
-      }
-    </div>
-    <${Tabs} label=${t("job.state")} tabs=${tabs} current=${state} />
-    <${Filters} query=${query} batch=${batch} change=${change} />
-    <div class="list-head">
-      <p class="matches" aria-live="polite">
-        ${
-          isFiltered && matching
-            ? t(isExact(state) || state === "" ? "jobs.match" : "jobs.match.at_least", {
-                count: state ? (matching.states[state]?.count ?? 0) : matching.count,
-              })
-            : ""
-        }
-      </p>
-      <label class="order">
-        ${t("filter.order")} <select
-          value=${order}
-          onChange=${(/** @type {FieldEvent} */ e) => change({ order: e.target.value, sort: "" })}>
-          <option value="newest">${t(`filter.newest${orderWord(by)}`)}</option>
-          <option value="oldest">${t(`filter.oldest${orderWord(by)}`)}</option>
-        </select>
-      </label>
-    </div>
-    ${
-      mayOperate &&
-      html`<${Selection}
-          count=${selected.size} isAllPossible=${sorted.length > 0 && !page.isLoading} state=${state}
-          onClear=${() => setSelected(new Set())}
-          onAct=${(/** @type {import("../actions.js").ActionName} */ action, /** @type {boolean} */ isAll) =>
-            setDialog({
-              action,
-              target: isAll ? { filter: actionFilterOf(filter()) } : { ids: [...selected] },
-            })} />`
-    }
-    <${ErrorBox} problem=${page.problem} onRetry=${page.reload} />
-    <${Searching}
-      page=${page}
-      of=${batch ? batch.counts.total - batch.counts.deleted : state ? (counts[state] ?? 0) : sum(counts)} />
-    ${page.data?.is_partial && html`<p class="note">${t("jobs.partial")}</p>`}
-    <div
+  const empty = page.progress
+    ? html`<div></div>`
+    : html`<div class="card">
+        <${NoJobs}
+          session=${session} isFiltered=${isFiltered || state !== ""}
+          hasMore=${page.data?.next_cursor !== null} />
+      </div>`;
+  return html`<div
       ...${hold.bind} aria-busy=${String(page.isLoading)}
       class=${`steady ${density === "compact" ? "compact" : ""} ${isOutdated ? "outdated" : ""}`}>
       <${NewRows} count=${steady.newCount} onShow=${steady.showNew} />
@@ -192,32 +277,13 @@ export function Page({ query, go, session }) {
         !page.data && !page.progress
           ? html`<${Loading} isLoading=${!page.problem} />`
           : html`<${Table}
-              caption=${t("nav.jobs")} isFixed columns=${shownColumns} rows=${sorted} rowKey=${keyOf}
+              caption=${t("nav.jobs")} isFixed columns=${shownColumns} rows=${rows} rowKey=${keyOf}
               label=${(/** @type {ListedJob} */ job) => job.name} selected=${selected}
-              onSelect=${mayOperate ? setSelected : undefined} sort=${sort} isAscending=${isAscending}
-              onSort=${onSort} onOpen=${(/** @type {ListedJob} */ job) => go("job", { id: job.id })} empty=${
-                page.progress
-                  ? html`<div></div>`
-                  : html`<div class="card">
-                      <${NoJobs}
-                        session=${session} isFiltered=${isFiltered || state !== ""}
-                        hasMore=${page.data?.next_cursor !== null} />
-                    </div>`
-              } />`
+              onSelect=${mayOperate ? onSelect : undefined} sort=${sort} isAscending=${isAscending}
+              onSort=${onSort} onOpen=${(/** @type {ListedJob} */ job) => go("job", { id: job.id })}
+              empty=${empty} />`
       }
-    </div>
-    <${Pager}
-      hasNext=${Boolean(page.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])}
-      isLoading=${page.isLoading} onNext=${() => go("jobs", { ...query, cursor: page.data?.next_cursor })}
-      onFirst=${() => go("jobs", { ...query, cursor: "" })} />
-    ${
-      dialog &&
-      html`<${ActionDialog} ...${dialog} onClose=${() => setDialog(null)} onBegun=${() => {
-        setSelected(new Set());
-        void page.reload();
-      }} />`
-    }
-    ${isChoosing && html`<${ColumnsDialog} columns=${columns} onClose=${() => setChoosing(false)} />`}`;
+    </div>`;
 }
 
 /**

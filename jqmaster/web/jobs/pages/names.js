@@ -18,15 +18,12 @@ import { CompareWith, comparedPeriod, comparedWith, endsPerS, useEarlier } from 
 import { Bar, Button, Empty, ErrorBox, Loading, Pager } from "../../ui/controls.js";
 import { Sure } from "../../ui/dialogs.js";
 import { Badge, Duration, Num, Text, Time, durationText, perSText } from "../../ui/formats.js";
-import { FilterInput } from "../../ui/filters.js";
-import { Field } from "../../ui/forms.js";
+import { FilterChoice, FilterInput } from "../../ui/filters.js";
 import { Table, useHold, useSteadyRows } from "../../ui/tables.js";
 import { useTitle } from "../../ui/titles.js";
 import { Value } from "../../ui/values.js";
 
 /** @typedef {import("../../../answers").Schemas["NameStats"]} NameStats */
-
-/** @typedef {import("../../core/lib.js").FieldEvent} FieldEvent */
 
 const SPANS = ["1h", "6h", "24h", "7d", "30d"];
 const SORTS = ["name", "pushed", "failed", "ready"];
@@ -84,14 +81,9 @@ function List({ query, go, session }) {
       <${FilterInput}
         label=${t("names.contains")} value=${query["q"] ?? ""}
         onChange=${(/** @type {string} */ q) => change({ q }, true)} />
-      <${Field} label=${t("filter.order")}>
-        ${(/** @type {Record<string, unknown>} */ a) =>
-          html`<select
-              ...${a} value=${sort}
-              onChange=${(/** @type {FieldEvent} */ e) => change({ sort: e.target.value })}>
-              ${SORTS.map((one) => html`<option key=${one} value=${one}>${t(`names.sort.${one}`)}</option>`)}
-            </select>`}
-      <//>
+      <${FilterChoice}
+        label=${t("filter.order")} value=${sort} options=${SORTS.map((one) => [one, t(`names.sort.${one}`)])}
+        onChange=${(/** @type {string} */ one) => change({ sort: one })} />
     </form>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
     ${
@@ -133,21 +125,34 @@ const Linked = ({ count, to }) =>
     ? html`<a href=${to}><${Num} value=${count} /></a>`
     : html`<span class="muted"><${Num} value=${count} /></span>`;
 
+/** @typedef {import("../../ui/tables.js").Column<NameStats>} Column */
+
+/**
+ * @param {string} key
+ * @param {import("../../core/lib.js").Node} label
+ * @param {Column["render"]} render
+ * @param {Exclude<Column["priority"], undefined>} [priority]
+ * @returns {Column} A column of figures.
+ */
+const figures = (key, label, render, priority) => ({
+  key,
+  label,
+  align: "end",
+  ...(priority && { priority }),
+  render,
+});
+
 /**
  * @param {NameStats[]} names
  * @param {Set<string> | null} served The names that live workers take; null: not known yet.
  * @param {Set<string>} paused The names that are paused.
- * @returns {import("../../ui/tables.js").Column<NameStats>[]}
+ * @returns {Column[]}
  */
 function columns(names, served, paused) {
-  /** @type {import("../../ui/tables.js").Column<NameStats>} */
-  const discarded = {
-    key: "discarded",
-    label: t("state.discarded"),
-    align: "end",
-    priority: 3,
-    render: (name) => html`<${Num} value=${name.discarded} />`,
-  };
+  const link = (/** @type {number} */ count, /** @type {string} */ to) =>
+    html`<${Linked} count=${count} to=${to} />`;
+  const count = (/** @type {number | undefined} */ value) => html`<${Num} value=${value} />`;
+  const lasted = (/** @type {number | null | undefined} */ ms) => html`<${Duration} ms=${ms} />`;
   return [
     {
       key: "name",
@@ -159,83 +164,23 @@ function columns(names, served, paused) {
           html` <${Badge} kind="bad">${t("names.no_worker")}<//>`
         }${paused.has(name.name) && html` <${Badge} kind="warn">${t("names.paused")}<//>`}`,
     },
-    {
-      key: "ready",
-      label: t("state.ready"),
-      align: "end",
-      render: (name) =>
-        html`<${Linked} count=${name.ready} to=${href("jobs", { state: "ready", name: name.name })} />`,
-    },
-    {
-      key: "pushed",
-      label: t("names.pushed"),
-      align: "end",
-      priority: 2,
-      render: (name) => html`<${Num} value=${name.pushed} />`,
-    },
-    {
-      key: "succeeded",
-      label: t("state.succeeded"),
-      align: "end",
-      priority: 2,
-      render: (name) => html`<${Num} value=${name.succeeded} />`,
-    },
+    figures("ready", t("state.ready"), ({ name, ready }) =>
+      link(ready, href("jobs", { state: "ready", name })),
+    ),
+    figures("pushed", t("names.pushed"), (name) => count(name.pushed), 2),
+    figures("succeeded", t("state.succeeded"), (name) => count(name.succeeded), 2),
     // Show this column only if it is not empty: few queues discard jobs, and the table has little space.
-    ...(names.some((name) => name.discarded) ? [discarded] : []),
-    {
-      key: "failed",
-      label: t("state.failed"),
-      align: "end",
-      render: (name) => html`<${Linked} count=${name.failed} to=${href("failures", { name: name.name })} />`,
-    },
-    {
-      key: "retried",
-      label: t("overview.retried"),
-      align: "end",
-      priority: 3,
-      render: (name) => html`<${Num} value=${name.retried} />`,
-    },
-    {
-      key: "share",
-      label: t("names.success"),
-      align: "end",
-      render: (name) => html`<${Success} name=${name} />`,
-    },
-    {
-      key: "wait50",
-      label: t("names.wait50"),
-      align: "end",
-      priority: 4,
-      render: (name) => html`<${Duration} ms=${name.wait?.p50_ms} />`,
-    },
-    {
-      key: "wait95",
-      label: t("names.wait95"),
-      align: "end",
-      priority: 2,
-      render: (name) => html`<${Duration} ms=${name.wait?.p95_ms} />`,
-    },
-    {
-      key: "run50",
-      label: t("names.run50"),
-      align: "end",
-      priority: 4,
-      render: (name) => html`<${Duration} ms=${name.run?.p50_ms} />`,
-    },
-    {
-      key: "run95",
-      label: t("names.run95"),
-      align: "end",
-      priority: 2,
-      render: (name) => html`<${Duration} ms=${name.run?.p95_ms} />`,
-    },
-    {
-      key: "seen",
-      label: t("names.seen"),
-      align: "end",
-      priority: 3,
-      render: (name) => html`<${Time} at=${name.last_seen_at} />`,
-    },
+    ...(names.some((name) => name.discarded)
+      ? [figures("discarded", t("state.discarded"), (name) => count(name.discarded), 3)]
+      : []),
+    figures("failed", t("state.failed"), ({ name, failed }) => link(failed, href("failures", { name }))),
+    figures("retried", t("overview.retried"), (name) => count(name.retried), 3),
+    figures("share", t("names.success"), (name) => html`<${Success} name=${name} />`),
+    figures("wait50", t("names.wait50"), (name) => lasted(name.wait?.p50_ms), 4),
+    figures("wait95", t("names.wait95"), (name) => lasted(name.wait?.p95_ms), 2),
+    figures("run50", t("names.run50"), (name) => lasted(name.run?.p50_ms), 4),
+    figures("run95", t("names.run95"), (name) => lasted(name.run?.p95_ms), 2),
+    figures("seen", t("names.seen"), (name) => html`<${Time} at=${name.last_seen_at} />`, 3),
   ];
 }
 
