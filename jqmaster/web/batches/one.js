@@ -7,7 +7,8 @@ import { html, useState } from "../core/lib.js";
 import { useResource } from "../core/resource.js";
 import { href } from "../core/router.js";
 import { visible } from "../core/text.js";
-import { Button, Copy, CopyMenu, Empty, ErrorBox, Loading } from "../ui/controls.js";
+import { Absent } from "../ui/absent.js";
+import { Button, Copy, CopyMenu, ErrorBox } from "../ui/controls.js";
 import { ConfirmCount, toast } from "../ui/dialogs.js";
 import { Badge, Duration, Id, Num, State, Text, Time } from "../ui/formats.js";
 import { useTitle } from "../ui/titles.js";
@@ -36,22 +37,10 @@ export function One({ id, query, go, session }) {
   );
   const batch = found.data?.batch;
   useTitle(batch ? `${shareOf(batch)} % · ${titleOf(batch)} · ${t("batches.batch")}` : null);
-  if (!found.data || !batch) {
-    if (found.problem?.status === 404)
-      return html`<h1>${t("nav.batches")}</h1>
-        <div class="card">
-          <${Empty} title=${t("batches.unknown")}>
-            <p><code>${visible(id)}</code></p><p>${t("batches.unknown.text")}</p>
-            <p><a href=${href("batches")}>${t("nav.batches")}</a></p>
-          <//>
-        </div>`;
-    return html`<h1>${t("nav.batches")}</h1><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${!found.problem && html`<${Loading} />`}`;
-  }
+  if (!found.data || !batch)
+    return html`<${Absent} page="batches" title=${t("batches.unknown")} found=${found}>
+      <p><code>${visible(id)}</code></p><p>${t("batches.unknown.text")}</p><//>`;
   const { why, flow } = found.data;
-  const { failed } = batch.counts;
-  const mayPush = may(session, "push");
-  const isCanceled = batch.canceled_at !== null;
-  const retryable = failed + batch.batches.failed;
   return html`<p class="crumbs">
       <a href=${href("batches")}>${t("nav.batches")}</a>
       ${
@@ -69,25 +58,7 @@ export function One({ id, query, go, session }) {
       <//>
     </div>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
-    <div class="row actions" role="group" aria-label=${t("batches.actions")}>
-      ${
-        mayPush &&
-        batch.state === "open" &&
-        !isCanceled &&
-        html`<${Button} opensDialog kind="primary" onClick=${() => setDialog("seal")}>${t("batches.seal")}<//>`
-      }
-      ${
-        may(session, "operate") &&
-        retryable > 0 &&
-        html`<${Button} opensDialog kind=${batch.state === "open" ? "" : "primary"} onClick=${() => setDialog("retry")}>${t("batches.retry")}<//>`
-      }
-      ${
-        mayPush &&
-        batch.state !== "complete" &&
-        !isCanceled &&
-        html`<${Button} opensDialog kind="danger" onClick=${() => setDialog("cancel")}>${t("batches.cancel")}<//>`
-      }
-    </div>
+    <${Actions} batch=${batch} session=${session} onAsk=${setDialog} />
     <${Progress} batch=${batch} />
     <div class="job-grid">
       <div class="stack"><${BatchWhy} batch=${batch} why=${why} /><${Callbacks} batch=${batch} /></div>
@@ -105,6 +76,32 @@ export function One({ id, query, go, session }) {
       dialog &&
       html`<${Ask} key=${dialog} action=${dialog} batch=${batch} path=${path} onClose=${() => setDialog("")} onDone=${found.reload} />`
     }`;
+}
+
+/** @param {{batch: Batch, session: import("../core/api.js").Session, onAsk: (action: string) => void}} props */
+function Actions({ batch, session, onAsk }) {
+  const mayPush = may(session, "push");
+  const isCanceled = batch.canceled_at !== null;
+  const retryable = batch.counts.failed + batch.batches.failed;
+  return html`<div class="row actions" role="group" aria-label=${t("batches.actions")}>
+      ${
+        mayPush &&
+        batch.state === "open" &&
+        !isCanceled &&
+        html`<${Button} opensDialog kind="primary" onClick=${() => onAsk("seal")}>${t("batches.seal")}<//>`
+      }
+      ${
+        may(session, "operate") &&
+        retryable > 0 &&
+        html`<${Button} opensDialog kind=${batch.state === "open" ? "" : "primary"} onClick=${() => onAsk("retry")}>${t("batches.retry")}<//>`
+      }
+      ${
+        mayPush &&
+        batch.state !== "complete" &&
+        !isCanceled &&
+        html`<${Button} opensDialog kind="danger" onClick=${() => onAsk("cancel")}>${t("batches.cancel")}<//>`
+      }
+    </div>`;
 }
 
 /** @param {{batch: Batch}} props */

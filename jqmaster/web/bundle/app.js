@@ -3245,7 +3245,7 @@ function FormDialog({
   onSave,
   onClose,
   reread,
-  labelOf: labelOf8 = (name) => name,
+  labelOf: labelOf9 = (name) => name,
   isNew = false,
   staysOpen = false,
   saveLabel,
@@ -3283,7 +3283,7 @@ function FormDialog({
   return html`<${Dialog} title=${title2} onClose=${close2} isWide=${isWide}>
       <form ref=${box} class="stack" novalidate onSubmit=${save} onInput=${() => setAsking(false)}>
         ${children}
-        ${form.differences.length > 0 && html`<${Differences} form=${form} labelOf=${labelOf8} />`}
+        ${form.differences.length > 0 && html`<${Differences} form=${form} labelOf=${labelOf9} />`}
         <${ErrorBox} problem=${form.problem} />
         ${isAsking ? html`<footer role="alert">
                 <p>${t("form.discard.ask")}</p>
@@ -3342,7 +3342,7 @@ function useKeptInput(isDirty, title2) {
     }
   };
 }
-function Differences({ form, labelOf: labelOf8 }) {
+function Differences({ form, labelOf: labelOf9 }) {
   const id = J2();
   const cell = (one, choice) => html`<td>
         <label class="check">
@@ -3364,7 +3364,7 @@ function Differences({ form, labelOf: labelOf8 }) {
           <tbody>
             ${form.differences.map(
     (one) => html`<tr key=${one.name}>
-                    <th scope="row">${labelOf8(one.name)}</th>
+                    <th scope="row">${labelOf9(one.name)}</th>
                     <td class="muted"><${FormValue} value=${one.opened} /></td>${cell(one, "mine")}
                     ${cell(one, "theirs")}
                   </tr>`
@@ -3542,30 +3542,7 @@ function Backfill({ name, onClose, onDone }) {
     from: instantIn(form.values["from"] ?? ""),
     to: instantIn(form.values["to"] ?? "")
   };
-  const asked = JSON.stringify(range);
-  const [counted, setCounted] = E2(
-    /** @type {{of: string, found: import("../../answers").Schemas["BackfillAnswer"] | null, problem: Problem | null}} */
-    {
-      of: "",
-      found: null,
-      problem: null
-    }
-  );
-  W2(() => {
-    let isOver = false;
-    const timer2 = setTimeout(() => {
-      post(pathOf(name, "backfill"), { ...range, dry_run: true }).then(
-        (found2) => !isOver && setCounted({ of: asked, found: found2, problem: null }),
-        (error) => !isOver && setCounted({ of: asked, found: null, problem: error instanceof Problem ? error : null })
-      );
-    }, 300);
-    return () => {
-      isOver = true;
-      clearTimeout(timer2);
-    };
-  }, [asked]);
-  const isKnown = counted.of === asked;
-  const found = isKnown ? counted.found : null;
+  const { found, problem: uncounted } = useMissing(name, range);
   const missing = found ? found.due - found.fired_before : 0;
   const forgotten = found?.forgotten ?? 0;
   const isAsked = form.values["also_forgotten"] === "yes";
@@ -3580,7 +3557,7 @@ function Backfill({ name, onClose, onDone }) {
     await onDone();
     return t("definitions.backfill.done", { count: done.started ?? 0 });
   };
-  const problem = form.problem ?? (isKnown ? counted.problem : null);
+  const problem = form.problem ?? uncounted;
   return html`<${FormDialog}
       title=${t("definitions.backfill.title")} form=${form} onClose=${onClose} onSave=${save} isNew
       saveLabel=${missing > 0 ? t("definitions.backfill.start", { count: missing }) : t("definitions.backfill")}>
@@ -3595,7 +3572,7 @@ function Backfill({ name, onClose, onDone }) {
   )}
       </div>
       <p role="status" class="confirm-count">
-        ${found ? html`<strong class="num">${missing}</strong> ${t("definitions.backfill.count", { count: missing, due: found.due, before: found.fired_before })}` : counted.problem && isKnown ? "–" : t("action.counting")}
+        ${found ? html`<strong class="num">${missing}</strong> ${t("definitions.backfill.count", { count: missing, due: found.due, before: found.fired_before })}` : uncounted ? "–" : t("action.counting")}
       </p>
       ${forgotten > 0 && html`<p class="warning" role="note">
             ${t("definitions.backfill.forgotten", {
@@ -3607,6 +3584,28 @@ function Backfill({ name, onClose, onDone }) {
             <span>${t("definitions.backfill.also_forgotten")}</span>
           <//>`}
     <//>`;
+}
+function useMissing(name, range) {
+  const asked = JSON.stringify(range);
+  const unknown = { of: asked, found: null, problem: null };
+  const [counted, setCounted] = E2(
+    /** @type {ReturnType<typeof useMissing> & {of: string}} */
+    unknown
+  );
+  W2(() => {
+    let isOver = false;
+    const timer2 = setTimeout(() => {
+      post(pathOf(name, "backfill"), { ...range, dry_run: true }).then(
+        (found) => !isOver && setCounted({ of: asked, found, problem: null }),
+        (error) => !isOver && setCounted({ of: asked, found: null, problem: error instanceof Problem ? error : null })
+      );
+    }, 300);
+    return () => {
+      isOver = true;
+      clearTimeout(timer2);
+    };
+  }, [asked]);
+  return counted.of === asked ? counted : unknown;
 }
 
 // shell/palette_sentences.js
@@ -11643,6 +11642,17 @@ function partsOf(groups, split2) {
   return [...parts.values()].sort((a2, b2) => b2.count - a2.count || a2.key.localeCompare(b2.key));
 }
 
+// ui/absent.js
+function Absent({ page, title: title2, found, children }) {
+  const list = t(`nav.${page}`);
+  if (found.problem?.status === 404)
+    return html`<h1>${list}</h1>
+      <div class="card">
+        <${Empty} title=${title2}>${children}<p><a href=${href(page)}>${list}</a></p><//>
+      </div>`;
+  return html`<h1>${list}</h1><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${!found.problem && html`<${Loading} />`}`;
+}
+
 // batches/members.js
 var MEMBERS = 25;
 var MAX_PAGES = 10;
@@ -11751,22 +11761,10 @@ function One2({ id, query, go: go3, session: session2 }) {
   );
   const batch = found.data?.batch;
   useTitle(batch ? `${shareOf(batch)} % · ${titleOf(batch)} · ${t("batches.batch")}` : null);
-  if (!found.data || !batch) {
-    if (found.problem?.status === 404)
-      return html`<h1>${t("nav.batches")}</h1>
-        <div class="card">
-          <${Empty} title=${t("batches.unknown")}>
-            <p><code>${visible(id)}</code></p><p>${t("batches.unknown.text")}</p>
-            <p><a href=${href("batches")}>${t("nav.batches")}</a></p>
-          <//>
-        </div>`;
-    return html`<h1>${t("nav.batches")}</h1><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${!found.problem && html`<${Loading} />`}`;
-  }
+  if (!found.data || !batch)
+    return html`<${Absent} page="batches" title=${t("batches.unknown")} found=${found}>
+      <p><code>${visible(id)}</code></p><p>${t("batches.unknown.text")}</p><//>`;
   const { why, flow } = found.data;
-  const { failed } = batch.counts;
-  const mayPush = may(session2, "push");
-  const isCanceled = batch.canceled_at !== null;
-  const retryable = failed + batch.batches.failed;
   return html`<p class="crumbs">
       <a href=${href("batches")}>${t("nav.batches")}</a>
       ${batch.batch && html` / <a href=${href("batches", { id: batch.batch })}>…${visible(batch.batch.slice(-10))}</a>`}
@@ -11781,11 +11779,7 @@ function One2({ id, query, go: go3, session: session2 }) {
       <//>
     </div>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
-    <div class="row actions" role="group" aria-label=${t("batches.actions")}>
-      ${mayPush && batch.state === "open" && !isCanceled && html`<${Button} opensDialog kind="primary" onClick=${() => setDialog("seal")}>${t("batches.seal")}<//>`}
-      ${may(session2, "operate") && retryable > 0 && html`<${Button} opensDialog kind=${batch.state === "open" ? "" : "primary"} onClick=${() => setDialog("retry")}>${t("batches.retry")}<//>`}
-      ${mayPush && batch.state !== "complete" && !isCanceled && html`<${Button} opensDialog kind="danger" onClick=${() => setDialog("cancel")}>${t("batches.cancel")}<//>`}
-    </div>
+    <${Actions3} batch=${batch} session=${session2} onAsk=${setDialog} />
     <${Progress2} batch=${batch} />
     <div class="job-grid">
       <div class="stack"><${BatchWhy} batch=${batch} why=${why} /><${Callbacks} batch=${batch} /></div>
@@ -11797,6 +11791,16 @@ function One2({ id, query, go: go3, session: session2 }) {
         </section>`}
     <${Members} batch=${batch} query=${query} go=${go3} />
     ${dialog && html`<${Ask} key=${dialog} action=${dialog} batch=${batch} path=${path} onClose=${() => setDialog("")} onDone=${found.reload} />`}`;
+}
+function Actions3({ batch, session: session2, onAsk }) {
+  const mayPush = may(session2, "push");
+  const isCanceled = batch.canceled_at !== null;
+  const retryable = batch.counts.failed + batch.batches.failed;
+  return html`<div class="row actions" role="group" aria-label=${t("batches.actions")}>
+      ${mayPush && batch.state === "open" && !isCanceled && html`<${Button} opensDialog kind="primary" onClick=${() => onAsk("seal")}>${t("batches.seal")}<//>`}
+      ${may(session2, "operate") && retryable > 0 && html`<${Button} opensDialog kind=${batch.state === "open" ? "" : "primary"} onClick=${() => onAsk("retry")}>${t("batches.retry")}<//>`}
+      ${mayPush && batch.state !== "complete" && !isCanceled && html`<${Button} opensDialog kind="danger" onClick=${() => onAsk("cancel")}>${t("batches.cancel")}<//>`}
+    </div>`;
 }
 function Progress2({ batch }) {
   const { total, unfinished: unfinished2 } = batch.counts;
@@ -11912,15 +11916,10 @@ function List2({ query, go: go3, session: session2 }) {
       <${FilterInput}
         label=${t("batches.contains")} value=${wanted.q}
         onChange=${(q3) => change2({ q: q3 })} />
-      <${Field} label=${t("job.state")}>
-        ${(a2) => html`<select
-              ...${a2} value=${state}
-              onChange=${(e2) => change2({ state: e2.target.value })}>
-              ${BATCH_STATES.map(
-    (one) => html`<option key=${one} value=${one}>${t(`batches.state.${one || "all"}`)}</option>`
-  )}
-            </select>`}
-      <//>
+      <${FilterChoice}
+        label=${t("job.state")} value=${state}
+        options=${BATCH_STATES.map((one) => [one, t(`batches.state.${one || "all"}`)])}
+        onChange=${(one) => change2({ state: one })} />
       <${FilterInput}
         label=${t("batches.tag")} value=${wanted.tag}
         onChange=${(tag) => change2({ tag })} />
@@ -12368,17 +12367,7 @@ function ConstraintEditor({ constraint, onClose, onDone }) {
   const suggestions = useJobSuggestions();
   const matcher = parsed(values2["matcher"] ?? "");
   const save = async (given, base) => {
-    const name = given["name"]?.trim() ?? "";
-    const read = parsed(given["matcher"] ?? "");
-    if (!NAME.test(name)) throw refusal("name", t(name ? "constraints.name.rule" : "constraints.name.none"));
-    if (read.problem) throw read.problem;
-    const body = {
-      ...limiting(given, read.value, base),
-      mode: given["mode"],
-      enabled: given["enabled"] === "yes",
-      reason: given["reason"] ?? "",
-      expires_at: editedInstant(given["expires_at"] ?? "", base?.expires_at) || null
-    };
+    const { name, body } = requestOf(given, base);
     await call("PUT", `api/constraints/${encodeURIComponent(name)}`, {
       body,
       headers: base ? { "If-Match": `"${base.etag}"` } : { "If-None-Match": "*" }
@@ -12429,6 +12418,20 @@ function ConstraintEditor({ constraint, onClose, onDone }) {
       <${ShareFields} form=${form} />
       <${LastHour} document=${matcher.problem ? null : limiting(values2, matcher.value, constraint)} />
     <//>`;
+}
+function requestOf(given, base) {
+  const name = given["name"]?.trim() ?? "";
+  const read = parsed(given["matcher"] ?? "");
+  if (!NAME.test(name)) throw refusal("name", t(name ? "constraints.name.rule" : "constraints.name.none"));
+  if (read.problem) throw read.problem;
+  const body = {
+    ...limiting(given, read.value, base),
+    mode: given["mode"],
+    enabled: given["enabled"] === "yes",
+    reason: given["reason"] ?? "",
+    expires_at: editedInstant(given["expires_at"] ?? "", base?.expires_at) || null
+  };
+  return { name, body };
 }
 var limiting = (given, matcher, base) => ({
   matcher,
@@ -12487,7 +12490,7 @@ function parsed(text) {
     return { problem: refusal("matcher", `${t("constraints.not_json")}: ${reason}`) };
   }
 }
-function Preview({ text, matchKey, conditions, limits: { weight, concurrency, rate } }) {
+function usePreview({ text, matchKey, conditions, limits: { weight, concurrency, rate } }) {
   const [state, setState] = E2(
     /** @type {{of: string, answer: PreviewAnswer | null, problem: Problem | null}} */
     {
@@ -12510,7 +12513,7 @@ function Preview({ text, matchKey, conditions, limits: { weight, concurrency, ra
         text: `{"matcher":${text},"limit":5${parts.join("")}}`,
         signal: aborter.signal
       }).then(
-        (answer2) => setState({ of: asked, answer: answer2, problem: null }),
+        (answer) => setState({ of: asked, answer, problem: null }),
         (error) => {
           if (error instanceof Problem) setState({ of: asked, answer: null, problem: error });
         }
@@ -12521,7 +12524,11 @@ function Preview({ text, matchKey, conditions, limits: { weight, concurrency, ra
       aborter.abort();
     };
   }, [asked]);
-  const { answer, problem } = state.of === asked ? state : { answer: null, problem: null };
+  return state.of === asked ? state : { answer: null, problem: null };
+}
+function Preview(props) {
+  const { text, matchKey, conditions, limits } = props;
+  const { answer, problem } = usePreview(props);
   return html`<div class="preview" aria-live="polite">
       <h3>${t("constraints.preview")}</h3><${ErrorBox} problem=${problem} />
       ${!answer && !problem && html`<p class="muted">${t(text ? "action.counting" : "constraints.preview.invalid")}</p>`}
@@ -12542,7 +12549,7 @@ function Preview({ text, matchKey, conditions, limits: { weight, concurrency, ra
                   </li>`
   )}
           </ul>
-          ${answer.units && html`<${Weights} units=${answer.units} weight=${weight} />`}
+          ${answer.units && html`<${Weights} units=${answer.units} weight=${limits.weight} />`}
           ${matchKey && html`<${ConditionCounts} counts=${answer.overrides ?? []} text=${conditions} />`}
           ${answer.keys && answer.keys.length > 0 && html`<p class="muted">
                 ${answer.keys.slice(0, 8).map(
@@ -12570,11 +12577,6 @@ function KeyValues({ one, path, mayOperate, onDone }) {
   const done = async () => {
     await Promise.all([onDone(), found.reload()]);
   };
-  const setLimits = (key, limits, text) => attempt(
-    () => post(`${path}/values`, { value_id: key.id, ...limits }),
-    t(text, { value: visible(key.value) })
-  ).then(done);
-  const resume = (key) => setLimits(key, { ...limitsOf(key.own_limits, PER_VALUE), paused: false }, "constraints.done.resumed");
   return html`<section class="card">
       <h2>
         ${t("constraints.top_keys")} ${one.usage.keys !== null && html`<span class="muted num">${number(one.usage.keys)}</span>`}
@@ -12585,38 +12587,49 @@ function KeyValues({ one, path, mayOperate, onDone }) {
       <${ErrorBox} problem=${asked ? found.problem : null} />
       ${keys.length === 0 ? html`<p class="muted">${t(asked && found.isLoading ? "loading" : "constraints.no_keys")}</p>` : html`<ul class="plain keys-list">
               ${keys.map(
-    (key, at2) => html`<li key=${key.id ?? at2}>
-                    <div class="row">
-                      <${Badge} kind=${key.is_open ? "ok" : "warn"}>
-                        ${t(key.is_open ? "why.passes" : "why.closed")}
-                      <//> <strong><${Text} value=${key.value} max=${80} /></strong>
-                      <span class="muted">
-                        ${limitTexts({ ...key.limits, max_backlog: null }, one.weight?.unit).join(" · ") || t("constraints.no_limit")}
-                      </span>
-                      ${closedBy(key) && html`<span class="closed-by">
-                            ${closedBy(key)}
-                            ${key.next_opening && Date.parse(key.next_opening) > nowMs() + SOON_MS && html` · ${t("why.opens")} <${Time} at=${key.next_opening} isNext />`}
-                          </span>`}
-                      ${key.limits.paused && html` <${Badge} kind="warn">${t("enqueue.paused")}<//>`}
-                    </div>
-                    <div class="row">
-                      <span class="num">
-                        ${t("constraints.key_usage", { waiting: key.waiting, running: key.running ?? 0 })}
-                        ${one.weight && html` · ${unitsText(key, one.weight.unit)}`}
-                      </span>
-                      ${mayOperate && key.id && html`<${Button} opensDialog class="small" onClick=${() => setLimiting(key)}>
-                            ${t("constraints.limit_value")}
-                          <//>
-                          ${key.own_limits?.paused ? html`<${Button} class="small" onClick=${() => resume(key)}>${t("constraints.unpause")}<//>` : html`<${PauseButton}
-                                  target=${{ constraint: one.name, value_id: key.id }}
-                                  what=${`${visible(one.key ?? "")} = ${visible(key.value)}`} onDone=${done} />`}
-                          ${key.own_limits && html`<${Button} class="small" onClick=${() => setLimits(key, {}, "constraints.done.as_all")}>${t("constraints.as_all")}<//>`}`}
-                    </div>
-                  </li>`
+    (value, at2) => html`<${ValueRow}
+                      key=${value.id ?? at2} one=${one} value=${value} path=${path} mayOperate=${mayOperate}
+                      onLimit=${() => setLimiting(value)} onDone=${done} />`
   )}
             </ul>`}
       ${limiting2 && html`<${ValueLimits} shown=${limiting2} path=${path} onClose=${() => setLimiting(null)} onDone=${done} />`}
     </section>`;
+}
+function ValueRow({ one, value, path, mayOperate, onLimit, onDone }) {
+  const limits = limitTexts({ ...value.limits, max_backlog: null }, one.weight?.unit).join(" · ");
+  const closed2 = closedBy(value);
+  const opensLater = value.next_opening && Date.parse(value.next_opening) > nowMs() + SOON_MS;
+  return html`<li>
+      <div class="row">
+        <${Badge} kind=${value.is_open ? "ok" : "warn"}>
+          ${t(value.is_open ? "why.passes" : "why.closed")}
+        <//> <strong><${Text} value=${value.value} max=${80} /></strong>
+        <span class="muted">${limits || t("constraints.no_limit")}</span>
+        ${closed2 && html`<span class="closed-by">
+              ${closed2}
+              ${opensLater && html` · ${t("why.opens")} <${Time} at=${value.next_opening} isNext />`}
+            </span>`}
+        ${value.limits.paused && html` <${Badge} kind="warn">${t("enqueue.paused")}<//>`}
+      </div>
+      <div class="row">
+        <span class="num">
+          ${t("constraints.key_usage", { waiting: value.waiting, running: value.running ?? 0 })}
+          ${one.weight && html` · ${unitsText(value, one.weight.unit)}`}
+        </span>
+        ${mayOperate && value.id && html`<${Button} opensDialog class="small" onClick=${onLimit}>${t("constraints.limit_value")}<//>
+            <${ValueActions} one=${one} value=${value} id=${value.id} path=${path} onDone=${onDone} />`}
+      </div>
+    </li>`;
+}
+function ValueActions({ one, value, id, path, onDone }) {
+  const setLimits = (limits, text) => attempt(
+    () => post(`${path}/values`, { value_id: id, ...limits }),
+    t(text, { value: visible(value.value) })
+  ).then(onDone);
+  const resume = () => setLimits({ ...limitsOf(value.own_limits, PER_VALUE), paused: false }, "constraints.done.resumed");
+  return html`${value.own_limits?.paused ? html`<${Button} class="small" onClick=${resume}>${t("constraints.unpause")}<//>` : html`<${PauseButton}
+          target=${{ constraint: one.name, value_id: id }}
+          what=${`${visible(one.key ?? "")} = ${visible(value.value)}`} onDone=${onDone} />`}${value.own_limits && html`<${Button} class="small" onClick=${() => setLimits({}, "constraints.done.as_all")}>${t("constraints.as_all")}<//>`}`;
 }
 function closedBy({ is_open, held_until, running, starts_in_window, limits }) {
   if (is_open || limits.paused) return "";
@@ -12644,6 +12657,11 @@ async function askFor(path, text, signal) {
 }
 
 // constraints/pages/constraints.js
+var EXAMPLE2 = {
+  matcher: { field: "name", op: "eq", value: "mail.send" },
+  key: "argument.host",
+  concurrency: 2
+};
 function Page7({ query, go: go3, session: session2 }) {
   return query["name"] ? html`<${One3} key=${query["name"]} name=${query["name"]} go=${go3} session=${session2} />` : html`<${List3} go=${go3} session=${session2} />`;
 }
@@ -12709,6 +12727,25 @@ function List3({ go: go3, session: session2 }) {
               caption=${t("nav.constraints")} rows=${rows} rowKey=${nameOf3}
               onOpen=${(one) => go3("constraints", { name: one.name })}
               columns=${[
+    ...columnsOf2(rows),
+    ...mayOperate ? [pauseColumn((one) => html`<${RowPause} one=${one} all=${all} onDone=${found.reload} />`)] : []
+  ]} empty=${html`<div class="card">
+                  <${Empty}
+                    title=${t("constraints.empty")}
+                    curl=${curl(session2, "PUT", "api/constraints/mail-per-host", { body: EXAMPLE2 })} />
+                </div>`} />
+          </div>`}
+    ${isMaking && html`<${ConstraintEditor} constraint=${null} onClose=${() => setMaking(false)} onDone=${(name) => go3("constraints", { name })} />`}`;
+}
+function columnsOf2(rows) {
+  const shadow = {
+    key: "shadow",
+    label: t("constraints.would"),
+    align: "end",
+    priority: 3,
+    render: (one) => html`<${Num} value=${one.mode === "shadow" ? one.usage.shadow_delayed : null} />`
+  };
+  return [
     {
       key: "name",
       label: t("job.name"),
@@ -12720,7 +12757,7 @@ function List3({ go: go3, session: session2 }) {
       label: t("constraints.key"),
       priority: 2,
       render: (one) => one.key ? html`<code>${visible(one.key)}</code>
-                        ${one.usage.keys !== null && html` <span class="muted num">${t("constraints.values", { count: one.usage.keys })}</span>`}` : html`<${Num} value=${null} />`
+            ${one.usage.keys !== null && html` <span class="muted num">${t("constraints.values", { count: one.usage.keys })}</span>`}` : html`<${Num} value=${null} />`
     },
     {
       key: "usage",
@@ -12741,35 +12778,8 @@ function List3({ go: go3, session: session2 }) {
       priority: 3,
       render: (one) => html`<${Opening} at=${one.usage.next_opening} />`
     },
-    ...rows.some((one) => one.mode === "shadow") ? [
-      {
-        key: "shadow",
-        label: t("constraints.would"),
-        align: (
-          /** @type {const} */
-          "end"
-        ),
-        priority: (
-          /** @type {const} */
-          3
-        ),
-        render: (one) => one.mode === "shadow" ? html`<${Num} value=${one.usage.shadow_delayed} />` : html`<${Num} value=${null} />`
-      }
-    ] : [],
-    ...mayOperate ? [pauseColumn((one) => html`<${RowPause} one=${one} all=${all} onDone=${found.reload} />`)] : []
-  ]} empty=${html`<div class="card">
-                  <${Empty}
-                    title=${t("constraints.empty")}
-                    curl=${curl(session2, "PUT", "api/constraints/mail-per-host", {
-    body: {
-      matcher: { field: "name", op: "eq", value: "mail.send" },
-      key: "argument.host",
-      concurrency: 2
-    }
-  })} />
-                </div>`} />
-          </div>`}
-    ${isMaking && html`<${ConstraintEditor} constraint=${null} onClose=${() => setMaking(false)} onDone=${(name) => go3("constraints", { name })} />`}`;
+    ...rows.some((one) => one.mode === "shadow") ? [shadow] : []
+  ];
 }
 var nameOf3 = (one) => one.name;
 var change = (one, changes) => attempt(
@@ -12804,98 +12814,93 @@ function One3({ name, go: go3, session: session2 }) {
   });
   const mayOperate = may(session2, "operate");
   const one = found.data;
-  if (!one) {
-    if (found.problem?.status === 404)
-      return html`<h1>${t("nav.constraints")}</h1>
-        <div class="card">
-          <${Empty} title=${t("constraints.unknown")}>
-            <p><a href=${href("constraints")}>${t("nav.constraints")}</a></p>
-          <//>
-        </div>`;
-    return html`<h1>${t("nav.constraints")}</h1><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${!found.problem && html`<${Loading} />`}`;
-  }
-  const { usage } = one;
-  const save = (changes) => change(one, changes).then(found.reload);
+  if (!one) return html`<${Absent} page="constraints" title=${t("constraints.unknown")} found=${found} />`;
   return html`<p class="crumbs"><a href=${href("constraints")}>${t("nav.constraints")}</a></p>
     <div class="page-head job-head">
       <h1>${visible(one.name)}</h1><span><${Marks2} constraint=${one} /></span>
     </div>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
-    ${mayOperate && html`<div class="row actions" role="group" aria-label=${t("job.actions")}>
-          <${Button} opensDialog kind="primary" onClick=${() => setDialog("edit")}>
-            ${t("constraints.edit")}
-          <//>
-          ${one.paused ? html`<${Button}
-                  onClick=${() => isPause(one.name) ? endPause(one.name, () => go3("constraints")) : save({ paused: false })}>
-                  ${t("constraints.unpause")}
-                <//>` : html`<${PauseButton}
-                  class="" target=${{ constraint: one.name }}
-                  what=${t("pause.what.constraint", { name: visible(one.name) })} onDone=${found.reload} />`}
-          <${Button} onClick=${() => save({ enabled: !one.enabled })}>
-            ${t(one.enabled ? "constraints.disable" : "constraints.enable")}
-          <//>
-          <${Copy}
-            label=${t("copy.curl")} text=${() => curl(session2, "PUT", path, { body: documentOf(one) })} />
-          <${Button} opensDialog kind="danger" onClick=${() => setDialog("delete")}>${t("action.delete")}<//>
-        </div>`}
+    ${mayOperate && html`<${Actions4} one=${one} path=${path} session=${session2} go=${go3} onAsk=${setDialog} onDone=${found.reload} />`}
     ${!isPause(one.name) && html`<${Pauses} mayOperate=${mayOperate} isOf=${(matcher) => concerns(matcher, one.matcher)} />`}
     <div class="job-grid">
-      <div class="stack">
-        <section class="card">
-          <h2>${t("constraints.now")}</h2>
-          <dl class="facts">
-            <dt>${t("constraints.limits")}</dt><dd>${limitsText(one)}</dd>
-            ${one.reason && html`<dt>${t("pause.reason")}</dt><dd><${Text} value=${one.reason} max=${500} /></dd>`}
-            ${one.expires_at && html`<dt>${t("pause.until")}</dt><dd><${Time} at=${one.expires_at} /></dd>`}
-            ${one.created_by && html`<dt>${t("pause.by")}</dt><dd title=${visible(one.created_by)}>${visible(whoText(one.created_by))}</dd>`}
-            <dt>${t("constraints.usage")}</dt><dd><${Usage} constraint=${one} /></dd>
-            <dt>${t("constraints.held_jobs")}</dt>
-            <dd>
-              ${usage.held === null ? html`<${Num} value=${null} />` : t("constraints.held_jobs.title", { held: usage.held, waiting: usage.waiting ?? 0 })}
-            </dd>
-            ${one.weight && html`<dt>${t("constraints.units")}</dt><dd>${unitsText(usage, one.weight.unit) || html`<${Num} value=${null} />`}</dd>`}
-            ${one.observed && html`<dt>${t("constraints.observed")}</dt>
-                <dd>
-                  ${t("constraints.observed.text", {
-    units: number(one.observed.remaining),
-    unit: one.weight?.unit ?? t("constraints.observed.starts")
-  })} <${Time} at=${one.observed.until} isNext />
-                </dd>`}
-            ${one.held_until && html`<dt>${t("constraints.held")}</dt><dd><${Time} at=${one.held_until} /></dd>`}
-            ${usage.next_opening && html`<dt>${t("constraints.opens")}</dt><dd><${Opening} at=${usage.next_opening} /></dd>`}
-            ${one.mode === "shadow" && html`<dt>${t("constraints.would")}</dt><dd><${Num} value=${usage.shadow_delayed} /></dd>`}
-            <dt>${t("constraints.changed")}</dt>
-            <dd>
-              <${Time} at=${one.changed_at} />
-              ${mayOperate && html` · <a href=${href("audit", { target: one.name })}>${t("nav.audit")}</a>`}
-            </dd>
-          </dl>
-        </section>
-        <section class="card">
-          <h2>${t("constraints.matcher")}</h2><${RuleText} matcher=${one.matcher} />
-          ${one.key && html`<p>${t("constraints.key")}: <code>${visible(one.key)}</code>${one.fair && html` · ${t("constraints.fair")}`}</p>`}
-          ${one.counts_awaiting === false && html`<p>${t("constraints.awaiting_free")}</p>`}
-          <${Shares} one=${one} />
-        </section>
-      </div>
+      <div class="stack"><${Now} one=${one} mayOperate=${mayOperate} /><${Matched} one=${one} /></div>
       <div class="stack">
         ${one.key && html`<${KeyValues} one=${one} path=${path} mayOperate=${mayOperate} onDone=${found.reload} />`}
-        <section class="card">
-          <h2>${t("constraints.holders")} <span class="muted num">${number(one.holders.length)}</span></h2>
-          ${one.holders.length === 0 ? html`<p class="muted">${t("constraints.no_holders")}</p>` : html`<ul class="plain">
-                  ${one.holders.map(
-    (holder) => html`<li key=${holder.job_id}>
-                          <${Id} id=${holder.job_id} href=${href("job", { id: holder.job_id })} /> ${holder.value !== null && html`<span class="muted"><${Text} value=${holder.value} max=${60} /></span> `}
-                          <${Time} at=${holder.since} />
-                        </li>`
-  )}
-                </ul>`}
-        </section>
+        <${Holders} holders=${one.holders} />
       </div>
     </div>
     ${mayOperate && html`<${Changes} name=${one.name} etag=${one.etag} />`}
     ${dialog === "edit" && html`<${ConstraintEditor} constraint=${one} onClose=${() => setDialog("")} onDone=${found.reload} />`}
     ${dialog === "delete" && html`<${Delete} one=${one} path=${path} onClose=${() => setDialog("")} onDone=${() => go3("constraints")} />`}`;
+}
+function Actions4({ one, path, session: session2, go: go3, onAsk, onDone }) {
+  const save = (changes) => change(one, changes).then(onDone);
+  const resume = () => isPause(one.name) ? endPause(one.name, () => go3("constraints")) : save({ paused: false });
+  return html`<div class="row actions" role="group" aria-label=${t("job.actions")}>
+      <${Button} opensDialog kind="primary" onClick=${() => onAsk("edit")}>${t("constraints.edit")}<//>
+      ${one.paused ? html`<${Button} onClick=${resume}>${t("constraints.unpause")}<//>` : html`<${PauseButton}
+              class="" target=${{ constraint: one.name }}
+              what=${t("pause.what.constraint", { name: visible(one.name) })} onDone=${onDone} />`}
+      <${Button} onClick=${() => save({ enabled: !one.enabled })}>
+        ${t(one.enabled ? "constraints.disable" : "constraints.enable")}
+      <//>
+      <${Copy} label=${t("copy.curl")} text=${() => curl(session2, "PUT", path, { body: documentOf(one) })} />
+      <${Button} opensDialog kind="danger" onClick=${() => onAsk("delete")}>${t("action.delete")}<//>
+    </div>`;
+}
+function Now({ one, mayOperate }) {
+  const { usage } = one;
+  return html`<section class="card">
+      <h2>${t("constraints.now")}</h2>
+      <dl class="facts">
+        <dt>${t("constraints.limits")}</dt><dd>${limitsText(one)}</dd>
+        ${one.reason && html`<dt>${t("pause.reason")}</dt><dd><${Text} value=${one.reason} max=${500} /></dd>`}
+        ${one.expires_at && html`<dt>${t("pause.until")}</dt><dd><${Time} at=${one.expires_at} /></dd>`}
+        ${one.created_by && html`<dt>${t("pause.by")}</dt><dd title=${visible(one.created_by)}>${visible(whoText(one.created_by))}</dd>`}
+        <dt>${t("constraints.usage")}</dt><dd><${Usage} constraint=${one} /></dd>
+        <dt>${t("constraints.held_jobs")}</dt>
+        <dd>
+          ${usage.held === null ? html`<${Num} value=${null} />` : t("constraints.held_jobs.title", { held: usage.held, waiting: usage.waiting ?? 0 })}
+        </dd>
+        ${one.weight && html`<dt>${t("constraints.units")}</dt><dd>${unitsText(usage, one.weight.unit) || html`<${Num} value=${null} />`}</dd>`}
+        ${one.observed && html`<dt>${t("constraints.observed")}</dt>
+            <dd>
+              ${t("constraints.observed.text", {
+    units: number(one.observed.remaining),
+    unit: one.weight?.unit ?? t("constraints.observed.starts")
+  })} <${Time} at=${one.observed.until} isNext />
+            </dd>`}
+        ${one.held_until && html`<dt>${t("constraints.held")}</dt><dd><${Time} at=${one.held_until} /></dd>`}
+        ${usage.next_opening && html`<dt>${t("constraints.opens")}</dt><dd><${Opening} at=${usage.next_opening} /></dd>`}
+        ${one.mode === "shadow" && html`<dt>${t("constraints.would")}</dt><dd><${Num} value=${usage.shadow_delayed} /></dd>`}
+        <dt>${t("constraints.changed")}</dt>
+        <dd>
+          <${Time} at=${one.changed_at} />
+          ${mayOperate && html` · <a href=${href("audit", { target: one.name })}>${t("nav.audit")}</a>`}
+        </dd>
+      </dl>
+    </section>`;
+}
+function Matched({ one }) {
+  return html`<section class="card">
+      <h2>${t("constraints.matcher")}</h2><${RuleText} matcher=${one.matcher} />
+      ${one.key && html`<p>${t("constraints.key")}: <code>${visible(one.key)}</code>${one.fair && html` · ${t("constraints.fair")}`}</p>`}
+      ${one.counts_awaiting === false && html`<p>${t("constraints.awaiting_free")}</p>`}
+      <${Shares} one=${one} />
+    </section>`;
+}
+function Holders({ holders }) {
+  return html`<section class="card">
+      <h2>${t("constraints.holders")} <span class="muted num">${number(holders.length)}</span></h2>
+      ${holders.length === 0 ? html`<p class="muted">${t("constraints.no_holders")}</p>` : html`<ul class="plain">
+              ${holders.map(
+    (holder) => html`<li key=${holder.job_id}>
+                      <${Id} id=${holder.job_id} href=${href("job", { id: holder.job_id })} /> ${holder.value !== null && html`<span class="muted"><${Text} value=${holder.value} max=${60} /></span> `}
+                      <${Time} at=${holder.since} />
+                    </li>`
+  )}
+            </ul>`}
+    </section>`;
 }
 function Delete({ one, path, onClose, onDone }) {
   const [problem, setProblem] = E2(
@@ -13547,69 +13552,85 @@ function Preview2({ values: values2, coming, isAsked }) {
     </section>`;
 }
 function When({ form, problem }) {
-  const { values: values2 } = form;
-  const way = values2["way"] ?? "";
-  const field = (name, path, more = {}) => html`<${FormField} key=${name} form=${form} name=${name} path=${`schedule.${path}`} problem=${problem} label=${labelOf3(name)} ...${more} />`;
-  const clock = (path) => field("time", path, { type: "time", required: true });
-  const dayErrors = fieldErrors(problem, "schedule.weekly_on");
+  const way = form.values["way"];
   return html`<${FormField} form=${form} name="way" as="select" label=${labelOf3("way")}>
       ${WAYS.map((one) => html`<option key=${one} value=${one}>${t(`definitions.way.${one}`)}</option>`)}
     <//>
-    ${way === "every" && html`<div class="form-grid">
-          ${field("every", "every_minutes", { type: "number", min: "1", step: "1" })}
-          <${FormField} form=${form} name="every_unit" as="select" label=${labelOf3("every_unit")}>
-            <option value="minutes">${t("definitions.minutes")}</option>
-            <option value="hours">${t("definitions.hours")}</option>
-          <//>
-          ${field("offset", "offset", {
-    type: "number",
-    min: "0",
-    step: "1",
-    hint: t("definitions.offset.hint")
-  })}
-        </div>`}
-    ${way === "hourly" && field("minute", "hourly_at", { type: "number", min: "0", max: "59", step: "1" })}
-    ${way === "daily" && clock("daily_at")}
-    ${way === "weekly" && html`<fieldset class="plain-set">
-          <legend>${t("definitions.days")}</legend>
-          <div class="row">
-            ${DAYS.map(
-    (day) => html`<${FormCheck} key=${day} form=${form} name=${day}><span>${dayText(day)}</span><//>`
-  )} <${Button}
-              class="small"
-              onClick=${() => form.set(Object.fromEntries(DAYS.map((day, at2) => [day, at2 < WORKING_DAYS ? "yes" : ""])))}>
-              ${dayText("mon")}–${dayText("fri")}
-            <//>
-          </div>
-          ${dayErrors.length > 0 && html`<p class="field-error">${visible(dayErrors.join("; "))}</p>`}
-        </fieldset>
-        ${clock("at")}`}
-    ${way === "monthly" && html`<div class="form-grid">
-          <${FormField}
-            form=${form} name="day_of_month" as="select" problem=${problem} path="schedule.cron"
-            label=${labelOf3("day_of_month")}
-            hint=${Number(values2["day_of_month"]) > 28 ? t("definitions.short_months") : void 0}>
-            ${Array.from(
-    { length: LAST_DAYS },
-    (_, at2) => html`<option key=${at2} value=${String(at2 + 1)}>${String(at2 + 1)}</option>`
-  )}
-            <option value="L">${t("definitions.last_day")}</option>
-          <//>
-          ${clock("cron")}
-        </div>`}
-    ${way === "cron" && field("cron", "cron", {
-    maxlength: "200",
-    placeholder: "*/15 8-18 * * MON-FRI",
-    autocapitalize: "none",
-    spellcheck: false,
-    hint: t("definitions.cron.hint")
-  })}
+    <${WayFields} form=${form} problem=${problem} />
     <${FormField}
       form=${form} name="time_zone" problem=${problem} label=${labelOf3("time_zone")}
       hint=${way === "every" ? t("definitions.every.hint") : void 0} list="zones" maxlength="64"
       autocapitalize="none" spellcheck=${false} />
     <${DaysOff} form=${form} problem=${problem} />
     <datalist id="zones">${zones().map((zone) => html`<option key=${zone} value=${zone} />`)}</datalist>`;
+}
+function WayFields({ form, problem }) {
+  const field = (name, path, more = {}) => html`<${FormField} key=${name} form=${form} name=${name} path=${`schedule.${path}`} problem=${problem} label=${labelOf3(name)} ...${more} />`;
+  const clock = (path) => field("time", path, { type: "time", required: true });
+  switch (form.values["way"]) {
+    case "every":
+      return html`<div class="form-grid">
+          ${field("every", "every_minutes", { type: "number", min: "1", step: "1" })}
+          <${FormField} form=${form} name="every_unit" as="select" label=${labelOf3("every_unit")}>
+            <option value="minutes">${t("definitions.minutes")}</option>
+            <option value="hours">${t("definitions.hours")}</option>
+          <//>
+          ${field("offset", "offset", {
+        type: "number",
+        min: "0",
+        step: "1",
+        hint: t("definitions.offset.hint")
+      })}
+        </div>`;
+    case "hourly":
+      return field("minute", "hourly_at", { type: "number", min: "0", max: "59", step: "1" });
+    case "daily":
+      return clock("daily_at");
+    case "weekly":
+      return html`<${Weekdays} form=${form} problem=${problem} />${clock("at")}`;
+    case "monthly":
+      return html`<div class="form-grid">
+          <${DayOfMonth} form=${form} problem=${problem} />${clock("cron")}
+        </div>`;
+    case "cron":
+      return field("cron", "cron", {
+        maxlength: "200",
+        placeholder: "*/15 8-18 * * MON-FRI",
+        autocapitalize: "none",
+        spellcheck: false,
+        hint: t("definitions.cron.hint")
+      });
+    default:
+      return null;
+  }
+}
+function Weekdays({ form, problem }) {
+  const errors = fieldErrors(problem, "schedule.weekly_on");
+  return html`<fieldset class="plain-set">
+      <legend>${t("definitions.days")}</legend>
+      <div class="row">
+        ${DAYS.map(
+    (day) => html`<${FormCheck} key=${day} form=${form} name=${day}><span>${dayText(day)}</span><//>`
+  )} <${Button}
+          class="small"
+          onClick=${() => form.set(Object.fromEntries(DAYS.map((day, at2) => [day, at2 < WORKING_DAYS ? "yes" : ""])))}>
+          ${dayText("mon")}–${dayText("fri")}
+        <//>
+      </div>
+      ${errors.length > 0 && html`<p class="field-error">${visible(errors.join("; "))}</p>`}
+    </fieldset>`;
+}
+function DayOfMonth({ form, problem }) {
+  return html`<${FormField}
+      form=${form} name="day_of_month" as="select" problem=${problem} path="schedule.cron"
+      label=${labelOf3("day_of_month")}
+      hint=${Number(form.values["day_of_month"]) > 28 ? t("definitions.short_months") : void 0}>
+      ${Array.from(
+    { length: LAST_DAYS },
+    (_, at2) => html`<option key=${at2} value=${String(at2 + 1)}>${String(at2 + 1)}</option>`
+  )}
+      <option value="L">${t("definitions.last_day")}</option>
+    <//>`;
 }
 function DaysOff({ form, problem }) {
   const { data } = useResource((signal) => get("api/calendars", {}, signal), []);
@@ -13822,7 +13843,7 @@ function Definition({ name, query, go: go3, session: session2 }) {
   );
   const [isEditing, setEditing] = E2(false);
   const [sending2, setSending] = E2(
-    /** @type {{like: import("../events/dialogs.js").Like} | null} */
+    /** @type {Sending | null} */
     null
   );
   useTitle(name);
@@ -13832,37 +13853,15 @@ function Definition({ name, query, go: go3, session: session2 }) {
     everyMs: 5e3
   });
   const one = found.data;
-  if (!one) {
-    if (found.problem?.status === 404)
-      return html`<h1>${t("nav.definitions")}</h1>
-        <div class="card">
-          <${Empty} title=${t("definitions.unknown")}>
-            <p><a href=${href("definitions")}>${t("nav.definitions")}</a></p>
-          <//>
-        </div>`;
-    return html`<h1>${t("nav.definitions")}</h1><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${!found.problem && html`<${Loading} />`}`;
-  }
+  if (!one) return html`<${Absent} page="definitions" title=${t("definitions.unknown")} found=${found} />`;
   const mayOperate = may(session2, "operate");
-  const ask3 = (what) => () => askAbout({ what, name, onDone: found.reload });
-  const body = () => ({
-    ...only(one, [...FIELDS4, ...isTime(one) ? TIME_FIELDS : EVENT_FIELDS]),
-    job: only(one.job, JOB_FIELDS)
-  });
   return html`<p class="crumbs"><a href=${href("definitions")}>${t("nav.definitions")}</a></p>
     <div class="page-head job-head">
       <h1>${visible(one.name)}</h1>
       <span>${!one.enabled && html`<${Badge} kind="warn">${t("enqueue.paused")}<//>`}</span>
     </div>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
-    ${mayOperate && html`<div class="row actions" role="group" aria-label=${t("job.actions")}>
-          <${Button} opensDialog kind="primary" onClick=${() => setEditing(true)}>${t("definitions.edit")}<//>
-          ${one.enabled ? html`<${Button} opensDialog onClick=${ask3("pause")}>${t("constraints.pause")}<//>` : html`<${Button} onClick=${() => resumeDefinition(name, found.reload)}>${t("constraints.unpause")}<//>`}
-          ${isTime(one) && html`<${Button} opensDialog onClick=${ask3("run")}>${t("definitions.run")}<//>`}
-          ${isTime(one) && html`<${Button} opensDialog onClick=${ask3("backfill")}>${t("definitions.backfill")}<//>`}
-          ${!isTime(one) && may(session2, "push") && html`<${Button} opensDialog onClick=${async () => setSending({ like: await newestLike(one.event_type ?? "") })}>${t("events.send_test")}<//>`}
-          ${!one.job.argument_hidden && html`<${Copy} label=${t("copy.curl")} text=${() => curl(session2, "PUT", path, { body: body() })} />`}
-          <${Button} opensDialog kind="danger" onClick=${ask3("delete")}>${t("action.delete")}<//>
-        </div>`}
+    ${mayOperate && html`<${Actions5} one=${one} path=${path} session=${session2} onEdit=${() => setEditing(true)} onSend=${setSending} onDone=${found.reload} />`}
     <${Skips} one=${one} />
     <div class="job-grid">
       <div class="stack">
@@ -13874,6 +13873,23 @@ function Definition({ name, query, go: go3, session: session2 }) {
     ${mayOperate && html`<${Changes} name=${one.name} etag=${one.etag} />`}
     ${isEditing && html`<${DefinitionEditor} definition=${one} onClose=${() => setEditing(false)} onDone=${found.reload} />`}
     ${sending2 && html`<${SendEvent} like=${sending2.like} onClose=${() => setSending(null)} />`}`;
+}
+function Actions5({ one, path, session: session2, onEdit, onSend, onDone }) {
+  const { name } = one;
+  const ask3 = (what) => () => askAbout({ what, name, onDone });
+  const body = () => ({
+    ...only(one, [...FIELDS4, ...isTime(one) ? TIME_FIELDS : EVENT_FIELDS]),
+    job: only(one.job, JOB_FIELDS)
+  });
+  return html`<div class="row actions" role="group" aria-label=${t("job.actions")}>
+          <${Button} opensDialog kind="primary" onClick=${onEdit}>${t("definitions.edit")}<//>
+          ${one.enabled ? html`<${Button} opensDialog onClick=${ask3("pause")}>${t("constraints.pause")}<//>` : html`<${Button} onClick=${() => resumeDefinition(name, onDone)}>${t("constraints.unpause")}<//>`}
+          ${isTime(one) && html`<${Button} opensDialog onClick=${ask3("run")}>${t("definitions.run")}<//>`}
+          ${isTime(one) && html`<${Button} opensDialog onClick=${ask3("backfill")}>${t("definitions.backfill")}<//>`}
+          ${!isTime(one) && may(session2, "push") && html`<${Button} opensDialog onClick=${async () => onSend({ like: await newestLike(one.event_type ?? "") })}>${t("events.send_test")}<//>`}
+          ${!one.job.argument_hidden && html`<${Copy} label=${t("copy.curl")} text=${() => curl(session2, "PUT", path, { body: body() })} />`}
+          <${Button} opensDialog kind="danger" onClick=${ask3("delete")}>${t("action.delete")}<//>
+        </div>`;
 }
 async function newestLike(type) {
   const none = /[*?[]/.test(type) ? null : { event_type: type };
@@ -13938,15 +13954,7 @@ function Facts3({ one, mayOperate }) {
           ${one.last_run ? html`<${Time} at=${one.last_run.due_at} isPast /> <${Outcome} run=${one.last_run} />` : html`<${Num} value=${null} />`}
         </dd>
         <dt>${t("definitions.form.overlap")}</dt><dd>${t(`definitions.overlap.${one.overlap}`)}</dd>
-        ${isTime(one) && html`<dt>${t("definitions.form.catch_up")}</dt>
-            <dd>
-              ${t(`definitions.catch_up.${one.catch_up}`)} <span class="muted">
-                ${t("definitions.late_after")} <${Duration} ms=${one.skip_late_after_s * 1e3} />
-              </span>
-            </dd>`}
-        ${one.jitter_s > 0 && html`<dt>${t("definitions.form.jitter_s")}</dt><dd><${Duration} ms=${one.jitter_s * 1e3} /></dd>`}
-        ${one.starts_at && html`<dt>${t("definitions.form.starts_at")}</dt><dd><${Time} at=${one.starts_at} /></dd>`}
-        ${one.ends_at && html`<dt>${t("definitions.form.ends_at")}</dt><dd><${Time} at=${one.ends_at} /></dd>`}
+        <${Bounds} one=${one} />
         ${one.created_by && html`<dt>${t("pause.by")}</dt><dd title=${visible(one.created_by)}>${visible(whoText(one.created_by))}</dd>`}
         <dt>${t("constraints.changed")}</dt>
         <dd>
@@ -13955,6 +13963,17 @@ function Facts3({ one, mayOperate }) {
         </dd>
       </dl>
     </section>`;
+}
+function Bounds({ one }) {
+  return html`${isTime(one) && html`<dt>${t("definitions.form.catch_up")}</dt>
+            <dd>
+              ${t(`definitions.catch_up.${one.catch_up}`)} <span class="muted">
+                ${t("definitions.late_after")} <${Duration} ms=${one.skip_late_after_s * 1e3} />
+              </span>
+            </dd>`}
+        ${one.jitter_s > 0 && html`<dt>${t("definitions.form.jitter_s")}</dt><dd><${Duration} ms=${one.jitter_s * 1e3} /></dd>`}
+        ${one.starts_at && html`<dt>${t("definitions.form.starts_at")}</dt><dd><${Time} at=${one.starts_at} /></dd>`}
+        ${one.ends_at && html`<dt>${t("definitions.form.ends_at")}</dt><dd><${Time} at=${one.ends_at} /></dd>`}`;
 }
 function Job({ job, made }) {
   const isTooLarge2 = job.argument === null && job.argument_bytes > 1;
@@ -14030,22 +14049,19 @@ function Runs({ one, query, go: go3 }) {
         <h2>${t("definitions.runs")}</h2>
         ${isWhole && found.data && html`<${RunStrip} runs=${found.data.runs.slice(0, STRIP)} /> <${Unserved}
               name=${one.job.name} runs=${found.data.runs.slice(0, STRIP)} served=${served} />`}
-        <${Field} label=${t("definitions.outcome")}>
-          ${(a2) => html`<select
-                ...${a2} value=${outcome}
-                onChange=${(e2) => change2({ outcome: e2.target.value })}>
-                ${OUTCOMES2.map(
-    (key) => html`<option key=${key} value=${key}>${t(key ? `definitions.outcome.${key}` : "definitions.state.all")}</option>`
-  )}
-              </select>`}
-        <//>
+        <${FilterChoice}
+          label=${t("definitions.outcome")} value=${outcome} options=${OUTCOMES2.map((key) => [
+    key,
+    t(key ? `definitions.outcome.${key}` : "definitions.state.all")
+  ])}
+          onChange=${(key) => change2({ outcome: key })} />
       </div>
       <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
       ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<${NewRows} count=${newCount} onShow=${showNew} />
             <div ...${hold.bind}>
               <${Table}
                 isFixed caption=${t("definitions.runs")} rows=${rows} rowKey=${dueOf}
-                columns=${columnsOf2(one).map((column) => ({ ...column, label: t(column.label) }))}
+                columns=${columnsOf3(one).map((column) => ({ ...column, label: t(column.label) }))}
                 empty=${html`<p class="muted">${t(isTime(one) ? "definitions.no_runs" : "events.no_runs")}</p>`} />
             </div>`}
       <${Pager}
@@ -14096,7 +14112,7 @@ var OF_EVENTS = [
     render: (run) => run.event_id ? html`<${Id} id=${run.event_id} href=${href("events", { id: run.event_id })} />` : html`<${Num} value=${null} />`
   }
 ];
-function columnsOf2(one) {
+function columnsOf3(one) {
   const [outcome, job] = (
     /** @type {[RunColumn, RunColumn]} */
     RUN_COLUMNS
@@ -14112,7 +14128,7 @@ function columnsOf2(one) {
 var PAGE8 = 25;
 var STATES2 = ["", "enabled", "paused", "troubled"];
 var KINDS6 = ["", "time", "event"];
-var EXAMPLE2 = {
+var EXAMPLE3 = {
   job: { name: "report.send", argument: { kind: "daily" } },
   schedule: { daily_at: "02:30" },
   time_zone: "Asia/Tokyo"
@@ -14150,40 +14166,22 @@ function List4({ query, go: go3, session: session2 }) {
       <${FilterInput}
         label=${t("names.contains")} value=${query["q"] ?? ""}
         onChange=${(q3) => change2({ q: q3 }, true)} />
-      <${Field} label=${t("job.state")}>
-        ${(a2) => html`<select
-              ...${a2} value=${state}
-              onChange=${(e2) => change2({ state: e2.target.value })}>
-              ${STATES2.map(
-    (one) => html`<option key=${one} value=${one}>${t(`definitions.state.${one || "all"}`)}</option>`
-  )}
-            </select>`}
-      <//>
-      <${Field} label=${t("definitions.form.kind")}>
-        ${(a2) => html`<select
-              ...${a2} value=${kind}
-              onChange=${(e2) => change2({ kind: e2.target.value })}>
-              ${KINDS6.map(
-    (one) => html`<option key=${one} value=${one}>${t(`definitions.kind_of.${one || "all"}`)}</option>`
-  )}
-            </select>`}
-      <//>
+      <${FilterChoice}
+        label=${t("job.state")} value=${state}
+        options=${STATES2.map((one) => [one, t(`definitions.state.${one || "all"}`)])}
+        onChange=${(one) => change2({ state: one })} />
+      <${FilterChoice}
+        label=${t("definitions.form.kind")} value=${kind}
+        options=${KINDS6.map((one) => [one, t(`definitions.kind_of.${one || "all"}`)])}
+        onChange=${(one) => change2({ kind: one })} />
     </form>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
     ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}>
             <${Table}
               isFixed caption=${t("nav.definitions")} rows=${rows} rowKey=${nameOf4} label=${nameOf4}
               onOpen=${(one) => go3("definitions", { name: one.name })}
-              columns=${[
-    ...columnsOf3(served),
-    ...mayOperate ? [actions(found.reload)] : []
-  ]} empty=${html`<div class="card">
-                  <${Empty}
-                    title=${t(isFiltered ? "definitions.empty.filtered" : "definitions.empty")}
-                    ...${!isFiltered && {
-    curl: curl(session2, "PUT", "api/definitions/nightly-report", { body: EXAMPLE2 })
-  }} />
-                </div>`} />
+              columns=${[...columnsOf4(served), ...mayOperate ? [actions(found.reload)] : []]}
+              empty=${html`<${NoDefinitions} isFiltered=${isFiltered} session=${session2} />`} />
           </div>`}
     <${Pager}
       hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])}
@@ -14191,6 +14189,14 @@ function List4({ query, go: go3, session: session2 }) {
       onNext=${() => go3("definitions", { ...query, cursor: found.data?.next_cursor })}
       onFirst=${() => change2({})} />
     ${isMaking && html`<${DefinitionEditor} definition=${null} onClose=${() => setMaking(false)} onDone=${(name) => go3("definitions", { name })} />`}`;
+}
+function NoDefinitions({ isFiltered, session: session2 }) {
+  const example = { curl: curl(session2, "PUT", "api/definitions/nightly-report", { body: EXAMPLE3 }) };
+  return html`<div class="card">
+      <${Empty}
+        title=${t(isFiltered ? "definitions.empty.filtered" : "definitions.empty")}
+        ...${!isFiltered && example} />
+    </div>`;
 }
 var COLUMNS2 = [
   {
@@ -14247,7 +14253,7 @@ var COLUMNS2 = [
     render: (one) => html`<${RunStrip} runs=${one.runs ?? []} />`
   }
 ];
-var columnsOf3 = (served) => COLUMNS2.map((column) => ({
+var columnsOf4 = (served) => COLUMNS2.map((column) => ({
   ...column,
   label: t(column.label),
   ...column.key === "schedule" && {
@@ -14304,11 +14310,11 @@ function dayIn2(line, at2) {
   const msg = t("calendars.dates.bad", { line: at2 + 1 });
   throw new Problem(422, { title: msg, errors: [{ loc: ["dates"], msg }] });
 }
+var labelOf4 = (name) => DAYS.includes(name) ? dayText(name, "long") : t(`calendars.form.${name}`);
 function CalendarEditor({ calendar, onClose, onDone }) {
   const form = useForm(calendar, valuesOf4);
   const { values: values2 } = form;
   const changes = useChanges(calendar?.name ?? "", values2, calendar !== null && form.changed.length > 0);
-  const label = (name) => DAYS.includes(name) ? dayText(name, "long") : t(`calendars.form.${name}`);
   const save = async (given, base) => {
     const name = calendar ? calendar.name : (given["name"] ?? "").trim();
     if (!name) {
@@ -14321,48 +14327,54 @@ function CalendarEditor({ calendar, onClose, onDone }) {
     await onDone(name);
     return t("calendars.saved", { name: visible(name) });
   };
-  const field = (name, more = {}) => html`<${FormField} key=${name} form=${form} name=${name} path=${name} problem=${form.problem} label=${label(name)} ...${more} />`;
+  return html`<${FormDialog}
+      isWide title=${calendar ? `${t("calendars.edit")} · ${visible(calendar.name)}` : t("calendars.make")}
+      form=${form} onClose=${onClose} onSave=${save} isNew=${!calendar}
+      reread=${calendar ? () => get(pathOfCalendar(calendar.name)) : void 0} labelOf=${labelOf4}>
+      <${SourceFields} form=${form} isNew=${!calendar} />
+      <${Weekend} form=${form} />
+      ${changes && html`<section class="preview" aria-live="polite"><h3>${t("calendars.changes")}</h3><${Changed} found=${changes} /></section>`}
+    <//>`;
+}
+function SourceFields({ form, isNew }) {
+  const source2 = form.values["source"];
+  const field = (name, more = {}) => html`<${FormField} key=${name} form=${form} name=${name} path=${name} problem=${form.problem} label=${labelOf4(name)} ...${more} />`;
   const readFile = async (event) => {
     const file = event.target.files?.[0];
     if (file) form.set({ ical: await file.text() });
   };
-  const source2 = values2["source"];
-  return html`<${FormDialog}
-      isWide title=${calendar ? `${t("calendars.edit")} · ${visible(calendar.name)}` : t("calendars.make")}
-      form=${form} onClose=${onClose} onSave=${save} isNew=${!calendar}
-      reread=${calendar ? () => get(pathOfCalendar(calendar.name)) : void 0} labelOf=${label}>
-      <div class="form-grid">
-        ${!calendar && field("name", {
+  return html`<div class="form-grid">
+      ${isNew && field("name", {
     hint: t("constraints.name.rule"),
     maxlength: "100",
     required: true,
     autocapitalize: "none",
     spellcheck: false
   })}
-        ${field("source", {
+      ${field("source", {
     as: "select",
     children: SOURCES.map(
       (one) => html`<option key=${one} value=${one}>${t(`calendars.source.${one}`)}</option>`
     )
   })}
-      </div>
-      ${source2 === "country" && html`<div class="form-grid">${field("country", { hint: t("calendars.country.hint"), maxlength: "10", autocapitalize: "characters", spellcheck: false })}
+    </div>
+    ${source2 === "country" && html`<div class="form-grid">${field("country", { hint: t("calendars.country.hint"), maxlength: "10", autocapitalize: "characters", spellcheck: false })}
       ${field("subdivision", { hint: t("calendars.subdivision.hint"), maxlength: "50", spellcheck: false })}
       ${field("language", { hint: t("calendars.language.hint"), maxlength: "20", spellcheck: false })}</div>`}
-      ${source2 === "dates" && field("dates", { as: "textarea", rows: "10", hint: t("calendars.dates.hint"), spellcheck: false })}
-      ${source2 === "ical" && html`<p><label>${t("calendars.ical.file")} <input type="file" accept=".ics,text/calendar" onChange=${readFile} /></label></p>
-      ${field("ical", { as: "textarea", rows: "8", hint: t("calendars.ical.hint"), spellcheck: false })}`}
-      <${FormCheck} form=${form} name="own_weekend"><span>${label("own_weekend")}</span><//>
-      ${values2["own_weekend"] === "yes" && html`<fieldset class="plain-set">
-            <legend>${t("calendars.weekend")}</legend>
-            <div class="row">
-              ${DAYS.map(
+    ${source2 === "dates" && field("dates", { as: "textarea", rows: "10", hint: t("calendars.dates.hint"), spellcheck: false })}
+    ${source2 === "ical" && html`<p><label>${t("calendars.ical.file")} <input type="file" accept=".ics,text/calendar" onChange=${readFile} /></label></p>
+      ${field("ical", { as: "textarea", rows: "8", hint: t("calendars.ical.hint"), spellcheck: false })}`}`;
+}
+function Weekend({ form }) {
+  return html`<${FormCheck} form=${form} name="own_weekend"><span>${labelOf4("own_weekend")}</span><//>
+    ${form.values["own_weekend"] === "yes" && html`<fieldset class="plain-set">
+          <legend>${t("calendars.weekend")}</legend>
+          <div class="row">
+            ${DAYS.map(
     (day) => html`<${FormCheck} key=${day} form=${form} name=${day}><span>${dayText(day)}</span><//>`
   )}
-            </div>
-          </fieldset>`}
-      ${changes && html`<section class="preview" aria-live="polite"><h3>${t("calendars.changes")}</h3><${Changed} found=${changes} /></section>`}
-    <//>`;
+          </div>
+        </fieldset>`}`;
 }
 function useChanges(name, values2, isAsked) {
   const [found, setFound] = E2(
@@ -14508,7 +14520,7 @@ function NamedList({ page, session: session2, rows, found, columns: columns3, ex
 }
 
 // calendars/pages/calendars.js
-var EXAMPLE3 = { country: "JP" };
+var EXAMPLE4 = { country: "JP" };
 var READ3 = { events: ["definitions"], leastMs: 2e3, everyMs: 15e3 };
 var RENEW_MS = 60 * 864e5;
 var FIRST_YEAR = 1970;
@@ -14527,7 +14539,7 @@ function List5({ session: session2 }) {
   const found = useResource((signal) => get("api/calendars", {}, signal), [], READ3);
   return html`<${NamedList}
       page="calendars" session=${session2} found=${found} rows=${found.data?.calendars} columns=${COLUMNS3}
-      example=${curl(session2, "PUT", "api/calendars/japan", { body: EXAMPLE3 })}
+      example=${curl(session2, "PUT", "api/calendars/japan", { body: EXAMPLE4 })}
       editor=${(onClose, onDone) => html`<${CalendarEditor} calendar=${null} onClose=${onClose} onDone=${onDone} />`} />`;
 }
 var COLUMNS3 = [
@@ -14594,30 +14606,7 @@ function One4({ name, query, session: session2 }) {
   useTitle(name);
   const found = useResource((signal) => get(path, {}, signal), [name], READ3);
   const one = found.data;
-  if (!one) {
-    if (found.problem?.status === 404)
-      return html`<h1>${t("nav.calendars")}</h1>
-        <div class="card">
-          <${Empty} title=${t("calendars.unknown")}
-            ><p><a href=${href("calendars")}>${t("nav.calendars")}</a></p><//
-          >
-        </div>`;
-    return html`<h1>${t("nav.calendars")}</h1>
-      <${ErrorBox}
-        problem=${found.problem}
-        onRetry=${found.reload}
-      />${!found.problem && html`<${Loading} />`}`;
-  }
-  const given = Number(query["year"]);
-  const year = Number.isInteger(given) && given >= FIRST_YEAR && given <= LAST_YEAR ? given : new Date(nowMs()).getUTCFullYear();
-  const turn = (by) => go(
-    "calendars",
-    {
-      name,
-      year: String(Math.min(LAST_YEAR, Math.max(FIRST_YEAR, year + by)))
-    },
-    { replace: true }
-  );
+  if (!one) return html`<${Absent} page="calendars" title=${t("calendars.unknown")} found=${found} />`;
   const close2 = () => setDialog(null);
   return html`<p class="crumbs">
       <a href=${href("calendars")}>${t("nav.calendars")}</a>
@@ -14638,7 +14627,20 @@ function One4({ name, query, session: session2 }) {
       </div>`}
     ${endsSoon(one) && html`<p class="warning" role="note">${t("calendars.ends_soon", { until: one.covers_until ?? "" })}</p>`}
     <${Facts4} one=${one} />
-    <div class="row year-turn">
+    <${Years} one=${one} asked=${query["year"]} />
+    ${may(session2, "operate") && html`<${Changes} name=${one.name} etag=${one.etag ?? ""} />`}
+    ${dialog === "edit" && html`<${CalendarEditor} calendar=${one} onClose=${close2} onDone=${found.reload} />`}
+    ${dialog === "renew" && html`<${Renewal} one=${one} onClose=${close2} onDone=${found.reload} />`}
+    ${dialog === "delete" && html`<${Deletion} one=${one} onClose=${close2} />`}`;
+}
+function Years({ one, asked }) {
+  const given = Number(asked);
+  const year = Number.isInteger(given) && given >= FIRST_YEAR && given <= LAST_YEAR ? given : new Date(nowMs()).getUTCFullYear();
+  const turn = (by) => {
+    const next = Math.min(LAST_YEAR, Math.max(FIRST_YEAR, year + by));
+    go("calendars", { name: one.name, year: String(next) }, { replace: true });
+  };
+  return html`<div class="row year-turn">
       <${Button}
         onClick=${() => turn(-1)}
         aria-label=${t("calendars.year_before")}
@@ -14651,11 +14653,7 @@ function One4({ name, query, session: session2 }) {
         >→<//
       >
     </div>
-    <${Year} one=${one} year=${year} />
-    ${may(session2, "operate") && html`<${Changes} name=${one.name} etag=${one.etag ?? ""} />`}
-    ${dialog === "edit" && html`<${CalendarEditor} calendar=${one} onClose=${close2} onDone=${found.reload} />`}
-    ${dialog === "renew" && html`<${Renewal} one=${one} onClose=${close2} onDone=${found.reload} />`}
-    ${dialog === "delete" && html`<${Deletion} one=${one} onClose=${close2} />`}`;
+    <${Year} one=${one} year=${year} />`;
 }
 function Facts4({ one }) {
   const weekend = one.weekend.map((day) => dayText(day, "long")).join(", ");
@@ -14763,7 +14761,7 @@ var ANY = "*";
 var FILTERS2 = ["type", "source", "definition"];
 var MAX_STATES = 20;
 var MAX_PAGES2 = 10;
-var EXAMPLE4 = { event_type: "order.paid", payload: { order: 17, total: 99 }, dedupe_key: "order-17-paid" };
+var EXAMPLE5 = { event_type: "order.paid", payload: { order: 17, total: 99 }, dedupe_key: "order-17-paid" };
 function Page10({ query, go: go3, session: session2 }) {
   return query["id"] ? html`<${OneEvent} key=${query["id"]} id=${query["id"]} session=${session2} />` : html`<${List6} query=${query} go=${go3} session=${session2} />`;
 }
@@ -14782,18 +14780,7 @@ async function load2(query, signal) {
 function List6({ query, go: go3, session: session2 }) {
   const hold = useHold();
   const wanted = Object.fromEntries(FILTERS2.flatMap((key) => query[key] ? [[key, query[key]]] : []));
-  const [like, setLike] = E2(
-    /** @type {import("../dialogs.js").Like} */
-    null
-  );
-  const [isSending, setSending] = E2(false);
-  const send = query["send"];
-  W2(() => {
-    if (!send) return;
-    go3("events", wanted, { replace: true });
-    setLike(send === ANY ? null : { event_type: send });
-    setSending(true);
-  }, [send]);
+  const { like, send, close: close2 } = useSending(query["send"], () => go3("events", wanted, { replace: true }));
   const of2 = JSON.stringify([wanted, query["cursor"]]);
   const found = useResource(
     async (signal) => ({ ...await load2({ ...wanted, cursor: query["cursor"] }, signal), of: of2 }),
@@ -14817,10 +14804,7 @@ function List6({ query, go: go3, session: session2 }) {
         onChange=${(text) => go3("events", { ...wanted, [key]: text }, { replace: true })}
         ...${more} />`;
   return html`<div class="page-head">
-      <h1>${t("nav.events")}</h1>${mayPush && html`<${Button} opensDialog class="small" kind="primary" onClick=${() => {
-    setLike(null);
-    setSending(true);
-  }}>${t("events.send")}<//>`}
+      <h1>${t("nav.events")}</h1>${mayPush && html`<${Button} opensDialog class="small" kind="primary" onClick=${() => send(null)}>${t("events.send")}<//>`}
     </div>
     <form
       class="filters is-open" role="search" aria-label=${t("filters")}
@@ -14836,20 +14820,35 @@ function List6({ query, go: go3, session: session2 }) {
               label=${(event) => event.event_type}
               onOpen=${(event) => go3("events", { id: event.event_id })}
               columns=${COLUMNS4.map((column) => ({ ...column, label: t(column.label) }))}
-              empty=${html`<div class="card">
-                  <${Empty}
-                    title=${t(isFiltered ? "events.empty.filtered" : "events.empty")}
-                    ...${!isFiltered && { curl: curl(session2, "POST", "api/events", { body: EXAMPLE4 }) }}>
-                    ${isFiltered && html`<p><a href=${href("events")}>${t("filter.clear")}</a></p>`}
-                  <//>
-                </div>`} />
+              empty=${html`<${NoEvents} isFiltered=${isFiltered} session=${session2} />`} />
           </div>`}
     <${Pager}
       hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])}
       isLoading=${found.isLoading}
       onNext=${() => go3("events", { ...wanted, cursor: found.data?.next_cursor })}
       onFirst=${() => go3("events", wanted)} />
-    ${isSending && html`<${SendEvent} like=${like} onClose=${() => setSending(false)} onDone=${found.reload} />`}`;
+    ${like !== void 0 && html`<${SendEvent} like=${like} onClose=${close2} onDone=${found.reload} />`}`;
+}
+function useSending(asked, onOpen) {
+  const [like, setLike] = E2(
+    /** @type {import("../dialogs.js").Like | undefined} */
+    void 0
+  );
+  W2(() => {
+    if (!asked) return;
+    onOpen();
+    setLike(asked === ANY ? null : { event_type: asked });
+  }, [asked]);
+  return { like, send: setLike, close: () => setLike(void 0) };
+}
+function NoEvents({ isFiltered, session: session2 }) {
+  return html`<div class="card">
+      <${Empty}
+        title=${t(isFiltered ? "events.empty.filtered" : "events.empty")}
+        ...${!isFiltered && { curl: curl(session2, "POST", "api/events", { body: EXAMPLE5 }) }}>
+        ${isFiltered && html`<p><a href=${href("events")}>${t("filter.clear")}</a></p>`}
+      <//>
+    </div>`;
 }
 var COLUMNS4 = [
   {
@@ -14920,16 +14919,9 @@ function OneEvent({ id, session: session2 }) {
     { events: ["jobs"], leastMs: 2e3, everyMs: 5e3 }
   );
   useTitle(found.data?.event.event_type ?? null);
-  if (!found.data) {
-    if (found.problem?.status === 404)
-      return html`<h1>${t("nav.events")}</h1>
-        <div class="card">
-          <${Empty} title=${t("events.unknown")}>
-            <p>${t("events.unknown.text")}</p><p><a href=${href("events")}>${t("nav.events")}</a></p>
-          <//>
-        </div>`;
-    return html`<h1>${t("nav.events")}</h1><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${!found.problem && html`<${Loading} />`}`;
-  }
+  if (!found.data)
+    return html`<${Absent} page="events" title=${t("events.unknown")} found=${found}>
+      <p>${t("events.unknown.text")}</p><//>`;
   const { event, states } = found.data;
   const isWhole = !event.payload_hidden && !event.payload_redacted && !isCut(event);
   const body = () => ({
@@ -15756,7 +15748,7 @@ var pathOfNamespace = (name) => (
   /** @type {const} */
   `api/namespaces/${encodeURIComponent(name)}`
 );
-var labelOf4 = (name) => t(`namespaces.${name}`);
+var labelOf5 = (name) => t(`namespaces.${name}`);
 var valuesOf5 = (one) => ({
   name: one?.name ?? "",
   title: one?.title ?? "",
@@ -15787,15 +15779,15 @@ function NamespaceEditor({ one, stores, onClose, onDone }) {
     await onDone(name);
     return t("namespaces.saved", { name: visible(name) });
   };
-  const field = (name, more = {}) => html`<${FormField} form=${form} name=${name} label=${labelOf4(name)} spellcheck=${false} ...${more} />`;
+  const field = (name, more = {}) => html`<${FormField} form=${form} name=${name} label=${labelOf5(name)} spellcheck=${false} ...${more} />`;
   return html`<${FormDialog}
       title=${one ? `${t("namespaces.edit")} · ${visible(one.name)}` : t("namespaces.make")} form=${form}
       onClose=${onClose} onSave=${save} isNew=${!one}
-      reread=${one ? () => get(pathOfNamespace(one.name)) : void 0} labelOf=${labelOf4}>
+      reread=${one ? () => get(pathOfNamespace(one.name)) : void 0} labelOf=${labelOf5}>
       ${!one && field("name", { hint: t("namespaces.name.rule"), maxlength: "39", autocapitalize: "none" })}
       ${field("title", { hint: t("namespaces.title.hint"), maxlength: "100", spellcheck: true })}
       ${!one && stores.length > 1 && html`<${FormField}
-            form=${form} name="store" label=${labelOf4("store")} as="select" hint=${t("namespaces.store.hint")}>
+            form=${form} name="store" label=${labelOf5("store")} as="select" hint=${t("namespaces.store.hint")}>
             ${stores.map(
     (store) => html`<option key=${store} value=${store === "default" ? "" : store}>${visible(store)}</option>`
   )}
@@ -15945,12 +15937,12 @@ function SlotCard({ name, mayMove }) {
           <div class="after"><${Table}
             caption=${t("namespaces.slot.nodes")} rows=${slot.nodes} rowKey=${(one) => one.id}
             label=${(one) => one.address}
-            columns=${columnsOf4(isOffered ? setTarget : null)} /></div>`}
+            columns=${columnsOf5(isOffered ? setTarget : null)} /></div>`}
       ${target && html`<${SlotMoveDialog}
           name=${name} target=${target} onClose=${() => setTarget("")} onDone=${found.reload} />`}
     </section>`;
 }
-var columnsOf4 = (onMove) => [
+var columnsOf5 = (onMove) => [
   {
     key: "node",
     label: t("namespaces.slot.node"),
@@ -16099,7 +16091,7 @@ function List8({ go: go3, session: session2 }) {
             <${Table}
               caption=${t("nav.namespaces")} rows=${rows} rowKey=${nameOf6} label=${nameOf6}
               onOpen=${(one) => go3("namespaces", { name: one.name })}
-              columns=${COLUMNS6.map((column) => ({ ...column, label: labelOf5(column) }))} />
+              columns=${COLUMNS6.map((column) => ({ ...column, label: labelOf6(column) }))} />
           </div>
           ${entries.length === 1 && html`<${Empty} title=${t("namespaces.only")} curl=${curl(session2, "PUT", "api/namespaces/shop", { body: { title: "Shop" } })} />`}`}
     <${ErrorBox} problem=${stores.problem} onRetry=${stores.reload} />
@@ -16108,7 +16100,7 @@ function List8({ go: go3, session: session2 }) {
           one=${null} stores=${configured.map((store) => store.name)} onClose=${() => setMaking(false)}
           onDone=${(name) => go3("namespaces", { name })} />`}`;
 }
-var labelOf5 = ({ label, hint }) => hint ? html`<span title=${t(hint)}>${t(label)}</span>` : t(label);
+var labelOf6 = ({ label, hint }) => hint ? html`<span title=${t(hint)}>${t(label)}</span>` : t(label);
 var COLUMNS6 = [
   {
     key: "name",
@@ -16240,7 +16232,7 @@ function One6({ name, go: go3, session: session2 }) {
         <${Facts6} one=${one} /><${MoveCard} one=${one} mayAbort=${may(session2, "admin")} onDone=${changed2} />
         ${isOnCluster && html`<${SlotCard} name=${name} mayMove=${may(session2, "admin")} />`}
       </div>
-      <div class="stack">${entry2 && html`<${Now} one=${entry2} />`}</div>
+      <div class="stack">${entry2 && html`<${Now2} one=${entry2} />`}</div>
     </div>
     ${may(session2, "operate") && html`<${Changes} name=${name} etag=${String(one.version)} />`}
     ${dialog === "move" && html`<${MoveDialog} one=${one} onClose=${() => setDialog("")} onDone=${changed2} />`}
@@ -16283,7 +16275,7 @@ function Facts6({ one }) {
       </dl>
     </section>`;
 }
-function Now({ one }) {
+function Now2({ one }) {
   return html`<section class="card"><h2>${t("targets.now")}</h2><dl class="facts">
     <dt>${t("state.ready")}</dt><dd><${Num} value=${one.ready} /></dd>
     <dt>${t("state.running")}</dt><dd><${Num} value=${one.running} /></dd>
@@ -16778,7 +16770,7 @@ function Page17({ query, go: go3, session: session2 }) {
   const isOnlyRuntime = query["runtime"] === "1";
   const all = data?.settings ?? [];
   const shown2 = all.filter(
-    (one) => (!q3 || `${one.key} ${labelOf6(one)} ${effectOf(one)}`.toLowerCase().includes(q3)) && (!isOnlyRuntime || one.change_scope !== null)
+    (one) => (!q3 || `${one.key} ${labelOf7(one)} ${effectOf(one)}`.toLowerCase().includes(q3)) && (!isOnlyRuntime || one.change_scope !== null)
   );
   const groups = [...new Set(shown2.map((one) => one.group))];
   const filter = (more) => go3("settings", { ...query, ...more }, { replace: true });
@@ -16810,7 +16802,7 @@ function Page17({ query, go: go3, session: session2 }) {
   )}
     ${editing && html`<${Edit} key=${editing.key} setting=${editing} onClose=${() => setEditing(null)} onDone=${reload} />`}`;
 }
-var labelOf6 = (setting) => tOr(`settings.label.${setting.key}`, visible(setting.label));
+var labelOf7 = (setting) => tOr(`settings.label.${setting.key}`, visible(setting.label));
 var effectOf = (setting) => tOr(`settings.effect.${setting.key}`, setting.effect);
 var keyOf3 = (setting) => setting.key;
 function columns2(session2, onEdit) {
@@ -16818,7 +16810,7 @@ function columns2(session2, onEdit) {
     {
       key: "setting",
       label: t("settings.setting"),
-      render: (one) => html`<strong>${labelOf6(one)}</strong> <code class="small muted">${visible(one.key)}</code>
+      render: (one) => html`<strong>${labelOf7(one)}</strong> <code class="small muted">${visible(one.key)}</code>
           <p class="muted small"><${Marked} text=${effectOf(one)} /></p>`
     },
     {
@@ -16845,7 +16837,7 @@ function columns2(session2, onEdit) {
         if (one.change_scope === null) return html`<span class="muted small">${t("settings.shared")}</span>`;
         if (may(session2, one.change_scope))
           return html`<${Button}
-              opensDialog class="small" aria-label=${t("settings.change_one", { name: labelOf6(one) })}
+              opensDialog class="small" aria-label=${t("settings.change_one", { name: labelOf7(one) })}
               onClick=${() => onEdit(one)}>
               ${t("settings.change")}
             <//>`;
@@ -16898,7 +16890,7 @@ function Edit({ setting, onClose, onDone }) {
   const send = async (value) => {
     await patch("api/settings", { [setting.key]: value });
     await onDone();
-    return t("settings.done", { name: labelOf6(setting) });
+    return t("settings.done", { name: labelOf7(setting) });
   };
   const save = async (values2, base) => {
     if (toJson((await reread()).value) !== toJson(base.value))
@@ -16941,7 +16933,7 @@ function Edit({ setting, onClose, onDone }) {
         return html`<${FormField} ...${common} type="number" step=${setting.type === "integer" ? "1" : "any"} />`;
     }
   };
-  return html`<${FormDialog} title=${labelOf6(setting)} form=${form} onClose=${onClose} onSave=${save} reread=${reread} labelOf=${() => labelOf6(setting)}
+  return html`<${FormDialog} title=${labelOf7(setting)} form=${form} onClose=${onClose} onSave=${save} reread=${reread} labelOf=${() => labelOf7(setting)}
       more=${isChanged && html`<${Button} disabled=${form.isBusy} onClick=${reset}>${resetText}<//>`}>
     <p class="muted"><${Marked} text=${effectOf(setting)} /></p>${control()}<//>`;
 }
@@ -17425,7 +17417,7 @@ function Page20({ query, go: go3, session: session2 }) {
   );
   const isFiltered = Object.keys(wanted).length > 0;
   const filter = (key, value) => go3("challenges", { ...wanted, [key]: value }, { replace: true });
-  const columns3 = columnsOf5(may(session2, "operate"), found.reload);
+  const columns3 = columnsOf6(may(session2, "operate"), found.reload);
   return html`<div class="page-head"><h1>${t("nav.challenges")}</h1></div>
     <form
       class="filters is-open" role="search" aria-label=${t("filters")}
@@ -17464,7 +17456,7 @@ function Page20({ query, go: go3, session: session2 }) {
       onNext=${() => go3("challenges", { ...wanted, cursor: found.data?.next_cursor })}
       onFirst=${() => go3("challenges", wanted)} />`;
 }
-var columnsOf5 = (mayAnswer, onDone) => [
+var columnsOf6 = (mayAnswer, onDone) => [
   {
     key: "opened",
     label: "challenges.opened_at",
@@ -17717,7 +17709,7 @@ function NoticeEditor({ notice, onClose, onDone }) {
 }
 
 // notices/pages/notices.js
-var EXAMPLE5 = { when: "job_failed", to: [{ mail: ["ops@shop.example"] }], threshold: 10 };
+var EXAMPLE6 = { when: "job_failed", to: [{ mail: ["ops@shop.example"] }], threshold: 10 };
 var READ4 = { events: ["jobs"], leastMs: 2e3, everyMs: 5e3 };
 function Page21({ query, session: session2 }) {
   return html`${query["name"] ? html`<${One8} key=${query["name"]} name=${query["name"]} session=${session2} />` : html`<${List9} session=${session2} />`}<${NoticeDialogs} />`;
@@ -17728,7 +17720,7 @@ function List9({ session: session2 }) {
   const found = useResource((signal) => get("api/notices", {}, signal), [], READ4);
   return html`<${NamedList}
       page="notices" session=${session2} found=${found} rows=${found.data?.notices} columns=${COLUMNS7}
-      example=${curl(session2, "PUT", "api/notices/failures", { body: EXAMPLE5 })}
+      example=${curl(session2, "PUT", "api/notices/failures", { body: EXAMPLE6 })}
       editor=${(onClose, onDone) => html`<${NoticeEditor} notice=${null} onClose=${onClose} onDone=${onDone} />`} />`;
 }
 var COLUMNS7 = [
@@ -17778,16 +17770,8 @@ function One8({ name, session: session2 }) {
   const found = useResource((signal) => get(path, {}, signal), [name], READ4);
   useTitle(name);
   const one = found.data;
-  if (!one) {
-    if (found.problem?.status === 404)
-      return html`<h1>${t("nav.notices")}</h1>
-        <div class="card">
-          <${Empty} title=${t("notices.unknown", { name: visible(name) })}>
-            <p><a href=${href("notices")}>${t("nav.notices")}</a></p>
-          <//>
-        </div>`;
-    return html`<h1>${t("nav.notices")}</h1><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${!found.problem && html`<${Loading} />`}`;
-  }
+  if (!one)
+    return html`<${Absent} page="notices" title=${t("notices.unknown", { name: visible(name) })} found=${found} />`;
   const again = found.reload;
   const test = () => attempt(() => post(`${path}/test`), t("notices.tested", { name: visible(name) })).then(again);
   const unmute = () => attempt(() => post(`${path}/mute`, { until: null }), t("notices.unmuted", { name: visible(name) })).then(
@@ -17930,7 +17914,7 @@ var pathOfTarget = (name) => (
   /** @type {const} */
   `api/targets/${encodeURIComponent(name)}`
 );
-var labelOf7 = (name) => t(LABELS2[name] ?? `targets.form.${name}`);
+var labelOf8 = (name) => t(LABELS2[name] ?? `targets.form.${name}`);
 var unlessUsual = (name, value) => String(value) === DEFAULTS2[name] ? "" : String(value);
 var valuesOf8 = (target) => ({
   name: target?.name ?? "",
@@ -17993,7 +17977,7 @@ function TargetEditor({ target, onClose, onDone }) {
     await onDone(name);
     return t("targets.saved", { name: visible(name) });
   };
-  const field = (name, more = {}) => html`<${FormField} form=${form} name=${name} label=${labelOf7(name)} spellcheck=${false} ...${more} />`;
+  const field = (name, more = {}) => html`<${FormField} form=${form} name=${name} label=${labelOf8(name)} spellcheck=${false} ...${more} />`;
   const figure = (name, more = {}) => field(name, {
     type: "number",
     min: "1",
@@ -18004,11 +17988,11 @@ function TargetEditor({ target, onClose, onDone }) {
     ),
     ...more
   });
-  const choice = (name, options) => html`<${FormField} form=${form} name=${name} label=${labelOf7(name)} as="select">${options}<//>`;
+  const choice = (name, options) => html`<${FormField} form=${form} name=${name} label=${labelOf8(name)} as="select">${options}<//>`;
   return html`<${FormDialog}
       isWide title=${target ? `${t("targets.edit")} · ${visible(target.name)}` : t("targets.make")}
       form=${form} onClose=${onClose} onSave=${save} isNew=${!target}
-      reread=${target ? () => get(pathOfTarget(target.name)) : void 0} labelOf=${labelOf7}>
+      reread=${target ? () => get(pathOfTarget(target.name)) : void 0} labelOf=${labelOf8}>
       ${target?.body === "fireworq" && html`<p class="muted">${t("targets.fireworq.text")}</p>`}
       ${!target && field("name", { hint: t("constraints.name.rule"), maxlength: "100", autocapitalize: "none" })}
       ${field("names", { as: "textarea", rows: "3", hint: t("targets.names.hint"), placeholder: "mail.*" })}
@@ -18049,7 +18033,7 @@ function TargetEditor({ target, onClose, onDone }) {
     placeholder: "whsec_…",
     disabled: values2["is_unsigned"] === "yes"
   })}
-      ${target?.has_secret && html`<${FormCheck} form=${form} name="is_unsigned">${labelOf7("is_unsigned")}<//>`}
+      ${target?.has_secret && html`<${FormCheck} form=${form} name="is_unsigned">${labelOf8("is_unsigned")}<//>`}
       ${field("description", { maxlength: "500", spellcheck: true })}
       <${FormMore} form=${form} names=${SELDOM} problem=${form.problem} label=${t("targets.more")}>
         <div class="form-grid">
@@ -18070,7 +18054,7 @@ function TargetEditor({ target, onClose, onDone }) {
 }
 
 // targets/pages/targets.js
-var EXAMPLE6 = { names: ["mail.*"], url: "https://app.example/jobs/{name}", max_running: 20 };
+var EXAMPLE7 = { names: ["mail.*"], url: "https://app.example/jobs/{name}", max_running: 20 };
 var READ5 = { events: ["jobs"], leastMs: 2e3, everyMs: 5e3 };
 var KINDS9 = (
   /** @type {Record<string, import("../../ui/formats.js").Kind>} */
@@ -18099,7 +18083,7 @@ function List10({ session: session2 }) {
   const found = useResource((signal) => get("api/targets", {}, signal), [], READ5);
   return html`<${NamedList}
       page="targets" session=${session2} found=${found} rows=${found.data?.targets} columns=${COLUMNS8}
-      example=${curl(session2, "PUT", "api/targets/app", { body: EXAMPLE6 })}
+      example=${curl(session2, "PUT", "api/targets/app", { body: EXAMPLE7 })}
       editor=${(onClose, onDone) => html`<${TargetEditor} target=${null} onClose=${onClose} onDone=${onDone} />`} />`;
 }
 var COLUMNS8 = [
@@ -18160,16 +18144,8 @@ function One9({ name, go: go3, session: session2 }) {
   useTitle(name);
   const one = found.data;
   const mayOperate = may(session2, "operate");
-  if (!one) {
-    if (found.problem?.status === 404)
-      return html`<h1>${t("nav.targets")}</h1>
-        <div class="card">
-          <${Empty} title=${t("targets.unknown", { name: visible(name) })}>
-            <p><a href=${href("targets")}>${t("nav.targets")}</a></p>
-          <//>
-        </div>`;
-    return html`<h1>${t("nav.targets")}</h1><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${!found.problem && html`<${Loading} />`}`;
-  }
+  if (!one)
+    return html`<${Absent} page="targets" title=${t("targets.unknown", { name: visible(name) })} found=${found} />`;
   return html`<p class="crumbs"><a href=${href("targets")}>${t("nav.targets")}</a></p>
     <div class="page-head job-head"><h1><${Text} value=${name} max=${60} /></h1><${Reach} one=${one} /></div>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
@@ -18188,7 +18164,7 @@ function One9({ name, go: go3, session: session2 }) {
         </div>`}
     <div class="job-grid">
       <div class="stack"><${Answers2} one=${one} /></div>
-      <div class="stack"><${Now2} one=${one} /><${Facts8} one=${one} /></div>
+      <div class="stack"><${Now3} one=${one} /><${Facts8} one=${one} /></div>
     </div>
     ${mayOperate && html`<${Changes} name=${one.name} etag=${one.etag} />`}
     ${dialog === "test" && html`<${Test} path=${path} onClose=${() => setDialog("")} onDone=${found.reload} />`}
@@ -18239,7 +18215,7 @@ function Answers2({ one }) {
             </ol>`}
     </section>`;
 }
-function Now2({ one }) {
+function Now3({ one }) {
   const { took, results, requests_per_s: rate } = one.figures;
   return html`<section class="card">
       <h2>${t("targets.now")}</h2>
@@ -18774,8 +18750,8 @@ function Enqueue({ query, go: go3, session: session2 }) {
   useCopied(from, form, argument);
   const told4 = useToldOptions(form, contract, Boolean(from));
   const made = y(() => bodyOf({ ...values2, argument: argument.text }), [values2, argument.text]);
-  const preview = usePreview(made.text);
-  const { sent, setSent, send } = useSending(form);
+  const preview = usePreview2(made.text);
+  const { sent, setSent, send } = useSending2(form);
   const submit = async (event) => {
     event.preventDefault();
     setSent(null);
@@ -18831,7 +18807,7 @@ function useCopied(from, form, argument) {
     );
   }, [from]);
 }
-function useSending(form) {
+function useSending2(form) {
   const [sent, setSent] = E2(
     /** @type {{id: string, isNew: boolean} | null} */
     null
@@ -19031,7 +19007,7 @@ function formOf2(job) {
     left_out: isArgumentLeftOut ? "argument" : job.headers_redacted ? "headers" : ""
   };
 }
-function usePreview(text) {
+function usePreview2(text) {
   const [state, setState] = E2(
     /** @type {Previewed} */
     {

@@ -62,13 +62,14 @@ function dayIn(line, at) {
   throw new Problem(422, { title: msg, errors: [{ loc: ["dates"], msg }] });
 }
 
+/** @param {string} name Of a part of the form. */
+const labelOf = (name) => (DAYS.includes(name) ? dayText(name, "long") : t(`calendars.form.${name}`));
+
 /** @param {{calendar: Calendar | null, onClose: () => void, onDone: (name: string) => unknown}} props `calendar` null: a new one. */
 export function CalendarEditor({ calendar, onClose, onDone }) {
   const form = useForm(calendar, valuesOf);
   const { values } = form;
   const changes = useChanges(calendar?.name ?? "", values, calendar !== null && form.changed.length > 0);
-  const label = (/** @type {string} */ name) =>
-    DAYS.includes(name) ? dayText(name, "long") : t(`calendars.form.${name}`);
   const save = async (/** @type {Values} */ given, /** @type {Calendar | null} */ base) => {
     const name = calendar ? calendar.name : (given["name"] ?? "").trim();
     if (!name) {
@@ -81,68 +82,78 @@ export function CalendarEditor({ calendar, onClose, onDone }) {
     await onDone(name);
     return t("calendars.saved", { name: visible(name) });
   };
-  const field = (/** @type {string} */ name, /** @type {Record<string, unknown>} */ more = {}) =>
-    html`<${FormField} key=${name} form=${form} name=${name} path=${name} problem=${form.problem} label=${label(name)} ...${more} />`;
-  const readFile = async (/** @type {FieldEvent} */ event) => {
-    const file = event.target.files?.[0];
-    if (file) form.set({ ical: await file.text() });
-  };
-  const source = values["source"];
   return html`<${FormDialog}
       isWide title=${calendar ? `${t("calendars.edit")} · ${visible(calendar.name)}` : t("calendars.make")}
       form=${form} onClose=${onClose} onSave=${save} isNew=${!calendar}
-      reread=${calendar ? () => get(pathOfCalendar(calendar.name)) : undefined} labelOf=${label}>
-      <div class="form-grid">
-        ${
-          !calendar &&
-          field("name", {
-            hint: t("constraints.name.rule"),
-            maxlength: "100",
-            required: true,
-            autocapitalize: "none",
-            spellcheck: false,
-          })
-        }
-        ${field("source", {
-          as: "select",
-          children: SOURCES.map(
-            (one) => html`<option key=${one} value=${one}>${t(`calendars.source.${one}`)}</option>`,
-          ),
-        })}
-      </div>
-      ${
-        source === "country" &&
-        html`<div class="form-grid">${field("country", { hint: t("calendars.country.hint"), maxlength: "10", autocapitalize: "characters", spellcheck: false })}
-      ${field("subdivision", { hint: t("calendars.subdivision.hint"), maxlength: "50", spellcheck: false })}
-      ${field("language", { hint: t("calendars.language.hint"), maxlength: "20", spellcheck: false })}</div>`
-      }
-      ${
-        source === "dates" &&
-        field("dates", { as: "textarea", rows: "10", hint: t("calendars.dates.hint"), spellcheck: false })
-      }
-      ${
-        source === "ical" &&
-        html`<p><label>${t("calendars.ical.file")} <input type="file" accept=".ics,text/calendar" onChange=${readFile} /></label></p>
-      ${field("ical", { as: "textarea", rows: "8", hint: t("calendars.ical.hint"), spellcheck: false })}`
-      }
-      <${FormCheck} form=${form} name="own_weekend"><span>${label("own_weekend")}</span><//>
-      ${
-        values["own_weekend"] === "yes" &&
-        html`<fieldset class="plain-set">
-            <legend>${t("calendars.weekend")}</legend>
-            <div class="row">
-              ${DAYS.map(
-                (day) =>
-                  html`<${FormCheck} key=${day} form=${form} name=${day}><span>${dayText(day)}</span><//>`,
-              )}
-            </div>
-          </fieldset>`
-      }
+      reread=${calendar ? () => get(pathOfCalendar(calendar.name)) : undefined} labelOf=${labelOf}>
+      <${SourceFields} form=${form} isNew=${!calendar} />
+      <${Weekend} form=${form} />
       ${
         changes &&
         html`<section class="preview" aria-live="polite"><h3>${t("calendars.changes")}</h3><${Changed} found=${changes} /></section>`
       }
     <//>`;
+}
+
+/** @param {{form: import("../ui/forms.js").FormInputs, isNew: boolean}} props Where its days come from. */
+function SourceFields({ form, isNew }) {
+  const source = form.values["source"];
+  const field = (/** @type {string} */ name, /** @type {Record<string, unknown>} */ more = {}) =>
+    html`<${FormField} key=${name} form=${form} name=${name} path=${name} problem=${form.problem} label=${labelOf(name)} ...${more} />`;
+  const readFile = async (/** @type {FieldEvent} */ event) => {
+    const file = event.target.files?.[0];
+    if (file) form.set({ ical: await file.text() });
+  };
+  return html`<div class="form-grid">
+      ${
+        isNew &&
+        field("name", {
+          hint: t("constraints.name.rule"),
+          maxlength: "100",
+          required: true,
+          autocapitalize: "none",
+          spellcheck: false,
+        })
+      }
+      ${field("source", {
+        as: "select",
+        children: SOURCES.map(
+          (one) => html`<option key=${one} value=${one}>${t(`calendars.source.${one}`)}</option>`,
+        ),
+      })}
+    </div>
+    ${
+      source === "country" &&
+      html`<div class="form-grid">${field("country", { hint: t("calendars.country.hint"), maxlength: "10", autocapitalize: "characters", spellcheck: false })}
+      ${field("subdivision", { hint: t("calendars.subdivision.hint"), maxlength: "50", spellcheck: false })}
+      ${field("language", { hint: t("calendars.language.hint"), maxlength: "20", spellcheck: false })}</div>`
+    }
+    ${
+      source === "dates" &&
+      field("dates", { as: "textarea", rows: "10", hint: t("calendars.dates.hint"), spellcheck: false })
+    }
+    ${
+      source === "ical" &&
+      html`<p><label>${t("calendars.ical.file")} <input type="file" accept=".ics,text/calendar" onChange=${readFile} /></label></p>
+      ${field("ical", { as: "textarea", rows: "8", hint: t("calendars.ical.hint"), spellcheck: false })}`
+    }`;
+}
+
+/** @param {{form: import("../ui/forms.js").FormInputs}} props */
+function Weekend({ form }) {
+  return html`<${FormCheck} form=${form} name="own_weekend"><span>${labelOf("own_weekend")}</span><//>
+    ${
+      form.values["own_weekend"] === "yes" &&
+      html`<fieldset class="plain-set">
+          <legend>${t("calendars.weekend")}</legend>
+          <div class="row">
+            ${DAYS.map(
+              (day) =>
+                html`<${FormCheck} key=${day} form=${form} name=${day}><span>${dayText(day)}</span><//>`,
+            )}
+          </div>
+        </fieldset>`
+    }`;
 }
 
 /**

@@ -83,17 +83,7 @@ export function ConstraintEditor({ constraint, onClose, onDone }) {
   const suggestions = useJobSuggestions();
   const matcher = parsed(values["matcher"] ?? "");
   const save = async (/** @type {Values} */ given, /** @type {Constraint | null} */ base) => {
-    const name = given["name"]?.trim() ?? "";
-    const read = parsed(given["matcher"] ?? "");
-    if (!NAME.test(name)) throw refusal("name", t(name ? "constraints.name.rule" : "constraints.name.none"));
-    if (read.problem) throw read.problem;
-    const body = {
-      ...limiting(given, read.value, base),
-      mode: given["mode"],
-      enabled: given["enabled"] === "yes",
-      reason: given["reason"] ?? "",
-      expires_at: editedInstant(given["expires_at"] ?? "", base?.expires_at) || null,
-    };
+    const { name, body } = requestOf(given, base);
     await call("PUT", `api/constraints/${encodeURIComponent(name)}`, {
       body,
       headers: base ? { "If-Match": `"${base.etag}"` } : { "If-None-Match": "*" },
@@ -149,6 +139,25 @@ export function ConstraintEditor({ constraint, onClose, onDone }) {
       <${ShareFields} form=${form} />
       <${LastHour} document=${matcher.problem ? null : limiting(values, matcher.value, constraint)} />
     <//>`;
+}
+
+/**
+ * Return the name and the document that a form describes.
+ * @param {Values} given @param {Constraint | null} base null: a new constraint.
+ */
+function requestOf(given, base) {
+  const name = given["name"]?.trim() ?? "";
+  const read = parsed(given["matcher"] ?? "");
+  if (!NAME.test(name)) throw refusal("name", t(name ? "constraints.name.rule" : "constraints.name.none"));
+  if (read.problem) throw read.problem;
+  const body = {
+    ...limiting(given, read.value, base),
+    mode: given["mode"],
+    enabled: given["enabled"] === "yes",
+    reason: given["reason"] ?? "",
+    expires_at: editedInstant(given["expires_at"] ?? "", base?.expires_at) || null,
+  };
+  return { name, body };
 }
 
 /**
@@ -243,12 +252,17 @@ function parsed(text) {
 }
 
 /**
- * Shows which waiting jobs it would apply to, and what they weigh.
- * @param {{text: string, matchKey: string, conditions: string, limits: {weight?: {from?: string, default?: number} |
- *   null, concurrency?: number, rate?: {limit?: number, period_s?: number}}}} props
+ * @typedef {{text: string, matchKey: string, conditions: string, limits: {weight?: {from?: string, default?: number} |
+ *   null, concurrency?: number, rate?: {limit?: number, period_s?: number}}}} Previewed
  *   `text` "": there is no matcher to ask about.
  */
-function Preview({ text, matchKey, conditions, limits: { weight, concurrency, rate } }) {
+
+/**
+ * Ask which waiting jobs it would apply to, a moment after the last key.
+ * @param {Previewed} previewed
+ * @returns {{answer: PreviewAnswer | null, problem: Problem | null}}
+ */
+function usePreview({ text, matchKey, conditions, limits: { weight, concurrency, rate } }) {
   const [state, setState] = useState(
     /** @type {{of: string, answer: PreviewAnswer | null, problem: Problem | null}} */ ({
       of: "",
@@ -284,7 +298,13 @@ function Preview({ text, matchKey, conditions, limits: { weight, concurrency, ra
     };
   }, [asked]);
   // Ignore an answer that belongs to an earlier text.
-  const { answer, problem } = state.of === asked ? state : { answer: null, problem: null };
+  return state.of === asked ? state : { answer: null, problem: null };
+}
+
+/** @param {Previewed} props Shows which waiting jobs it would apply to, and what they weigh. */
+function Preview(props) {
+  const { text, matchKey, conditions, limits } = props;
+  const { answer, problem } = usePreview(props);
   return html`<div class="preview" aria-live="polite">
       <h3>${t("constraints.preview")}</h3><${ErrorBox} problem=${problem} />
       ${
@@ -315,7 +335,7 @@ function Preview({ text, matchKey, conditions, limits: { weight, concurrency, ra
                   </li>`,
             )}
           </ul>
-          ${answer.units && html`<${Weights} units=${answer.units} weight=${weight} />`}
+          ${answer.units && html`<${Weights} units=${answer.units} weight=${limits.weight} />`}
           ${matchKey && html`<${ConditionCounts} counts=${answer.overrides ?? []} text=${conditions} />`}
           ${
             answer.keys &&

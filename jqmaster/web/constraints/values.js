@@ -37,17 +37,6 @@ export function KeyValues({ one, path, mayOperate, onDone }) {
   const done = async () => {
     await Promise.all([onDone(), found.reload()]);
   };
-  const setLimits = (
-    /** @type {KeyUsage} */ key,
-    /** @type {Record<string, unknown>} */ limits,
-    /** @type {string} */ text,
-  ) =>
-    attempt(
-      () => post(`${path}/values`, { value_id: key.id, ...limits }),
-      t(text, { value: visible(key.value) }),
-    ).then(done);
-  const resume = (/** @type {KeyUsage} */ key) =>
-    setLimits(key, { ...limitsOf(key.own_limits, PER_VALUE), paused: false }, "constraints.done.resumed");
   return html`<section class="card">
       <h2>
         ${t("constraints.top_keys")} ${
@@ -67,55 +56,10 @@ export function KeyValues({ one, path, mayOperate, onDone }) {
           ? html`<p class="muted">${t(asked && found.isLoading ? "loading" : "constraints.no_keys")}</p>`
           : html`<ul class="plain keys-list">
               ${keys.map(
-                (key, at) => html`<li key=${key.id ?? at}>
-                    <div class="row">
-                      <${Badge} kind=${key.is_open ? "ok" : "warn"}>
-                        ${t(key.is_open ? "why.passes" : "why.closed")}
-                      <//> <strong><${Text} value=${key.value} max=${80} /></strong>
-                      <span class="muted">
-                        ${
-                          limitTexts({ ...key.limits, max_backlog: null }, one.weight?.unit).join(" · ") ||
-                          t("constraints.no_limit")
-                        }
-                      </span>
-                      ${
-                        closedBy(key) &&
-                        html`<span class="closed-by">
-                            ${closedBy(key)}
-                            ${
-                              key.next_opening &&
-                              Date.parse(key.next_opening) > nowMs() + SOON_MS &&
-                              html` · ${t("why.opens")} <${Time} at=${key.next_opening} isNext />`
-                            }
-                          </span>`
-                      }
-                      ${key.limits.paused && html` <${Badge} kind="warn">${t("enqueue.paused")}<//>`}
-                    </div>
-                    <div class="row">
-                      <span class="num">
-                        ${t("constraints.key_usage", { waiting: key.waiting, running: key.running ?? 0 })}
-                        ${one.weight && html` · ${unitsText(key, one.weight.unit)}`}
-                      </span>
-                      ${
-                        mayOperate &&
-                        key.id &&
-                        html`<${Button} opensDialog class="small" onClick=${() => setLimiting(key)}>
-                            ${t("constraints.limit_value")}
-                          <//>
-                          ${
-                            key.own_limits?.paused
-                              ? html`<${Button} class="small" onClick=${() => resume(key)}>${t("constraints.unpause")}<//>`
-                              : html`<${PauseButton}
-                                  target=${{ constraint: one.name, value_id: key.id }}
-                                  what=${`${visible(one.key ?? "")} = ${visible(key.value)}`} onDone=${done} />`
-                          }
-                          ${
-                            key.own_limits &&
-                            html`<${Button} class="small" onClick=${() => setLimits(key, {}, "constraints.done.as_all")}>${t("constraints.as_all")}<//>`
-                          }`
-                      }
-                    </div>
-                  </li>`,
+                (value, at) =>
+                  html`<${ValueRow}
+                      key=${value.id ?? at} one=${one} value=${value} path=${path} mayOperate=${mayOperate}
+                      onLimit=${() => setLimiting(value)} onDone=${done} />`,
               )}
             </ul>`
       }
@@ -124,6 +68,67 @@ export function KeyValues({ one, path, mayOperate, onDone }) {
         html`<${ValueLimits} shown=${limiting} path=${path} onClose=${() => setLimiting(null)} onDone=${done} />`
       }
     </section>`;
+}
+
+/**
+ * @param {{one: Constraint, value: KeyUsage, path: `api/constraints/${string}`, mayOperate: boolean, onLimit: () => void,
+ *   onDone: () => Promise<void>}} props
+ */
+function ValueRow({ one, value, path, mayOperate, onLimit, onDone }) {
+  const limits = limitTexts({ ...value.limits, max_backlog: null }, one.weight?.unit).join(" · ");
+  const closed = closedBy(value);
+  const opensLater = value.next_opening && Date.parse(value.next_opening) > nowMs() + SOON_MS;
+  return html`<li>
+      <div class="row">
+        <${Badge} kind=${value.is_open ? "ok" : "warn"}>
+          ${t(value.is_open ? "why.passes" : "why.closed")}
+        <//> <strong><${Text} value=${value.value} max=${80} /></strong>
+        <span class="muted">${limits || t("constraints.no_limit")}</span>
+        ${
+          closed &&
+          html`<span class="closed-by">
+              ${closed}
+              ${opensLater && html` · ${t("why.opens")} <${Time} at=${value.next_opening} isNext />`}
+            </span>`
+        }
+        ${value.limits.paused && html` <${Badge} kind="warn">${t("enqueue.paused")}<//>`}
+      </div>
+      <div class="row">
+        <span class="num">
+          ${t("constraints.key_usage", { waiting: value.waiting, running: value.running ?? 0 })}
+          ${one.weight && html` · ${unitsText(value, one.weight.unit)}`}
+        </span>
+        ${
+          mayOperate &&
+          value.id &&
+          html`<${Button} opensDialog class="small" onClick=${onLimit}>${t("constraints.limit_value")}<//>
+            <${ValueActions} one=${one} value=${value} id=${value.id} path=${path} onDone=${onDone} />`
+        }
+      </div>
+    </li>`;
+}
+
+/**
+ * @param {{one: Constraint, value: KeyUsage, id: string, path: `api/constraints/${string}`, onDone: () => Promise<void>}} props
+ */
+function ValueActions({ one, value, id, path, onDone }) {
+  const setLimits = (/** @type {Record<string, unknown>} */ limits, /** @type {string} */ text) =>
+    attempt(
+      () => post(`${path}/values`, { value_id: id, ...limits }),
+      t(text, { value: visible(value.value) }),
+    ).then(onDone);
+  const resume = () =>
+    setLimits({ ...limitsOf(value.own_limits, PER_VALUE), paused: false }, "constraints.done.resumed");
+  return html`${
+    value.own_limits?.paused
+      ? html`<${Button} class="small" onClick=${resume}>${t("constraints.unpause")}<//>`
+      : html`<${PauseButton}
+          target=${{ constraint: one.name, value_id: id }}
+          what=${`${visible(one.key ?? "")} = ${visible(value.value)}`} onDone=${onDone} />`
+  }${
+    value.own_limits &&
+    html`<${Button} class="small" onClick=${() => setLimits({}, "constraints.done.as_all")}>${t("constraints.as_all")}<//>`
+  }`;
 }
 
 /** @param {KeyUsage} key @returns {string} Why it lets no job start now; empty: it does, or a pause says so. */

@@ -16,9 +16,10 @@ import { useResource } from "../core/resource.js";
 import { href } from "../core/router.js";
 import { RuleText } from "../matching/rule_builder.js";
 import { visible } from "../core/text.js";
-import { Button, Copy, Empty, ErrorBox, Loading, Pager } from "../ui/controls.js";
+import { Absent } from "../ui/absent.js";
+import { Button, Copy, ErrorBox, Loading, Pager } from "../ui/controls.js";
+import { FilterChoice } from "../ui/filters.js";
 import { Badge, Duration, Id, Num, State, Text, Time } from "../ui/formats.js";
-import { Field } from "../ui/forms.js";
 import { NewRows, Table, useHold, useSteadyRows } from "../ui/tables.js";
 import { useTitle } from "../ui/titles.js";
 import { Value } from "../ui/values.js";
@@ -27,8 +28,6 @@ import { verdictText } from "../jobs/verdicts.js";
 import { RunbookLink } from "../operations/runbook_link.js";
 import { useServed } from "../workers/served.js";
 import { whoText } from "../identity/value_words.js";
-
-/** @typedef {import("../core/lib.js").FieldEvent} FieldEvent */
 
 /** @typedef {import("../../answers").Schemas["RunView"]} RunView */
 
@@ -72,13 +71,13 @@ const isTime = (one) => one.kind === "time";
 /** @param {Record<string, unknown>} one @param {string[]} fields @returns {Record<string, unknown>} */
 const only = (one, fields) => Object.fromEntries(fields.map((field) => [field, one[field]]));
 
+/** @typedef {{like: import("../events/dialogs.js").Like}} Sending A test event. */
+
 /** @param {{name: string, query: Record<string, string>, go: typeof import("../core/router.js").go, session: import("../core/api.js").Session}} props */
 export function Definition({ name, query, go, session }) {
   const path = /** @type {const} */ (`api/definitions/${encodeURIComponent(name)}`);
   const [isEditing, setEditing] = useState(false);
-  const [sending, setSending] = useState(
-    /** @type {{like: import("../events/dialogs.js").Like} | null} */ (null),
-  );
+  const [sending, setSending] = useState(/** @type {Sending | null} */ (null));
   useTitle(name);
   const found = useResource((signal) => get(path, {}, signal), [name], {
     events: ["definitions", "events", "jobs"],
@@ -86,23 +85,8 @@ export function Definition({ name, query, go, session }) {
     everyMs: 5000,
   });
   const one = found.data;
-  if (!one) {
-    if (found.problem?.status === 404)
-      return html`<h1>${t("nav.definitions")}</h1>
-        <div class="card">
-          <${Empty} title=${t("definitions.unknown")}>
-            <p><a href=${href("definitions")}>${t("nav.definitions")}</a></p>
-          <//>
-        </div>`;
-    return html`<h1>${t("nav.definitions")}</h1><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${!found.problem && html`<${Loading} />`}`;
-  }
+  if (!one) return html`<${Absent} page="definitions" title=${t("definitions.unknown")} found=${found} />`;
   const mayOperate = may(session, "operate");
-  const ask = (/** @type {"pause" | "run" | "delete" | "backfill"} */ what) => () =>
-    askAbout({ what, name, onDone: found.reload });
-  const body = () => ({
-    ...only(one, [...FIELDS, ...(isTime(one) ? TIME_FIELDS : EVENT_FIELDS)]),
-    job: only(one.job, JOB_FIELDS),
-  });
   return html`<p class="crumbs"><a href=${href("definitions")}>${t("nav.definitions")}</a></p>
     <div class="page-head job-head">
       <h1>${visible(one.name)}</h1>
@@ -111,29 +95,7 @@ export function Definition({ name, query, go, session }) {
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
     ${
       mayOperate &&
-      html`<div class="row actions" role="group" aria-label=${t("job.actions")}>
-          <${Button} opensDialog kind="primary" onClick=${() => setEditing(true)}>${t("definitions.edit")}<//>
-          ${
-            one.enabled
-              ? html`<${Button} opensDialog onClick=${ask("pause")}>${t("constraints.pause")}<//>`
-              : html`<${Button} onClick=${() => resumeDefinition(name, found.reload)}>${t("constraints.unpause")}<//>`
-          }
-          ${isTime(one) && html`<${Button} opensDialog onClick=${ask("run")}>${t("definitions.run")}<//>`}
-          ${
-            isTime(one) &&
-            html`<${Button} opensDialog onClick=${ask("backfill")}>${t("definitions.backfill")}<//>`
-          }
-          ${
-            !isTime(one) &&
-            may(session, "push") &&
-            html`<${Button} opensDialog onClick=${async () => setSending({ like: await newestLike(one.event_type ?? "") })}>${t("events.send_test")}<//>`
-          }
-          ${
-            !one.job.argument_hidden &&
-            html`<${Copy} label=${t("copy.curl")} text=${() => curl(session, "PUT", path, { body: body() })} />`
-          }
-          <${Button} opensDialog kind="danger" onClick=${ask("delete")}>${t("action.delete")}<//>
-        </div>`
+      html`<${Actions} one=${one} path=${path} session=${session} onEdit=${() => setEditing(true)} onSend=${setSending} onDone=${found.reload} />`
     }
     <${Skips} one=${one} />
     <div class="job-grid">
@@ -149,6 +111,43 @@ export function Definition({ name, query, go, session }) {
       html`<${DefinitionEditor} definition=${one} onClose=${() => setEditing(false)} onDone=${found.reload} />`
     }
     ${sending && html`<${SendEvent} like=${sending.like} onClose=${() => setSending(null)} />`}`;
+}
+
+/**
+ * @param {{one: Definition, path: `api/definitions/${string}`, session: import("../core/api.js").Session, onEdit: () => void,
+ *   onSend: (sending: Sending) => void, onDone: () => Promise<void>}} props
+ */
+function Actions({ one, path, session, onEdit, onSend, onDone }) {
+  const { name } = one;
+  const ask = (/** @type {"pause" | "run" | "delete" | "backfill"} */ what) => () =>
+    askAbout({ what, name, onDone });
+  const body = () => ({
+    ...only(one, [...FIELDS, ...(isTime(one) ? TIME_FIELDS : EVENT_FIELDS)]),
+    job: only(one.job, JOB_FIELDS),
+  });
+  return html`<div class="row actions" role="group" aria-label=${t("job.actions")}>
+          <${Button} opensDialog kind="primary" onClick=${onEdit}>${t("definitions.edit")}<//>
+          ${
+            one.enabled
+              ? html`<${Button} opensDialog onClick=${ask("pause")}>${t("constraints.pause")}<//>`
+              : html`<${Button} onClick=${() => resumeDefinition(name, onDone)}>${t("constraints.unpause")}<//>`
+          }
+          ${isTime(one) && html`<${Button} opensDialog onClick=${ask("run")}>${t("definitions.run")}<//>`}
+          ${
+            isTime(one) &&
+            html`<${Button} opensDialog onClick=${ask("backfill")}>${t("definitions.backfill")}<//>`
+          }
+          ${
+            !isTime(one) &&
+            may(session, "push") &&
+            html`<${Button} opensDialog onClick=${async () => onSend({ like: await newestLike(one.event_type ?? "") })}>${t("events.send_test")}<//>`
+          }
+          ${
+            !one.job.argument_hidden &&
+            html`<${Copy} label=${t("copy.curl")} text=${() => curl(session, "PUT", path, { body: body() })} />`
+          }
+          <${Button} opensDialog kind="danger" onClick=${ask("delete")}>${t("action.delete")}<//>
+        </div>`;
 }
 
 /**
@@ -252,26 +251,7 @@ function Facts({ one, mayOperate }) {
           }
         </dd>
         <dt>${t("definitions.form.overlap")}</dt><dd>${t(`definitions.overlap.${one.overlap}`)}</dd>
-        ${
-          isTime(one) &&
-          html`<dt>${t("definitions.form.catch_up")}</dt>
-            <dd>
-              ${t(`definitions.catch_up.${one.catch_up}`)} <span class="muted">
-                ${t("definitions.late_after")} <${Duration} ms=${one.skip_late_after_s * 1000} />
-              </span>
-            </dd>`
-        }
-        ${
-          one.jitter_s > 0 &&
-          html`<dt>${t("definitions.form.jitter_s")}</dt><dd><${Duration} ms=${one.jitter_s * 1000} /></dd>`
-        }
-        ${
-          one.starts_at &&
-          html`<dt>${t("definitions.form.starts_at")}</dt><dd><${Time} at=${one.starts_at} /></dd>`
-        }
-        ${
-          one.ends_at && html`<dt>${t("definitions.form.ends_at")}</dt><dd><${Time} at=${one.ends_at} /></dd>`
-        }
+        <${Bounds} one=${one} />
         ${
           one.created_by &&
           html`<dt>${t("pause.by")}</dt><dd title=${visible(one.created_by)}>${visible(whoText(one.created_by))}</dd>`
@@ -283,6 +263,30 @@ function Facts({ one, mayOperate }) {
         </dd>
       </dl>
     </section>`;
+}
+
+/** @param {{one: Definition}} props When its instants count, and by how much they may be late. */
+function Bounds({ one }) {
+  return html`${
+    isTime(one) &&
+    html`<dt>${t("definitions.form.catch_up")}</dt>
+            <dd>
+              ${t(`definitions.catch_up.${one.catch_up}`)} <span class="muted">
+                ${t("definitions.late_after")} <${Duration} ms=${one.skip_late_after_s * 1000} />
+              </span>
+            </dd>`
+  }
+        ${
+          one.jitter_s > 0 &&
+          html`<dt>${t("definitions.form.jitter_s")}</dt><dd><${Duration} ms=${one.jitter_s * 1000} /></dd>`
+        }
+        ${
+          one.starts_at &&
+          html`<dt>${t("definitions.form.starts_at")}</dt><dd><${Time} at=${one.starts_at} /></dd>`
+        }
+        ${
+          one.ends_at && html`<dt>${t("definitions.form.ends_at")}</dt><dd><${Time} at=${one.ends_at} /></dd>`
+        }`;
 }
 
 /** @param {{job: Definition["job"], made: unknown}} props `made`: the argument that events make; null where they make none. */
@@ -386,17 +390,12 @@ function Runs({ one, query, go }) {
           html`<${RunStrip} runs=${found.data.runs.slice(0, STRIP)} /> <${Unserved}
               name=${one.job.name} runs=${found.data.runs.slice(0, STRIP)} served=${served} />`
         }
-        <${Field} label=${t("definitions.outcome")}>
-          ${(/** @type {Record<string, unknown>} */ a) =>
-            html`<select
-                ...${a} value=${outcome}
-                onChange=${(/** @type {FieldEvent} */ e) => change({ outcome: e.target.value })}>
-                ${OUTCOMES.map(
-                  (key) =>
-                    html`<option key=${key} value=${key}>${t(key ? `definitions.outcome.${key}` : "definitions.state.all")}</option>`,
-                )}
-              </select>`}
-        <//>
+        <${FilterChoice}
+          label=${t("definitions.outcome")} value=${outcome} options=${OUTCOMES.map((key) => [
+            key,
+            t(key ? `definitions.outcome.${key}` : "definitions.state.all"),
+          ])}
+          onChange=${(/** @type {string} */ key) => change({ outcome: key })} />
       </div>
       <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
       ${

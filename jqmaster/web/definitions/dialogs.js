@@ -156,30 +156,7 @@ function Backfill({ name, onClose, onDone }) {
     from: instantIn(form.values["from"] ?? ""),
     to: instantIn(form.values["to"] ?? ""),
   };
-  const asked = JSON.stringify(range);
-  const [counted, setCounted] = useState(
-    /** @type {{of: string, found: import("../../answers").Schemas["BackfillAnswer"] | null, problem: Problem | null}} */ ({
-      of: "",
-      found: null,
-      problem: null,
-    }),
-  );
-  useEffect(() => {
-    let isOver = false;
-    const timer = setTimeout(() => {
-      post(pathOf(name, "backfill"), { ...range, dry_run: true }).then(
-        (found) => !isOver && setCounted({ of: asked, found, problem: null }),
-        (error) =>
-          !isOver && setCounted({ of: asked, found: null, problem: error instanceof Problem ? error : null }),
-      );
-    }, 300);
-    return () => {
-      isOver = true;
-      clearTimeout(timer);
-    };
-  }, [asked]);
-  const isKnown = counted.of === asked;
-  const found = isKnown ? counted.found : null;
+  const { found, problem: uncounted } = useMissing(name, range);
   const missing = found ? found.due - found.fired_before : 0;
   const forgotten = found?.forgotten ?? 0;
   const isAsked = form.values["also_forgotten"] === "yes";
@@ -194,7 +171,7 @@ function Backfill({ name, onClose, onDone }) {
     await onDone();
     return t("definitions.backfill.done", { count: done.started ?? 0 });
   };
-  const problem = form.problem ?? (isKnown ? counted.problem : null);
+  const problem = form.problem ?? uncounted;
   return html`<${FormDialog}
       title=${t("definitions.backfill.title")} form=${form} onClose=${onClose} onSave=${save} isNew
       saveLabel=${
@@ -215,7 +192,7 @@ function Backfill({ name, onClose, onDone }) {
         ${
           found
             ? html`<strong class="num">${missing}</strong> ${t("definitions.backfill.count", { count: missing, due: found.due, before: found.fired_before })}`
-            : counted.problem && isKnown
+            : uncounted
               ? "–"
               : t("action.counting")
         }
@@ -233,4 +210,33 @@ function Backfill({ name, onClose, onDone }) {
           <//>`
       }
     <//>`;
+}
+
+/**
+ * Count the instants of a range that started no job, a moment after the last key.
+ * @param {string} name
+ * @param {{from: string, to: string}} range
+ * @returns {{found: import("../../answers").Schemas["BackfillAnswer"] | null, problem: Problem | null}} Both are null while it is unknown.
+ */
+function useMissing(name, range) {
+  const asked = JSON.stringify(range);
+  const unknown = { of: asked, found: null, problem: null };
+  const [counted, setCounted] = useState(
+    /** @type {ReturnType<typeof useMissing> & {of: string}} */ (unknown),
+  );
+  useEffect(() => {
+    let isOver = false;
+    const timer = setTimeout(() => {
+      post(pathOf(name, "backfill"), { ...range, dry_run: true }).then(
+        (found) => !isOver && setCounted({ of: asked, found, problem: null }),
+        (error) =>
+          !isOver && setCounted({ of: asked, found: null, problem: error instanceof Problem ? error : null }),
+      );
+    }, 300);
+    return () => {
+      isOver = true;
+      clearTimeout(timer);
+    };
+  }, [asked]);
+  return counted.of === asked ? counted : unknown;
 }

@@ -289,8 +289,21 @@ function Preview({ values, coming, isAsked }) {
 
 /** @param {{form: Form, problem: Problem | null}} props */
 function When({ form, problem }) {
-  const { values } = form;
-  const way = values["way"] ?? "";
+  const way = form.values["way"];
+  return html`<${FormField} form=${form} name="way" as="select" label=${labelOf("way")}>
+      ${WAYS.map((one) => html`<option key=${one} value=${one}>${t(`definitions.way.${one}`)}</option>`)}
+    <//>
+    <${WayFields} form=${form} problem=${problem} />
+    <${FormField}
+      form=${form} name="time_zone" problem=${problem} label=${labelOf("time_zone")}
+      hint=${way === "every" ? t("definitions.every.hint") : undefined} list="zones" maxlength="64"
+      autocapitalize="none" spellcheck=${false} />
+    <${DaysOff} form=${form} problem=${problem} />
+    <datalist id="zones">${zones().map((zone) => html`<option key=${zone} value=${zone} />`)}</datalist>`;
+}
+
+/** @param {{form: Form, problem: Problem | null}} props The fields of one way to say when it is due. */
+function WayFields({ form, problem }) {
   const field = (
     /** @type {string} */ name,
     /** @type {string} */ path,
@@ -298,13 +311,9 @@ function When({ form, problem }) {
   ) =>
     html`<${FormField} key=${name} form=${form} name=${name} path=${`schedule.${path}`} problem=${problem} label=${labelOf(name)} ...${more} />`;
   const clock = (/** @type {string} */ path) => field("time", path, { type: "time", required: true });
-  const dayErrors = fieldErrors(problem, "schedule.weekly_on");
-  return html`<${FormField} form=${form} name="way" as="select" label=${labelOf("way")}>
-      ${WAYS.map((one) => html`<option key=${one} value=${one}>${t(`definitions.way.${one}`)}</option>`)}
-    <//>
-    ${
-      way === "every" &&
-      html`<div class="form-grid">
+  switch (form.values["way"]) {
+    case "every":
+      return html`<div class="form-grid">
           ${field("every", "every_minutes", { type: "number", min: "1", step: "1" })}
           <${FormField} form=${form} name="every_unit" as="select" label=${labelOf("every_unit")}>
             <option value="minutes">${t("definitions.minutes")}</option>
@@ -316,61 +325,61 @@ function When({ form, problem }) {
             step: "1",
             hint: t("definitions.offset.hint"),
           })}
-        </div>`
-    }
-    ${way === "hourly" && field("minute", "hourly_at", { type: "number", min: "0", max: "59", step: "1" })}
-    ${way === "daily" && clock("daily_at")}
-    ${
-      way === "weekly" &&
-      html`<fieldset class="plain-set">
-          <legend>${t("definitions.days")}</legend>
-          <div class="row">
-            ${DAYS.map(
-              (day) =>
-                html`<${FormCheck} key=${day} form=${form} name=${day}><span>${dayText(day)}</span><//>`,
-            )} <${Button}
-              class="small"
-              onClick=${() =>
-                form.set(Object.fromEntries(DAYS.map((day, at) => [day, at < WORKING_DAYS ? "yes" : ""])))}>
-              ${dayText("mon")}–${dayText("fri")}
-            <//>
-          </div>
-          ${dayErrors.length > 0 && html`<p class="field-error">${visible(dayErrors.join("; "))}</p>`}
-        </fieldset>
-        ${clock("at")}`
-    }
-    ${
-      way === "monthly" &&
-      html`<div class="form-grid">
-          <${FormField}
-            form=${form} name="day_of_month" as="select" problem=${problem} path="schedule.cron"
-            label=${labelOf("day_of_month")}
-            hint=${Number(values["day_of_month"]) > 28 ? t("definitions.short_months") : undefined}>
-            ${Array.from(
-              { length: LAST_DAYS },
-              (_, at) => html`<option key=${at} value=${String(at + 1)}>${String(at + 1)}</option>`,
-            )}
-            <option value="L">${t("definitions.last_day")}</option>
-          <//>
-          ${clock("cron")}
-        </div>`
-    }
-    ${
-      way === "cron" &&
-      field("cron", "cron", {
+        </div>`;
+    case "hourly":
+      return field("minute", "hourly_at", { type: "number", min: "0", max: "59", step: "1" });
+    case "daily":
+      return clock("daily_at");
+    case "weekly":
+      return html`<${Weekdays} form=${form} problem=${problem} />${clock("at")}`;
+    case "monthly":
+      return html`<div class="form-grid">
+          <${DayOfMonth} form=${form} problem=${problem} />${clock("cron")}
+        </div>`;
+    case "cron":
+      return field("cron", "cron", {
         maxlength: "200",
         placeholder: "*/15 8-18 * * MON-FRI",
         autocapitalize: "none",
         spellcheck: false,
         hint: t("definitions.cron.hint"),
-      })
-    }
-    <${FormField}
-      form=${form} name="time_zone" problem=${problem} label=${labelOf("time_zone")}
-      hint=${way === "every" ? t("definitions.every.hint") : undefined} list="zones" maxlength="64"
-      autocapitalize="none" spellcheck=${false} />
-    <${DaysOff} form=${form} problem=${problem} />
-    <datalist id="zones">${zones().map((zone) => html`<option key=${zone} value=${zone} />`)}</datalist>`;
+      });
+    default:
+      return null;
+  }
+}
+
+/** @param {{form: Form, problem: Problem | null}} props */
+function Weekdays({ form, problem }) {
+  const errors = fieldErrors(problem, "schedule.weekly_on");
+  return html`<fieldset class="plain-set">
+      <legend>${t("definitions.days")}</legend>
+      <div class="row">
+        ${DAYS.map(
+          (day) => html`<${FormCheck} key=${day} form=${form} name=${day}><span>${dayText(day)}</span><//>`,
+        )} <${Button}
+          class="small"
+          onClick=${() =>
+            form.set(Object.fromEntries(DAYS.map((day, at) => [day, at < WORKING_DAYS ? "yes" : ""])))}>
+          ${dayText("mon")}–${dayText("fri")}
+        <//>
+      </div>
+      ${errors.length > 0 && html`<p class="field-error">${visible(errors.join("; "))}</p>`}
+    </fieldset>`;
+}
+
+/** @param {{form: Form, problem: Problem | null}} props */
+function DayOfMonth({ form, problem }) {
+  return html`<${FormField}
+      form=${form} name="day_of_month" as="select" problem=${problem} path="schedule.cron"
+      label=${labelOf("day_of_month")}
+      hint=${Number(form.values["day_of_month"]) > 28 ? t("definitions.short_months") : undefined}>
+      ${Array.from(
+        { length: LAST_DAYS },
+        (_, at) => html`<option key=${at} value=${String(at + 1)}>${String(at + 1)}</option>`,
+      )}
+      <option value="L">${t("definitions.last_day")}</option>
+    <//>`;
 }
 
 /** @param {{form: Form, problem: Problem | null}} props The rule for days off, and the calendar that names them. */

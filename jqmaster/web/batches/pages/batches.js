@@ -8,14 +8,12 @@ import { useResource } from "../../core/resource.js";
 import { href } from "../../core/router.js";
 import { visible } from "../../core/text.js";
 import { Empty, ErrorBox, Loading, Pager } from "../../ui/controls.js";
-import { FilterInput } from "../../ui/filters.js";
+import { FilterChoice, FilterInput } from "../../ui/filters.js";
 import { Num, Time } from "../../ui/formats.js";
-import { Field } from "../../ui/forms.js";
 import { NewRows, Table, useHold, useSteadyRows } from "../../ui/tables.js";
 import { One, READ } from "../one.js";
 import { idOf } from "../members.js";
 
-/** @typedef {import("../../core/lib.js").FieldEvent} FieldEvent */
 /** @typedef {import("../../../answers").Schemas["BatchView"]} BatchView */
 /** @typedef {import("../parts.js").Batch} Batch */
 
@@ -64,16 +62,10 @@ function List({ query, go, session }) {
       <${FilterInput}
         label=${t("batches.contains")} value=${wanted.q}
         onChange=${(/** @type {string} */ q) => change({ q })} />
-      <${Field} label=${t("job.state")}>
-        ${(/** @type {Record<string, unknown>} */ a) =>
-          html`<select
-              ...${a} value=${state}
-              onChange=${(/** @type {FieldEvent} */ e) => change({ state: e.target.value })}>
-              ${BATCH_STATES.map(
-                (one) => html`<option key=${one} value=${one}>${t(`batches.state.${one || "all"}`)}</option>`,
-              )}
-            </select>`}
-      <//>
+      <${FilterChoice}
+        label=${t("job.state")} value=${state}
+        options=${BATCH_STATES.map((one) => [one, t(`batches.state.${one || "all"}`)])}
+        onChange=${(/** @type {string} */ one) => change({ state: one })} />
       <${FilterInput}
         label=${t("batches.tag")} value=${wanted.tag}
         onChange=${(/** @type {string} */ tag) => change({ tag })} />

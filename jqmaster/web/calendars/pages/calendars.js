@@ -10,7 +10,8 @@ import { html, useState } from "../../core/lib.js";
 import { useResource } from "../../core/resource.js";
 import { go, href } from "../../core/router.js";
 import { visible } from "../../core/text.js";
-import { Button, Empty, ErrorBox, Loading } from "../../ui/controls.js";
+import { Absent } from "../../ui/absent.js";
+import { Button, ErrorBox, Loading } from "../../ui/controls.js";
 import { Dialog, toast } from "../../ui/dialogs.js";
 import { Badge, Num, Time, nowMs } from "../../ui/formats.js";
 import { NamedList } from "../../ui/named_list.js";
@@ -130,34 +131,7 @@ function One({ name, query, session }) {
   useTitle(name);
   const found = useResource((signal) => get(path, {}, signal), [name], READ);
   const one = found.data;
-  if (!one) {
-    if (found.problem?.status === 404)
-      return html`<h1>${t("nav.calendars")}</h1>
-        <div class="card">
-          <${Empty} title=${t("calendars.unknown")}
-            ><p><a href=${href("calendars")}>${t("nav.calendars")}</a></p><//
-          >
-        </div>`;
-    return html`<h1>${t("nav.calendars")}</h1>
-      <${ErrorBox}
-        problem=${found.problem}
-        onRetry=${found.reload}
-      />${!found.problem && html`<${Loading} />`}`;
-  }
-  const given = Number(query["year"]);
-  const year =
-    Number.isInteger(given) && given >= FIRST_YEAR && given <= LAST_YEAR
-      ? given
-      : new Date(nowMs()).getUTCFullYear();
-  const turn = (/** @type {number} */ by) =>
-    go(
-      "calendars",
-      {
-        name,
-        year: String(Math.min(LAST_YEAR, Math.max(FIRST_YEAR, year + by))),
-      },
-      { replace: true },
-    );
+  if (!one) return html`<${Absent} page="calendars" title=${t("calendars.unknown")} found=${found} />`;
   const close = () => setDialog(null);
   return html`<p class="crumbs">
       <a href=${href("calendars")}>${t("nav.calendars")}</a>
@@ -181,7 +155,25 @@ function One({ name, query, session }) {
     }
     ${endsSoon(one) && html`<p class="warning" role="note">${t("calendars.ends_soon", { until: one.covers_until ?? "" })}</p>`}
     <${Facts} one=${one} />
-    <div class="row year-turn">
+    <${Years} one=${one} asked=${query["year"]} />
+    ${may(session, "operate") && html`<${Changes} name=${one.name} etag=${one.etag ?? ""} />`}
+    ${dialog === "edit" && html`<${CalendarEditor} calendar=${one} onClose=${close} onDone=${found.reload} />`}
+    ${dialog === "renew" && html`<${Renewal} one=${one} onClose=${close} onDone=${found.reload} />`}
+    ${dialog === "delete" && html`<${Deletion} one=${one} onClose=${close} />`}`;
+}
+
+/** @param {{one: Calendar, asked: string | undefined}} props One year of it, and the way to those before and after. */
+function Years({ one, asked }) {
+  const given = Number(asked);
+  const year =
+    Number.isInteger(given) && given >= FIRST_YEAR && given <= LAST_YEAR
+      ? given
+      : new Date(nowMs()).getUTCFullYear();
+  const turn = (/** @type {number} */ by) => {
+    const next = Math.min(LAST_YEAR, Math.max(FIRST_YEAR, year + by));
+    go("calendars", { name: one.name, year: String(next) }, { replace: true });
+  };
+  return html`<div class="row year-turn">
       <${Button}
         onClick=${() => turn(-1)}
         aria-label=${t("calendars.year_before")}
@@ -194,11 +186,7 @@ function One({ name, query, session }) {
         >→<//
       >
     </div>
-    <${Year} one=${one} year=${year} />
-    ${may(session, "operate") && html`<${Changes} name=${one.name} etag=${one.etag ?? ""} />`}
-    ${dialog === "edit" && html`<${CalendarEditor} calendar=${one} onClose=${close} onDone=${found.reload} />`}
-    ${dialog === "renew" && html`<${Renewal} one=${one} onClose=${close} onDone=${found.reload} />`}
-    ${dialog === "delete" && html`<${Deletion} one=${one} onClose=${close} />`}`;
+    <${Year} one=${one} year=${year} />`;
 }
 
 /** @param {{one: Calendar}} props */

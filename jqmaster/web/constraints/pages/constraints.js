@@ -18,6 +18,7 @@ import { Pauses, concerns, isPause } from "../pauses.js";
 import { RuleText } from "../../matching/rule_builder.js";
 import { href } from "../../core/router.js";
 import { visible } from "../../core/text.js";
+import { Absent } from "../../ui/absent.js";
 import { Bar, Button, Copy, Empty, ErrorBox, Loading } from "../../ui/controls.js";
 import { Dialog, attempt } from "../../ui/dialogs.js";
 import { Badge, Id, Num, Text, Time, nowMs, useTick } from "../../ui/formats.js";
@@ -27,9 +28,16 @@ import { useTitle } from "../../ui/titles.js";
 import { whoText } from "../../identity/value_words.js";
 
 /** @typedef {import("../../../answers").Schemas["ConstraintView"]} Constraint */
+/** @typedef {import("../../../answers").Schemas["ConstraintDetail"]} Detail */
 /** @typedef {import("../../../answers").Schemas["ListedConstraint"]} ListedConstraint */
 
 /** @typedef {import("../../../answers").Schemas["HolderView"]} Holder */
+
+const EXAMPLE = {
+  matcher: { field: "name", op: "eq", value: "mail.send" },
+  key: "argument.host",
+  concurrency: 2,
+};
 
 /** @param {{query: Record<string, string>, go: typeof import("../../core/router.js").go, session: import("../../core/api.js").Session}} props */
 export function Page({ query, go, session }) {
@@ -122,73 +130,14 @@ function List({ go, session }) {
               caption=${t("nav.constraints")} rows=${rows} rowKey=${nameOf}
               onOpen=${(/** @type {ListedConstraint} */ one) => go("constraints", { name: one.name })}
               columns=${[
-                {
-                  key: "name",
-                  label: t("job.name"),
-                  render: (/** @type {ListedConstraint} */ one) =>
-                    html`<a href=${href("constraints", { name: one.name })}>${visible(one.name)}</a> <${Marks} constraint=${one} />`,
-                },
-                { key: "limits", label: t("constraints.limits"), render: limitsText },
-                {
-                  key: "key",
-                  label: t("constraints.key"),
-                  priority: 2,
-                  render: (/** @type {ListedConstraint} */ one) =>
-                    one.key
-                      ? html`<code>${visible(one.key)}</code>
-                        ${
-                          one.usage.keys !== null &&
-                          html` <span class="muted num">${t("constraints.values", { count: one.usage.keys })}</span>`
-                        }`
-                      : html`<${Num} value=${null} />`,
-                },
-                {
-                  key: "usage",
-                  label: t("constraints.usage"),
-                  priority: 2,
-                  render: (/** @type {ListedConstraint} */ one) => html`<${Usage} constraint=${one} />`,
-                },
-                {
-                  key: "held",
-                  label: t("constraints.held_jobs"),
-                  align: "end",
-                  render: (/** @type {ListedConstraint} */ one) => html`<${Held} usage=${one.usage} />`,
-                },
-                {
-                  key: "opens",
-                  label: t("constraints.opens"),
-                  align: "end",
-                  priority: 3,
-                  render: (/** @type {ListedConstraint} */ one) =>
-                    html`<${Opening} at=${one.usage.next_opening} />`,
-                },
-                ...(rows.some((one) => one.mode === "shadow")
-                  ? [
-                      {
-                        key: "shadow",
-                        label: t("constraints.would"),
-                        align: /** @type {const} */ ("end"),
-                        priority: /** @type {const} */ (3),
-                        render: (/** @type {ListedConstraint} */ one) =>
-                          one.mode === "shadow"
-                            ? html`<${Num} value=${one.usage.shadow_delayed} />`
-                            : html`<${Num} value=${null} />`,
-                      },
-                    ]
-                  : []),
+                ...columnsOf(rows),
                 ...(mayOperate
                   ? [pauseColumn((one) => html`<${RowPause} one=${one} all=${all} onDone=${found.reload} />`)]
                   : []),
               ]} empty=${html`<div class="card">
                   <${Empty}
                     title=${t("constraints.empty")}
-                    curl=${curl(session, "PUT", "api/constraints/mail-per-host", {
-                      body: {
-                        matcher: { field: "name", op: "eq", value: "mail.send" },
-                        key: "argument.host",
-                        concurrency: 2,
-                      },
-                    })} />
+                    curl=${curl(session, "PUT", "api/constraints/mail-per-host", { body: EXAMPLE })} />
                 </div>`} />
           </div>`
     }
@@ -196,6 +145,62 @@ function List({ go, session }) {
       isMaking &&
       html`<${ConstraintEditor} constraint=${null} onClose=${() => setMaking(false)} onDone=${(/** @type {string} */ name) => go("constraints", { name })} />`
     }`;
+}
+
+/** @typedef {import("../../ui/tables.js").Column<ListedConstraint>} Column */
+
+/** @param {ListedConstraint[]} rows @returns {Column[]} */
+function columnsOf(rows) {
+  /** @type {Column} */
+  const shadow = {
+    key: "shadow",
+    label: t("constraints.would"),
+    align: "end",
+    priority: 3,
+    render: (one) => html`<${Num} value=${one.mode === "shadow" ? one.usage.shadow_delayed : null} />`,
+  };
+  return [
+    {
+      key: "name",
+      label: t("job.name"),
+      render: (one) =>
+        html`<a href=${href("constraints", { name: one.name })}>${visible(one.name)}</a> <${Marks} constraint=${one} />`,
+    },
+    { key: "limits", label: t("constraints.limits"), render: limitsText },
+    {
+      key: "key",
+      label: t("constraints.key"),
+      priority: 2,
+      render: (one) =>
+        one.key
+          ? html`<code>${visible(one.key)}</code>
+            ${
+              one.usage.keys !== null &&
+              html` <span class="muted num">${t("constraints.values", { count: one.usage.keys })}</span>`
+            }`
+          : html`<${Num} value=${null} />`,
+    },
+    {
+      key: "usage",
+      label: t("constraints.usage"),
+      priority: 2,
+      render: (one) => html`<${Usage} constraint=${one} />`,
+    },
+    {
+      key: "held",
+      label: t("constraints.held_jobs"),
+      align: "end",
+      render: (one) => html`<${Held} usage=${one.usage} />`,
+    },
+    {
+      key: "opens",
+      label: t("constraints.opens"),
+      align: "end",
+      priority: 3,
+      render: (one) => html`<${Opening} at=${one.usage.next_opening} />`,
+    },
+    ...(rows.some((one) => one.mode === "shadow") ? [shadow] : []),
+  ];
 }
 
 /** @param {{name: string}} one */
@@ -245,18 +250,7 @@ function One({ name, go, session }) {
   });
   const mayOperate = may(session, "operate");
   const one = found.data;
-  if (!one) {
-    if (found.problem?.status === 404)
-      return html`<h1>${t("nav.constraints")}</h1>
-        <div class="card">
-          <${Empty} title=${t("constraints.unknown")}>
-            <p><a href=${href("constraints")}>${t("nav.constraints")}</a></p>
-          <//>
-        </div>`;
-    return html`<h1>${t("nav.constraints")}</h1><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${!found.problem && html`<${Loading} />`}`;
-  }
-  const { usage } = one;
-  const save = (/** @type {Record<string, unknown>} */ changes) => change(one, changes).then(found.reload);
+  if (!one) return html`<${Absent} page="constraints" title=${t("constraints.unknown")} found=${found} />`;
   return html`<p class="crumbs"><a href=${href("constraints")}>${t("nav.constraints")}</a></p>
     <div class="page-head job-head">
       <h1>${visible(one.name)}</h1><span><${Marks} constraint=${one} /></span>
@@ -264,126 +258,20 @@ function One({ name, go, session }) {
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
     ${
       mayOperate &&
-      html`<div class="row actions" role="group" aria-label=${t("job.actions")}>
-          <${Button} opensDialog kind="primary" onClick=${() => setDialog("edit")}>
-            ${t("constraints.edit")}
-          <//>
-          ${
-            one.paused
-              ? html`<${Button}
-                  onClick=${() =>
-                    isPause(one.name)
-                      ? endPause(one.name, () => go("constraints"))
-                      : save({ paused: false })}>
-                  ${t("constraints.unpause")}
-                <//>`
-              : html`<${PauseButton}
-                  class="" target=${{ constraint: one.name }}
-                  what=${t("pause.what.constraint", { name: visible(one.name) })} onDone=${found.reload} />`
-          }
-          <${Button} onClick=${() => save({ enabled: !one.enabled })}>
-            ${t(one.enabled ? "constraints.disable" : "constraints.enable")}
-          <//>
-          <${Copy}
-            label=${t("copy.curl")} text=${() => curl(session, "PUT", path, { body: documentOf(one) })} />
-          <${Button} opensDialog kind="danger" onClick=${() => setDialog("delete")}>${t("action.delete")}<//>
-        </div>`
+      html`<${Actions} one=${one} path=${path} session=${session} go=${go} onAsk=${setDialog} onDone=${found.reload} />`
     }
     ${
       !isPause(one.name) &&
       html`<${Pauses} mayOperate=${mayOperate} isOf=${(/** @type {Constraint["matcher"]} */ matcher) => concerns(matcher, one.matcher)} />`
     }
     <div class="job-grid">
-      <div class="stack">
-        <section class="card">
-          <h2>${t("constraints.now")}</h2>
-          <dl class="facts">
-            <dt>${t("constraints.limits")}</dt><dd>${limitsText(one)}</dd>
-            ${
-              one.reason &&
-              html`<dt>${t("pause.reason")}</dt><dd><${Text} value=${one.reason} max=${500} /></dd>`
-            }
-            ${one.expires_at && html`<dt>${t("pause.until")}</dt><dd><${Time} at=${one.expires_at} /></dd>`}
-            ${
-              one.created_by &&
-              html`<dt>${t("pause.by")}</dt><dd title=${visible(one.created_by)}>${visible(whoText(one.created_by))}</dd>`
-            }
-            <dt>${t("constraints.usage")}</dt><dd><${Usage} constraint=${one} /></dd>
-            <dt>${t("constraints.held_jobs")}</dt>
-            <dd>
-              ${
-                usage.held === null
-                  ? html`<${Num} value=${null} />`
-                  : t("constraints.held_jobs.title", { held: usage.held, waiting: usage.waiting ?? 0 })
-              }
-            </dd>
-            ${
-              one.weight &&
-              html`<dt>${t("constraints.units")}</dt><dd>${unitsText(usage, one.weight.unit) || html`<${Num} value=${null} />`}</dd>`
-            }
-            ${
-              one.observed &&
-              html`<dt>${t("constraints.observed")}</dt>
-                <dd>
-                  ${t("constraints.observed.text", {
-                    units: number(one.observed.remaining),
-                    unit: one.weight?.unit ?? t("constraints.observed.starts"),
-                  })} <${Time} at=${one.observed.until} isNext />
-                </dd>`
-            }
-            ${
-              one.held_until &&
-              html`<dt>${t("constraints.held")}</dt><dd><${Time} at=${one.held_until} /></dd>`
-            }
-            ${
-              usage.next_opening &&
-              html`<dt>${t("constraints.opens")}</dt><dd><${Opening} at=${usage.next_opening} /></dd>`
-            }
-            ${
-              one.mode === "shadow" &&
-              html`<dt>${t("constraints.would")}</dt><dd><${Num} value=${usage.shadow_delayed} /></dd>`
-            }
-            <dt>${t("constraints.changed")}</dt>
-            <dd>
-              <${Time} at=${one.changed_at} />
-              ${mayOperate && html` · <a href=${href("audit", { target: one.name })}>${t("nav.audit")}</a>`}
-            </dd>
-          </dl>
-        </section>
-        <section class="card">
-          <h2>${t("constraints.matcher")}</h2><${RuleText} matcher=${one.matcher} />
-          ${
-            one.key &&
-            html`<p>${t("constraints.key")}: <code>${visible(one.key)}</code>${one.fair && html` · ${t("constraints.fair")}`}</p>`
-          }
-          ${one.counts_awaiting === false && html`<p>${t("constraints.awaiting_free")}</p>`}
-          <${Shares} one=${one} />
-        </section>
-      </div>
+      <div class="stack"><${Now} one=${one} mayOperate=${mayOperate} /><${Matched} one=${one} /></div>
       <div class="stack">
         ${
           one.key &&
           html`<${KeyValues} one=${one} path=${path} mayOperate=${mayOperate} onDone=${found.reload} />`
         }
-        <section class="card">
-          <h2>${t("constraints.holders")} <span class="muted num">${number(one.holders.length)}</span></h2>
-          ${
-            one.holders.length === 0
-              ? html`<p class="muted">${t("constraints.no_holders")}</p>`
-              : html`<ul class="plain">
-                  ${one.holders.map(
-                    (/** @type {Holder} */ holder) =>
-                      html`<li key=${holder.job_id}>
-                          <${Id} id=${holder.job_id} href=${href("job", { id: holder.job_id })} /> ${
-                            holder.value !== null &&
-                            html`<span class="muted"><${Text} value=${holder.value} max=${60} /></span> `
-                          }
-                          <${Time} at=${holder.since} />
-                        </li>`,
-                  )}
-                </ul>`
-          }
-        </section>
+        <${Holders} holders=${one.holders} />
       </div>
     </div>
     ${mayOperate && html`<${Changes} name=${one.name} etag=${one.etag} />`}
@@ -395,6 +283,123 @@ function One({ name, go, session }) {
       dialog === "delete" &&
       html`<${Delete} one=${one} path=${path} onClose=${() => setDialog("")} onDone=${() => go("constraints")} />`
     }`;
+}
+
+/**
+ * @param {{one: Detail, path: `api/constraints/${string}`, session: import("../../core/api.js").Session,
+ *   go: typeof import("../../core/router.js").go, onAsk: (dialog: string) => void, onDone: () => Promise<void>}} props
+ */
+function Actions({ one, path, session, go, onAsk, onDone }) {
+  const save = (/** @type {Record<string, unknown>} */ changes) => change(one, changes).then(onDone);
+  const resume = () =>
+    isPause(one.name) ? endPause(one.name, () => go("constraints")) : save({ paused: false });
+  return html`<div class="row actions" role="group" aria-label=${t("job.actions")}>
+      <${Button} opensDialog kind="primary" onClick=${() => onAsk("edit")}>${t("constraints.edit")}<//>
+      ${
+        one.paused
+          ? html`<${Button} onClick=${resume}>${t("constraints.unpause")}<//>`
+          : html`<${PauseButton}
+              class="" target=${{ constraint: one.name }}
+              what=${t("pause.what.constraint", { name: visible(one.name) })} onDone=${onDone} />`
+      }
+      <${Button} onClick=${() => save({ enabled: !one.enabled })}>
+        ${t(one.enabled ? "constraints.disable" : "constraints.enable")}
+      <//>
+      <${Copy} label=${t("copy.curl")} text=${() => curl(session, "PUT", path, { body: documentOf(one) })} />
+      <${Button} opensDialog kind="danger" onClick=${() => onAsk("delete")}>${t("action.delete")}<//>
+    </div>`;
+}
+
+/** @param {{one: Detail, mayOperate: boolean}} props Its limits, and how much of them is in use. */
+function Now({ one, mayOperate }) {
+  const { usage } = one;
+  return html`<section class="card">
+      <h2>${t("constraints.now")}</h2>
+      <dl class="facts">
+        <dt>${t("constraints.limits")}</dt><dd>${limitsText(one)}</dd>
+        ${
+          one.reason && html`<dt>${t("pause.reason")}</dt><dd><${Text} value=${one.reason} max=${500} /></dd>`
+        }
+        ${one.expires_at && html`<dt>${t("pause.until")}</dt><dd><${Time} at=${one.expires_at} /></dd>`}
+        ${
+          one.created_by &&
+          html`<dt>${t("pause.by")}</dt><dd title=${visible(one.created_by)}>${visible(whoText(one.created_by))}</dd>`
+        }
+        <dt>${t("constraints.usage")}</dt><dd><${Usage} constraint=${one} /></dd>
+        <dt>${t("constraints.held_jobs")}</dt>
+        <dd>
+          ${
+            usage.held === null
+              ? html`<${Num} value=${null} />`
+              : t("constraints.held_jobs.title", { held: usage.held, waiting: usage.waiting ?? 0 })
+          }
+        </dd>
+        ${
+          one.weight &&
+          html`<dt>${t("constraints.units")}</dt><dd>${unitsText(usage, one.weight.unit) || html`<${Num} value=${null} />`}</dd>`
+        }
+        ${
+          one.observed &&
+          html`<dt>${t("constraints.observed")}</dt>
+            <dd>
+              ${t("constraints.observed.text", {
+                units: number(one.observed.remaining),
+                unit: one.weight?.unit ?? t("constraints.observed.starts"),
+              })} <${Time} at=${one.observed.until} isNext />
+            </dd>`
+        }
+        ${one.held_until && html`<dt>${t("constraints.held")}</dt><dd><${Time} at=${one.held_until} /></dd>`}
+        ${
+          usage.next_opening &&
+          html`<dt>${t("constraints.opens")}</dt><dd><${Opening} at=${usage.next_opening} /></dd>`
+        }
+        ${
+          one.mode === "shadow" &&
+          html`<dt>${t("constraints.would")}</dt><dd><${Num} value=${usage.shadow_delayed} /></dd>`
+        }
+        <dt>${t("constraints.changed")}</dt>
+        <dd>
+          <${Time} at=${one.changed_at} />
+          ${mayOperate && html` · <a href=${href("audit", { target: one.name })}>${t("nav.audit")}</a>`}
+        </dd>
+      </dl>
+    </section>`;
+}
+
+/** @param {{one: Detail}} props The jobs that it limits. */
+function Matched({ one }) {
+  return html`<section class="card">
+      <h2>${t("constraints.matcher")}</h2><${RuleText} matcher=${one.matcher} />
+      ${
+        one.key &&
+        html`<p>${t("constraints.key")}: <code>${visible(one.key)}</code>${one.fair && html` · ${t("constraints.fair")}`}</p>`
+      }
+      ${one.counts_awaiting === false && html`<p>${t("constraints.awaiting_free")}</p>`}
+      <${Shares} one=${one} />
+    </section>`;
+}
+
+/** @param {{holders: Holder[]}} props The jobs that hold its slots. */
+function Holders({ holders }) {
+  return html`<section class="card">
+      <h2>${t("constraints.holders")} <span class="muted num">${number(holders.length)}</span></h2>
+      ${
+        holders.length === 0
+          ? html`<p class="muted">${t("constraints.no_holders")}</p>`
+          : html`<ul class="plain">
+              ${holders.map(
+                (holder) =>
+                  html`<li key=${holder.job_id}>
+                      <${Id} id=${holder.job_id} href=${href("job", { id: holder.job_id })} /> ${
+                        holder.value !== null &&
+                        html`<span class="muted"><${Text} value=${holder.value} max=${60} /></span> `
+                      }
+                      <${Time} at=${holder.since} />
+                    </li>`,
+              )}
+            </ul>`
+      }
+    </section>`;
 }
 
 /** @param {{one: ListedConstraint, path: `api/constraints/${string}`, onClose: () => void, onDone: () => void}} props */

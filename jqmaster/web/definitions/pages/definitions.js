@@ -15,13 +15,10 @@ import { useResource } from "../../core/resource.js";
 import { href } from "../../core/router.js";
 import { visible } from "../../core/text.js";
 import { Button, Empty, ErrorBox, Loading, Pager } from "../../ui/controls.js";
-import { FilterInput } from "../../ui/filters.js";
+import { FilterChoice, FilterInput } from "../../ui/filters.js";
 import { Badge, Num, Time } from "../../ui/formats.js";
-import { Field } from "../../ui/forms.js";
 import { Table, useHold, useSteadyRows } from "../../ui/tables.js";
 import { useServed } from "../../workers/served.js";
-
-/** @typedef {import("../../core/lib.js").FieldEvent} FieldEvent */
 
 /** @typedef {import("../../../answers").Schemas["DefinitionView"]} DefinitionView */
 
@@ -80,28 +77,14 @@ function List({ query, go, session }) {
       <${FilterInput}
         label=${t("names.contains")} value=${query["q"] ?? ""}
         onChange=${(/** @type {string} */ q) => change({ q }, true)} />
-      <${Field} label=${t("job.state")}>
-        ${(/** @type {Record<string, unknown>} */ a) =>
-          html`<select
-              ...${a} value=${state}
-              onChange=${(/** @type {FieldEvent} */ e) => change({ state: e.target.value })}>
-              ${STATES.map(
-                (one) =>
-                  html`<option key=${one} value=${one}>${t(`definitions.state.${one || "all"}`)}</option>`,
-              )}
-            </select>`}
-      <//>
-      <${Field} label=${t("definitions.form.kind")}>
-        ${(/** @type {Record<string, unknown>} */ a) =>
-          html`<select
-              ...${a} value=${kind}
-              onChange=${(/** @type {FieldEvent} */ e) => change({ kind: e.target.value })}>
-              ${KINDS.map(
-                (one) =>
-                  html`<option key=${one} value=${one}>${t(`definitions.kind_of.${one || "all"}`)}</option>`,
-              )}
-            </select>`}
-      <//>
+      <${FilterChoice}
+        label=${t("job.state")} value=${state}
+        options=${STATES.map((one) => [one, t(`definitions.state.${one || "all"}`)])}
+        onChange=${(/** @type {string} */ one) => change({ state: one })} />
+      <${FilterChoice}
+        label=${t("definitions.form.kind")} value=${kind}
+        options=${KINDS.map((one) => [one, t(`definitions.kind_of.${one || "all"}`)])}
+        onChange=${(/** @type {string} */ one) => change({ kind: one })} />
     </form>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
     ${
@@ -111,18 +94,8 @@ function List({ query, go, session }) {
             <${Table}
               isFixed caption=${t("nav.definitions")} rows=${rows} rowKey=${nameOf} label=${nameOf}
               onOpen=${(/** @type {DefinitionView} */ one) => go("definitions", { name: one.name })}
-              columns=${[
-                ...columnsOf(served),
-                ...(mayOperate ? [actions(found.reload)] : []),
-              ]} empty=${html`<div class="card">
-                  <${Empty}
-                    title=${t(isFiltered ? "definitions.empty.filtered" : "definitions.empty")}
-                    ...${
-                      !isFiltered && {
-                        curl: curl(session, "PUT", "api/definitions/nightly-report", { body: EXAMPLE }),
-                      }
-                    } />
-                </div>`} />
+              columns=${[...columnsOf(served), ...(mayOperate ? [actions(found.reload)] : [])]}
+              empty=${html`<${NoDefinitions} isFiltered=${isFiltered} session=${session} />`} />
           </div>`
     }
     <${Pager}
@@ -134,6 +107,16 @@ function List({ query, go, session }) {
       isMaking &&
       html`<${DefinitionEditor} definition=${null} onClose=${() => setMaking(false)} onDone=${(/** @type {string} */ name) => go("definitions", { name })} />`
     }`;
+}
+
+/** @param {{isFiltered: boolean, session: import("../../core/api.js").Session}} props */
+function NoDefinitions({ isFiltered, session }) {
+  const example = { curl: curl(session, "PUT", "api/definitions/nightly-report", { body: EXAMPLE }) };
+  return html`<div class="card">
+      <${Empty}
+        title=${t(isFiltered ? "definitions.empty.filtered" : "definitions.empty")}
+        ...${!isFiltered && example} />
+    </div>`;
 }
 
 /** @type {(import("../../ui/tables.js").Column<DefinitionView> & {label: string})[]} */

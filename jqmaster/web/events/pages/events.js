@@ -9,6 +9,7 @@ import { html, useEffect, useState } from "../../core/lib.js";
 import { useResource } from "../../core/resource.js";
 import { href } from "../../core/router.js";
 import { visible } from "../../core/text.js";
+import { Absent } from "../../ui/absent.js";
 import { Button, Copy, CopyMenu, Empty, ErrorBox, Loading, Pager } from "../../ui/controls.js";
 import { FilterInput } from "../../ui/filters.js";
 import { Bytes, Id, Num, State, Text, Time, bytesText } from "../../ui/formats.js";
@@ -59,16 +60,7 @@ async function load(query, signal) {
 function List({ query, go, session }) {
   const hold = useHold();
   const wanted = Object.fromEntries(FILTERS.flatMap((key) => (query[key] ? [[key, query[key]]] : [])));
-  const [like, setLike] = useState(/** @type {import("../dialogs.js").Like} */ (null));
-  const [isSending, setSending] = useState(false);
-  const send = query["send"];
-  useEffect(() => {
-    if (!send) return;
-    // Remove `send` from the address, so that the dialog opens only once.
-    go("events", wanted, { replace: true });
-    setLike(send === ANY ? null : { event_type: send });
-    setSending(true);
-  }, [send]);
+  const { like, send, close } = useSending(query["send"], () => go("events", wanted, { replace: true }));
   const of = JSON.stringify([wanted, query["cursor"]]);
   const found = useResource(
     async (signal) => ({ ...(await load({ ...wanted, cursor: query["cursor"] }, signal)), of }),
@@ -100,10 +92,7 @@ function List({ query, go, session }) {
   return html`<div class="page-head">
       <h1>${t("nav.events")}</h1>${
         mayPush &&
-        html`<${Button} opensDialog class="small" kind="primary" onClick=${() => {
-          setLike(null);
-          setSending(true);
-        }}>${t("events.send")}<//>`
+        html`<${Button} opensDialog class="small" kind="primary" onClick=${() => send(null)}>${t("events.send")}<//>`
       }
     </div>
     <form
@@ -123,13 +112,7 @@ function List({ query, go, session }) {
               label=${(/** @type {Event} */ event) => event.event_type}
               onOpen=${(/** @type {Event} */ event) => go("events", { id: event.event_id })}
               columns=${COLUMNS.map((column) => ({ ...column, label: t(column.label) }))}
-              empty=${html`<div class="card">
-                  <${Empty}
-                    title=${t(isFiltered ? "events.empty.filtered" : "events.empty")}
-                    ...${!isFiltered && { curl: curl(session, "POST", "api/events", { body: EXAMPLE }) }}>
-                    ${isFiltered && html`<p><a href=${href("events")}>${t("filter.clear")}</a></p>`}
-                  <//>
-                </div>`} />
+              empty=${html`<${NoEvents} isFiltered=${isFiltered} session=${session} />`} />
           </div>`
     }
     <${Pager}
@@ -137,10 +120,34 @@ function List({ query, go, session }) {
       isLoading=${found.isLoading}
       onNext=${() => go("events", { ...wanted, cursor: found.data?.next_cursor })}
       onFirst=${() => go("events", wanted)} />
-    ${
-      isSending &&
-      html`<${SendEvent} like=${like} onClose=${() => setSending(false)} onDone=${found.reload} />`
-    }`;
+    ${like !== undefined && html`<${SendEvent} like=${like} onClose=${close} onDone=${found.reload} />`}`;
+}
+
+/**
+ * The dialog that sends an event.
+ * @param {string | undefined} asked The type of the event that the address asks for.
+ * @param {() => void} onOpen Removes that from the address, so that the dialog opens only once.
+ */
+function useSending(asked, onOpen) {
+  // undefined: the dialog is closed.
+  const [like, setLike] = useState(/** @type {import("../dialogs.js").Like | undefined} */ (undefined));
+  useEffect(() => {
+    if (!asked) return;
+    onOpen();
+    setLike(asked === ANY ? null : { event_type: asked });
+  }, [asked]);
+  return { like, send: setLike, close: () => setLike(undefined) };
+}
+
+/** @param {{isFiltered: boolean, session: import("../../core/api.js").Session}} props */
+function NoEvents({ isFiltered, session }) {
+  return html`<div class="card">
+      <${Empty}
+        title=${t(isFiltered ? "events.empty.filtered" : "events.empty")}
+        ...${!isFiltered && { curl: curl(session, "POST", "api/events", { body: EXAMPLE }) }}>
+        ${isFiltered && html`<p><a href=${href("events")}>${t("filter.clear")}</a></p>`}
+      <//>
+    </div>`;
 }
 
 /** @type {(import("../../ui/tables.js").Column<Event> & {label: string})[]} */
@@ -221,16 +228,9 @@ function OneEvent({ id, session }) {
     { events: ["jobs"], leastMs: 2000, everyMs: 5000 },
   );
   useTitle(found.data?.event.event_type ?? null);
-  if (!found.data) {
-    if (found.problem?.status === 404)
-      return html`<h1>${t("nav.events")}</h1>
-        <div class="card">
-          <${Empty} title=${t("events.unknown")}>
-            <p>${t("events.unknown.text")}</p><p><a href=${href("events")}>${t("nav.events")}</a></p>
-          <//>
-        </div>`;
-    return html`<h1>${t("nav.events")}</h1><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${!found.problem && html`<${Loading} />`}`;
-  }
+  if (!found.data)
+    return html`<${Absent} page="events" title=${t("events.unknown")} found=${found}>
+      <p>${t("events.unknown.text")}</p><//>`;
   const { event, states } = found.data;
   const isWhole = !event.payload_hidden && !event.payload_redacted && !isCut(event);
   const body = () => ({

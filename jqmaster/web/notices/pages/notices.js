@@ -9,7 +9,8 @@ import { NoticeEditor } from "../editor.js";
 import { href } from "../../core/router.js";
 import { RuleText } from "../../matching/rule_builder.js";
 import { visible } from "../../core/text.js";
-import { Button, Empty, ErrorBox, Loading } from "../../ui/controls.js";
+import { Absent } from "../../ui/absent.js";
+import { Button, ErrorBox } from "../../ui/controls.js";
 import { attempt } from "../../ui/dialogs.js";
 import { Badge, Duration, Id, Num, State, Text, Time, nowMs } from "../../ui/formats.js";
 import { NamedList } from "../../ui/named_list.js";
@@ -108,16 +109,8 @@ function One({ name, session }) {
   const found = useResource((signal) => get(path, {}, signal), [name], READ);
   useTitle(name);
   const one = found.data;
-  if (!one) {
-    if (found.problem?.status === 404)
-      return html`<h1>${t("nav.notices")}</h1>
-        <div class="card">
-          <${Empty} title=${t("notices.unknown", { name: visible(name) })}>
-            <p><a href=${href("notices")}>${t("nav.notices")}</a></p>
-          <//>
-        </div>`;
-    return html`<h1>${t("nav.notices")}</h1><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${!found.problem && html`<${Loading} />`}`;
-  }
+  if (!one)
+    return html`<${Absent} page="notices" title=${t("notices.unknown", { name: visible(name) })} found=${found} />`;
   const again = found.reload;
   const test = () =>
     attempt(() => post(`${path}/test`), t("notices.tested", { name: visible(name) })).then(again);

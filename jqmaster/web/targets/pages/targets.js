@@ -9,7 +9,8 @@ import { html, useState } from "../../core/lib.js";
 import { useResource } from "../../core/resource.js";
 import { href } from "../../core/router.js";
 import { visible } from "../../core/text.js";
-import { Button, Code, Copy, Empty, ErrorBox, Loading } from "../../ui/controls.js";
+import { Absent } from "../../ui/absent.js";
+import { Button, Code, Copy, ErrorBox } from "../../ui/controls.js";
 import { Dialog, Sure } from "../../ui/dialogs.js";
 import { Badge, Duration, Id, Num, Text, Time, perSText } from "../../ui/formats.js";
 import { Field } from "../../ui/forms.js";
@@ -141,16 +142,8 @@ function One({ name, go, session }) {
   useTitle(name);
   const one = found.data;
   const mayOperate = may(session, "operate");
-  if (!one) {
-    if (found.problem?.status === 404)
-      return html`<h1>${t("nav.targets")}</h1>
-        <div class="card">
-          <${Empty} title=${t("targets.unknown", { name: visible(name) })}>
-            <p><a href=${href("targets")}>${t("nav.targets")}</a></p>
-          <//>
-        </div>`;
-    return html`<h1>${t("nav.targets")}</h1><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${!found.problem && html`<${Loading} />`}`;
-  }
+  if (!one)
+    return html`<${Absent} page="targets" title=${t("targets.unknown", { name: visible(name) })} found=${found} />`;
   return html`<p class="crumbs"><a href=${href("targets")}>${t("nav.targets")}</a></p>
     <div class="page-head job-head"><h1><${Text} value=${name} max=${60} /></h1><${Reach} one=${one} /></div>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
