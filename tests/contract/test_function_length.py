@@ -30,20 +30,7 @@ LONGER: Final = {
     "jqmaster/store/workers/workers.py:register": 73,
     "worker_sdk/tasks/collection.py:task": 92,
 }
-LONGER_IN_WEB: Final = {
-    "identity/pages/access.js:Tokens": 115,
-    "identity/pages/access.js:Users": 137,
-    "logs/job_log.js:JobLog": 86,
-    "matching/rule_builder.js:RuleBuilder": 84,
-    "namespaces/pages/namespaces.js:One": 127,
-    "operations/fault_list.js:Faults": 74,
-    "operations/pages/masters.js:Page": 111,
-    "operations/pages/overview.js:Page": 89,
-    "targets/editor.js:TargetEditor": 101,
-    "workers/one.js:One": 136,
-    "workers/pages/workers.js:List": 151,
-    "workers/slots.js:SlotRules": 71,
-}
+LONGER_IN_WEB: Final = {}
 
 
 def lengths(source: str) -> Iterator[tuple[str, int]]:

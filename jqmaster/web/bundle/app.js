@@ -2705,6 +2705,7 @@ function RuleBuilder({ text, onText, suggestions, hint }) {
     onText(told4.current);
   };
   const put2 = (at2, part) => change2({ ...rule, rows: rule.rows.map((row, place2) => place2 === at2 ? { ...row, ...part } : row) });
+  const remove = (at2) => change2({ ...rule, rows: rule.rows.filter((_, place2) => place2 !== at2) });
   return html`<div class="rule" role="group" aria-label=${t("constraints.matcher")}>
       <datalist id=${`${id}-fields`}>
         ${suggestions.fields.map((field) => html`<option key=${field} value=${field} />`)}
@@ -2714,41 +2715,11 @@ function RuleBuilder({ text, onText, suggestions, hint }) {
             onChange=${(e2) => change2({ ...rule, kind: e2.target.value === "any" ? "any" : "all" })}>
             <option value="all">${t("rule.all")}</option><option value="any">${t("rule.any")}</option>
           </select>`}
-      ${rule.rows.map((row, at2) => {
-    const n = at2 + 1;
-    return html`<div key=${at2} class="rule-row">
-            <input
-              aria-label=${t("rule.field", { n })} list=${`${id}-fields`} spellcheck=${false}
-              autocomplete="off" autocapitalize="none" value=${row.field}
-              onInput=${(e2) => put2(at2, { field: e2.target.value })} />
-            <select
-              aria-label=${t("rule.op", { n })} value=${`${row.isNot ? "not " : ""}${row.op}`}
-              onChange=${(e2) => put2(at2, {
-      op: e2.target.value.replace("not ", ""),
-      isNot: e2.target.value.startsWith("not ")
-    })}>
-              ${["", "not "].flatMap(
-      (not) => OPS.map(
-        (op) => html`<option key=${not + op} value=${not + op}>${not && `${t("rule.not")} `}${tOr(`rule.op.${op}`, op)}</option>`
-      )
-    )}
-            </select>
-            <input
-              aria-label=${t("rule.value", { n })} list=${`${id}-values-${at2}`} spellcheck=${false}
-              autocomplete="off" autocapitalize="none" value=${row.value}
-              onInput=${(e2) => put2(at2, { value: e2.target.value })} />
-            <datalist id=${`${id}-values-${at2}`}>
-              ${(suggestions.values.get(row.field) ?? []).map(
-      (value) => html`<option key=${value} value=${value} />`
-    )}
-            </datalist>
-            ${rule.rows.length > 1 && html`<button
-                  type="button" class="icon-button" aria-label=${t("rule.remove", { n })}
-                  onClick=${() => change2({ ...rule, rows: rule.rows.filter((_, place2) => place2 !== at2) })}>
-                  ✕
-                </button>`}
-          </div>`;
-  })}
+      ${rule.rows.map(
+    (row, at2) => html`<${RuleRow}
+              key=${at2} row=${row} at=${at2} id=${id} suggestions=${suggestions}
+              put=${(part) => put2(at2, part)} onRemove=${rule.rows.length > 1 ? () => remove(at2) : null} />`
+  )}
       <div>
         <${Button}
           class="small" onClick=${() => change2({
@@ -2760,6 +2731,41 @@ function RuleBuilder({ text, onText, suggestions, hint }) {
       </div>
       <p class="muted small">${hint}</p>
     </div>`;
+}
+function RuleRow({ row, at: at2, id, suggestions, put: put2, onRemove }) {
+  const n = at2 + 1;
+  return html`<div class="rule-row">
+            <input
+              aria-label=${t("rule.field", { n })} list=${`${id}-fields`} spellcheck=${false}
+              autocomplete="off" autocapitalize="none" value=${row.field}
+              onInput=${(e2) => put2({ field: e2.target.value })} />
+            <select
+              aria-label=${t("rule.op", { n })} value=${`${row.isNot ? "not " : ""}${row.op}`}
+              onChange=${(e2) => put2({
+    op: e2.target.value.replace("not ", ""),
+    isNot: e2.target.value.startsWith("not ")
+  })}>
+              ${["", "not "].flatMap(
+    (not) => OPS.map(
+      (op) => html`<option key=${not + op} value=${not + op}>${not && `${t("rule.not")} `}${tOr(`rule.op.${op}`, op)}</option>`
+    )
+  )}
+            </select>
+            <input
+              aria-label=${t("rule.value", { n })} list=${`${id}-values-${at2}`} spellcheck=${false}
+              autocomplete="off" autocapitalize="none" value=${row.value}
+              onInput=${(e2) => put2({ value: e2.target.value })} />
+            <datalist id=${`${id}-values-${at2}`}>
+              ${(suggestions.values.get(row.field) ?? []).map(
+    (value) => html`<option key=${value} value=${value} />`
+  )}
+            </datalist>
+            ${onRemove && html`<button
+                  type="button" class="icon-button" aria-label=${t("rule.remove", { n })}
+                  onClick=${onRemove}>
+                  ✕
+                </button>`}
+          </div>`;
 }
 function MatcherField({ form, label, suggestions, hint, jsonHint, rows = "5", problem }) {
   const text = form.values["matcher"] ?? "";
@@ -2984,17 +2990,17 @@ function BatchState({ batch }) {
   return html`<${Badge} kind=${kind}>${t(`batches.state.${word}`)}<//>`;
 }
 function countsOf({ counts }) {
-  const byState = (
+  const byState2 = (
     /** @type {Record<string, number | null | undefined>} */
     { ...counts }
   );
   const known2 = Object.keys(STATES).flatMap(
-    (state) => byState[state] ? [
+    (state) => byState2[state] ? [
       /** @type {[string, number]} */
-      [state, byState[state]]
+      [state, byState2[state]]
     ] : []
   );
-  const isCounted = Object.keys(STATES).every((state) => typeof byState[state] === "number");
+  const isCounted = Object.keys(STATES).every((state) => typeof byState2[state] === "number");
   return isCounted || !counts.unfinished ? known2 : [["unfinished", counts.unfinished], ...known2];
 }
 var shareOf = ({ counts }) => counts.total ? Math.floor((counts.total - counts.unfinished) / counts.total * 100) : 0;
@@ -5174,20 +5180,9 @@ function Faults({ findings: found, isAnswered, isKnown, problem }) {
       <${ErrorBox} problem=${problem} />
       ${faults.length === 0 ? isAnswered ? html`<p class="all-well"><span aria-hidden="true">✓</span> ${t("overview.well")}</p>` : !problem && html`<p class="all-well">${t("loading")}</p>` : html`<ul>
               ${faults.map(
-    (fault2) => html`<li key=${fault2.key} class=${`fault ${fault2.severity}`}>
-                    <${Badge} kind=${fault2.severity}>${t(`fault.${fault2.severity}`)}<//>
-                    <span class="fault-text">${findingText(fault2)}</span>
-                    <${RunbookLink} code=${fault2.code} /><${CauseLink} finding=${fault2} />
-                    <${Button}
-                      class="small" title=${t("fault.acknowledge")}
-                      onClick=${() => setKnown([...acknowledged, fault2.key])}>
-                      <span class="fault-act">${t("fault.acknowledge")}</span><${Icon} name="check" />
-                    <//>
-                    <${Button}
-                      opensDialog class="small" title=${t("fault.snooze")} onClick=${() => setSnoozing(fault2)}>
-                      <span class="fault-act">${t("fault.snooze")}</span><${Icon} name="times" />
-                    <//>
-                  </li>`
+    (fault2) => html`<${Fault}
+                      key=${fault2.key} fault=${fault2} onSnooze=${() => setSnoozing(fault2)}
+                      onAcknowledge=${() => setKnown([...acknowledged, fault2.key])} />`
   )}
             </ul>`}${hidden > 0 && html`<p class="muted">
             ${t("fault.acknowledged", { count: hidden })} <button
@@ -5204,6 +5199,19 @@ function Faults({ findings: found, isAnswered, isKnown, problem }) {
       ${snoozing && html`<${SnoozeDialog}
             fault=${{ key: snoozing.key, text: findingText(snoozing) }} onSnooze=${snoozed.add} onClose=${() => setSnoozing(null)} />`}
     </section>`;
+}
+function Fault({ fault: fault2, onAcknowledge, onSnooze }) {
+  return html`<li class=${`fault ${fault2.severity}`}>
+      <${Badge} kind=${fault2.severity}>${t(`fault.${fault2.severity}`)}<//>
+      <span class="fault-text">${findingText(fault2)}</span>
+      <${RunbookLink} code=${fault2.code} /><${CauseLink} finding=${fault2} />
+      <${Button} class="small" title=${t("fault.acknowledge")} onClick=${onAcknowledge}>
+        <span class="fault-act">${t("fault.acknowledge")}</span><${Icon} name="check" />
+      <//>
+      <${Button} opensDialog class="small" title=${t("fault.snooze")} onClick=${onSnooze}>
+        <span class="fault-act">${t("fault.snooze")}</span><${Icon} name="times" />
+      <//>
+    </li>`;
 }
 function CauseLink({ finding }) {
   const link = linkOf(finding);
@@ -7716,8 +7724,8 @@ function Page({ query, session: session2 }) {
   W2(() => {
     if (stats) tellTime(stats.at);
   }, [stats?.at]);
-  const compared = comparedPeriod(query["compare"], span ?? "");
-  const earlier = useEarlier(compared, span ?? "");
+  const compared = comparedPeriod(query["compare"], span);
+  const earlier = useEarlier(compared, span);
   const history2 = useResource((signal) => get("api/stats/history", { span }, signal), [span], {
     events: ["stats"],
     leastMs: span === "1h" ? 1e4 : 6e4,
@@ -7737,11 +7745,7 @@ function Page({ query, session: session2 }) {
   const sources = [names, masters, history2, health];
   const wasAnswered = j(false);
   wasAnswered.current ||= sources.every((one) => one.data !== null || one.problem !== null);
-  const [isLate, setLate] = E2(false);
-  W2(() => {
-    const timer2 = setTimeout(() => setLate(true), PATIENCE_MS2);
-    return () => clearTimeout(timer2);
-  }, []);
+  const isLate = useIsLate();
   if (!stats || !(wasAnswered.current || isLate))
     return html`<h1>${t("nav.overview")}</h1><${ErrorBox} problem=${asked.problem} onRetry=${asked.reload} />${!asked.problem && html`<${Loading} />`}`;
   const { findings } = health;
@@ -7754,7 +7758,28 @@ function Page({ query, session: session2 }) {
     ${total === 0 && html`<${First} session=${session2} />`}
     <${Tiles} stats=${stats} findings=${findings} />
     ${(stats.counts["ready"] ?? 0) > 0 ? html`<${BacklogWhy} whose=${ALL} />` : html`<p class="backlog-why" aria-hidden="true">${" "}</p>`}
-    <section class="card" aria-labelledby="throughput" aria-busy=${String(!history2.data && !history2.problem)}>
+    <${Throughput} history=${history2} span=${span} compared=${compared} earlier=${earlier} />
+    <div class="cards after">
+      <${Workers} stats=${stats} />
+      <${Masters} stats=${stats} masters=${masters.data?.masters ?? []} />
+      <${Store} store=${stats.store} findings=${findings} />
+    </div>
+    ${(names.data?.names ?? []).some((name) => name.failed > 0) && html`<div><h2>${t("overview.failing")}</h2><${Failing} names=${names.data?.names ?? []} /></div>`}`;
+}
+function newer(a2, b2) {
+  if (!a2 || !b2) return a2 ?? b2;
+  return Date.parse(a2.at) >= Date.parse(b2.at) ? a2 : b2;
+}
+function useIsLate() {
+  const [isLate, setLate] = E2(false);
+  W2(() => {
+    const timer2 = setTimeout(() => setLate(true), PATIENCE_MS2);
+    return () => clearTimeout(timer2);
+  }, []);
+  return isLate;
+}
+function Throughput({ history: history2, span, compared, earlier }) {
+  return html`<section class="card" aria-labelledby="throughput" aria-busy=${String(!history2.data && !history2.problem)}>
       <div class="page-head">
         <h2 id="throughput">${t("overview.throughput")}</h2>
         <nav class="spans" aria-label=${t("overview.span")}>
@@ -7772,17 +7797,7 @@ function Page({ query, session: session2 }) {
       </div>
       <${ErrorBox} problem=${history2.problem} onRetry=${history2.reload} />
       ${history2.data ? html`<${Course} history=${history2.data} earlier=${earlier} compared=${compared} />` : !history2.problem && html`<div class="charts-room"></div>`}
-    </section>
-    <div class="cards after">
-      <${Workers} stats=${stats} />
-      <${Masters} stats=${stats} masters=${masters.data?.masters ?? []} />
-      <${Store} store=${stats.store} findings=${findings} />
-    </div>
-    ${(names.data?.names ?? []).some((name) => name.failed > 0) && html`<div><h2>${t("overview.failing")}</h2><${Failing} names=${names.data?.names ?? []} /></div>`}`;
-}
-function newer(a2, b2) {
-  if (!a2 || !b2) return a2 ?? b2;
-  return Date.parse(a2.at) >= Date.parse(b2.at) ? a2 : b2;
+    </section>`;
 }
 function Failing({ names }) {
   const failed = names.filter((name) => name.failed > 0);
@@ -9066,12 +9081,12 @@ var WAIT_S = 25;
 var AGAIN_MS = 2e3;
 var NOTHING = { entries: [], dropped: 0, isLast: false, isCut: false, isArchived: false, missing: null };
 function JobLog({ path, isGone = false, mayErase = false }) {
-  const [level, setLevel] = E2(
-    /** @type {Level} */
-    "debug"
+  const [view, setView] = E2(
+    /** @type {View} */
+    { level: "debug", wanted: "", isFollowing: true }
   );
-  const [wanted, setWanted] = E2("");
-  const [isFollowing, setIsFollowing] = E2(true);
+  const change2 = (part) => setView((old) => ({ ...old, ...part }));
+  const { level, wanted, isFollowing } = view;
   const [isSaving, setIsSaving] = E2(false);
   const [isErasing, setIsErasing] = E2(false);
   const [mode] = usePref("times", "relative");
@@ -9099,25 +9114,7 @@ function JobLog({ path, isGone = false, mayErase = false }) {
   return html`<section class="card job-log" aria-labelledby="job-log">
       <div class="row log-head">
         <h2 id="job-log">${t("job.log")}</h2>
-        <label>
-          ${t("job.log.level")} <select
-            value=${level}
-            onChange=${(event) => setLevel(LEVELS.find((one) => one === event.currentTarget.value) ?? level)}>
-            ${LEVELS.map((one) => html`<option value=${one}>${t(`job.log.level.${one}`)}</option>`)}
-          </select>
-        </label>
-        <label>
-          ${t("job.log.search")} <input
-            type="search" value=${wanted}
-            onInput=${(event) => setWanted(event.currentTarget.value)} />
-        </label>
-        <label class="check">
-          <input
-            type="checkbox" checked=${isFollowing}
-            onChange=${(event) => setIsFollowing(event.currentTarget.checked)} /> ${t(
-    "job.log.follow"
-  )}
-        </label>
+        <${View} view=${view} change=${change2} />
         <${Button} onClick=${save} disabled=${isSaving || log.entries.length === 0}>
           ${t("job.log.download")}
         <//>
@@ -9136,6 +9133,27 @@ function JobLog({ path, isGone = false, mayErase = false }) {
     retry();
   }}><p>${t("job.log.erase.text")}</p><//>`}
     </section>`;
+}
+function View({ view: { level, wanted, isFollowing }, change: change2 }) {
+  return html`<label>
+      ${t("job.log.level")} <select
+        value=${level}
+        onChange=${(event) => change2({ level: LEVELS.find((one) => one === event.currentTarget.value) ?? level })}>
+        ${LEVELS.map((one) => html`<option value=${one}>${t(`job.log.level.${one}`)}</option>`)}
+      </select>
+    </label>
+    <label>
+      ${t("job.log.search")} <input
+        type="search" value=${wanted}
+        onInput=${(event) => change2({ wanted: event.currentTarget.value })} />
+    </label>
+    <label class="check">
+      <input
+        type="checkbox" checked=${isFollowing}
+        onChange=${(event) => change2({ isFollowing: event.currentTarget.checked })} /> ${t(
+    "job.log.follow"
+  )}
+    </label>`;
 }
 function Line2({ entry: entry2, before, isWhole, mode }) {
   const lost = isWhole && before ? entry2.seq - before.seq - 1 : 0;
@@ -15107,7 +15125,6 @@ function SlotRules({ mayOperate }) {
   });
   const rules = data?.slot_rules ?? [];
   if (rules.length === 0) return html`<${ErrorBox} problem=${problem} onRetry=${reload} />`;
-  const labels = (rule) => Object.entries(rule.labels).map(([key, value]) => `${key}=${value}`).join(", ");
   const remove = (rule) => attempt(() => del(`api/slot-rules/${encodeURIComponent(rule.id)}`), t("workers.slots.rule.removed")).then(
     reload
   );
@@ -15117,7 +15134,12 @@ function SlotRules({ mayOperate }) {
       <${ErrorBox} problem=${problem} onRetry=${reload} />
       <${Table}
         caption=${t("workers.slots.rules")} rows=${rules} rowKey=${(rule) => rule.id}
-        columns=${[
+        columns=${ruleColumns(mayOperate ? remove : null)} />
+    </section>`;
+}
+function ruleColumns(onRemove) {
+  const labels = (rule) => Object.entries(rule.labels).map(([key, value]) => `${key}=${value}`).join(", ");
+  const columns3 = [
     {
       key: "node",
       label: t("workers.host"),
@@ -15146,20 +15168,19 @@ function SlotRules({ mayOperate }) {
       align: "end",
       priority: 3,
       render: (rule) => html`<${Time} at=${rule.set_at} />`
-    },
-    ...mayOperate ? [
-      {
-        key: "act",
-        label: t("job.actions"),
-        render: (rule) => html`<${Button}
-                        class="small" aria-label=${`${t("workers.slots.rule.remove")}: ${rule.node_id}`}
-                        onClick=${() => remove(rule)}>
-                        ${t("workers.slots.rule.remove")}
-                      <//>`
-      }
-    ] : []
-  ]} />
-    </section>`;
+    }
+  ];
+  if (onRemove)
+    columns3.push({
+      key: "act",
+      label: t("job.actions"),
+      render: (rule) => html`<${Button}
+            class="small" aria-label=${`${t("workers.slots.rule.remove")}: ${rule.node_id}`}
+            onClick=${() => onRemove(rule)}>
+            ${t("workers.slots.rule.remove")}
+          <//>`
+    });
+  return columns3;
 }
 
 // workers/groups.js
@@ -15270,12 +15291,37 @@ function One5({ id, session: session2 }) {
     </div>
     <p class="job-id"><code>${visible(worker.id)}</code></p>
     <${ErrorBox} problem=${problem} />
-    ${mayOperate && html`<div class="row actions" role="group" aria-label=${t("job.actions")}>
-      ${worker.state === "draining" ? html`<${Button} kind="primary" onClick=${() => attempt(() => act("resume"), t("workers.resumed"))}>${t("workers.resume")}<//>` : worker.state !== "detached" && html`<${Button} onClick=${() => attempt(() => act("drain"), t("workers.drained"))}>${t("workers.drain")}<//>`}
-      ${worker.state !== "detached" && html`<${Button} opensDialog onClick=${() => setAsked("slots")}>${t("workers.slots.change")}<//>`}
-      ${worker.state !== "detached" && html`<${Button} opensDialog kind="danger" onClick=${() => setAsked("detach")}>${t("workers.detach")}<//>`}</div>`}
+    ${mayOperate && html`<${Actions6} worker=${worker} act=${act} onAsk=${setAsked} />`}
     <div class="job-grid">
+      <${Facts6} worker=${worker} />
+      <${FigureFacts} figures=${worker.figures} />
       <section class="card">
+        <h2>${t("nav.names")} <span class="muted num">${number(worker.names.length)}</span></h2>
+        <p>
+          ${worker.names.slice(0, 100).map(
+    (name) => html`<a class="chip" href=${href("jobs", { name })}><${Text} value=${name} max=${80} /></a> `
+  )}
+        </p>
+      </section>
+    </div>
+    <section class="after" aria-labelledby="held">
+      <h2 id="held">${t("workers.jobs")} <span class="muted num">${number(worker.jobs.length)}</span></h2>
+      <${Table}
+        caption=${t("workers.jobs")} rows=${worker.jobs} rowKey=${(job) => job.job_id}
+        empty=${html`<${Empty} title=${t("workers.idle")} />`}
+        columns=${JOB_COLUMNS.map((column) => ({ ...column, label: t(column.label) }))} />
+    </section>
+    ${asked === "slots" && html`<${SlotsDialog} worker=${worker} what=${nameOf(worker)} onClose=${() => setAsked(null)} onDone=${reload} />`}
+    ${asked === "detach" && html`<${Detach} worker=${worker} onConfirm=${() => act("detach")} onClose=${() => setAsked(null)} />`}`;
+}
+function Actions6({ worker, act, onAsk }) {
+  return html`<div class="row actions" role="group" aria-label=${t("job.actions")}>
+        ${worker.state === "draining" ? html`<${Button} kind="primary" onClick=${() => attempt(() => act("resume"), t("workers.resumed"))}>${t("workers.resume")}<//>` : worker.state !== "detached" && html`<${Button} onClick=${() => attempt(() => act("drain"), t("workers.drained"))}>${t("workers.drain")}<//>`}
+        ${worker.state !== "detached" && html`<${Button} opensDialog onClick=${() => onAsk("slots")}>${t("workers.slots.change")}<//>`}
+        ${worker.state !== "detached" && html`<${Button} opensDialog kind="danger" onClick=${() => onAsk("detach")}>${t("workers.detach")}<//>`}</div>`;
+}
+function Facts6({ worker }) {
+  return html`<section class="card">
         <h2>${t("job.facts")}</h2>
         <dl class="facts">
           <dt>${t("workers.slots")}</dt>
@@ -15297,50 +15343,33 @@ function One5({ id, session: session2 }) {
     ([key, value]) => html`<dt><${Text} value=${key} max=${64} /></dt><dd><${Text} value=${value} max=${200} /></dd>`
   )}
         </dl>
-      </section>
-      <${FigureFacts} figures=${worker.figures} />
-      <section class="card">
-        <h2>${t("nav.names")} <span class="muted num">${number(worker.names.length)}</span></h2>
-        <p>
-          ${worker.names.slice(0, 100).map(
-    (name) => html`<a class="chip" href=${href("jobs", { name })}><${Text} value=${name} max=${80} /></a> `
-  )}
-        </p>
-      </section>
-    </div>
-    <section class="after" aria-labelledby="held">
-      <h2 id="held">${t("workers.jobs")} <span class="muted num">${number(worker.jobs.length)}</span></h2>
-      <${Table}
-        caption=${t("workers.jobs")} rows=${worker.jobs} rowKey=${(job) => job.job_id}
-        empty=${html`<${Empty} title=${t("workers.idle")} />`} columns=${[
-    {
-      key: "name",
-      label: t("job.name"),
-      render: (job) => html`<a href=${href("job", { id: job.job_id })}><${Text} value=${job.name} max=${80} /></a>`
-    },
-    {
-      key: "id",
-      label: t("job.id"),
-      render: (job) => html`<${Id} id=${job.job_id} href=${href("job", { id: job.job_id })} />`
-    },
-    {
-      key: "attempt",
-      label: t("job.attempt"),
-      align: "end",
-      priority: 2,
-      render: (job) => html`<${Num} value=${job.attempt} />`
-    },
-    {
-      key: "since",
-      label: t("job.since"),
-      align: "end",
-      render: (job) => html`<${Time} at=${job.started_at} />`
-    }
-  ]} />
-    </section>
-    ${asked === "slots" && html`<${SlotsDialog} worker=${worker} what=${nameOf(worker)} onClose=${() => setAsked(null)} onDone=${reload} />`}
-    ${asked === "detach" && html`<${Detach} worker=${worker} onConfirm=${() => act("detach")} onClose=${() => setAsked(null)} />`}`;
+      </section>`;
 }
+var JOB_COLUMNS = [
+  {
+    key: "name",
+    label: "job.name",
+    render: (job) => html`<a href=${href("job", { id: job.job_id })}><${Text} value=${job.name} max=${80} /></a>`
+  },
+  {
+    key: "id",
+    label: "job.id",
+    render: (job) => html`<${Id} id=${job.job_id} href=${href("job", { id: job.job_id })} />`
+  },
+  {
+    key: "attempt",
+    label: "job.attempt",
+    align: "end",
+    priority: 2,
+    render: (job) => html`<${Num} value=${job.attempt} />`
+  },
+  {
+    key: "since",
+    label: "job.since",
+    align: "end",
+    render: (job) => html`<${Time} at=${job.started_at} />`
+  }
+];
 function Detach({ worker, onConfirm, onClose }) {
   return html`<${ConfirmCount}
       title=${t("workers.detach.title")} count=${worker.jobs.length} isAlways verb=${t("workers.detach")}
@@ -15421,9 +15450,7 @@ function List7({ list: { data, problem, reload }, query, go: go3, onDrain, onSlo
     (worker) => Object.entries(filters).every(([key, value]) => FILTERS3[key]?.of(worker, value))
   );
   const wanted = sortedByFigures(
-    chosen.filter((worker) => !state || worker.state === state).sort(
-      (a2, b2) => ORDER.indexOf(a2.state) - ORDER.indexOf(b2.state) || a2.node_id.localeCompare(b2.node_id) || a2.id.localeCompare(b2.id)
-    ),
+    chosen.filter((worker) => !state || worker.state === state).sort(byState),
     sort
   );
   const steady = useSteadyRows(
@@ -15432,30 +15459,14 @@ function List7({ list: { data, problem, reload }, query, go: go3, onDrain, onSlo
     hold.isHeld,
     JSON.stringify([state, filters, sort, data === null])
   );
-  const tabs = ["", ...STATES3].map((one) => ({
-    key: one,
-    label: one ? t(`worker.${one}`) : t("jobs.all"),
-    href: href("workers", { ...filters, state: one }),
-    count: chosen.filter((worker) => !one || worker.state === one).length,
-    ...["stale", "detached"].includes(one) && chosen.some((worker) => worker.state === one) && { kind: "bad" }
-  }));
-  return html`${Object.keys(filters).length > 0 && html`<p class="chips">
-        ${Object.entries(filters).map(
-    ([key, value]) => html`<span class="chip" key=${key}>
-                ${t(FILTERS3[key]?.label ?? key)}
-                : <${Text} value=${value} max=${80} /> <a
-                  href=${href("workers", { ...filters, state, [key]: "" })}
-                  aria-label=${t("filter.remove", { name: t(FILTERS3[key]?.label ?? key) })}>
-                  ✕
-                </a>
-              </span>`
-  )}
-      </p>`}
-    <${Tabs} label=${t("nav.workers")} tabs=${tabs} current=${state} />
+  const isFiltered = Object.keys(filters).length > 0;
+  const onSort = (next) => go3("workers", { ...query, sort: next === sort ? "" : next }, { replace: true });
+  return html`${isFiltered && html`<${Chips2} filters=${filters} state=${state} />`}
+    <${Tabs} label=${t("nav.workers")} tabs=${tabsOf2(chosen, filters)} current=${state} />
     <${ErrorBox} problem=${problem} onRetry=${reload} />
     ${onDrain && data !== null && html`<${DrainChosen}
           chosen=${wanted.filter((worker) => selected.has(worker.id))}
-          all=${Object.keys(filters).length > 0 ? wanted : []} filters=${filters} onDrain=${onDrain} />`}
+          all=${isFiltered ? wanted : []} filters=${filters} onDrain=${onDrain} />`}
     ${data === null ? !problem && html`<${Loading} />` : html`<div ...${hold.bind}>
             <${NewRows} count=${steady.newCount} onShow=${steady.showNew} />
             <${Table}
@@ -15463,78 +15474,99 @@ function List7({ list: { data, problem, reload }, query, go: go3, onDrain, onSlo
               rowKey=${(worker) => worker.id} label=${nameOf} selected=${selected}
               onSelect=${onDrain ? setSelected : void 0}
               onOpen=${(worker) => go3("workers", { id: worker.id })} sort=${sort}
-              onSort=${(next) => go3(
-    "workers",
-    { ...query, sort: next === sort ? "" : next },
-    { replace: true }
-  )} empty=${html`<${Empty}
-                    title=${all.length ? t("workers.none_such") : t("workers.none")}
-                    curl=${all.length ? void 0 : "jqmaster worker tasks:worker"}>
-                    ${all.length ? html`<a href=${href("workers")}>${t("filter.clear")}</a>` : t("workers.none.text")}
-                  <//>`}
-              columns=${[
-    {
-      key: "state",
-      label: t("job.state"),
-      width: 11,
-      phone: "line",
-      render: (worker) => html`<${RowState} worker=${worker} />`
-    },
-    {
-      key: "host",
-      label: t("workers.host"),
-      phone: "main",
-      render: (worker) => html`<a
-                        href=${href("workers", { id: worker.id })}
-                        title=${visible(`${nameOf(worker)}
-${worker.id}`)}>
-                        ${visible(nameOf(worker))}
-                      </a>
-                      <span class="narrow-only"><${Marks} figures=${worker.figures} /></span>`
-    },
-    {
-      key: "slots",
-      label: t("workers.slots"),
-      align: "end",
-      width: 7.2,
-      priority: 2,
-      phone: "line",
-      render: (worker) => html`<${Slots} worker=${worker} />`
-    },
-    ...figureColumns().filter(({ key }) => key !== "marks"),
-    {
-      key: "seen",
-      label: t("workers.seen"),
-      align: "end",
-      width: 7.4,
-      priority: 2,
-      phone: "side",
-      render: (worker) => html`<${Time} at=${worker.last_seen_at} />`
-    },
-    {
-      key: "version",
-      label: t("workers.version"),
-      width: 5.5,
-      priority: 4,
-      render: (worker) => html`<span title=${visible(worker.version)}>${visible(worker.version) || "–"}</span>`
-    },
-    {
-      key: "breaker",
-      label: t("workers.breaker"),
-      width: 6,
-      priority: 5,
-      render: (worker) => html`<${Breaker} breaker=${worker.breaker} />`
-    },
-    {
-      key: "names",
-      label: t("nav.names"),
-      priority: 3,
-      render: (worker) => html`<span title=${visible(worker.names.join("\n"))}>${visible(worker.names.join(", "))}</span>`
-    },
-    ...onSlots ? [slotsColumn(onSlots)] : []
-  ]} />
+              onSort=${onSort} empty=${html`<${NoWorkers} isFiltered=${all.length > 0} />`}
+              columns=${columnsOf5(onSlots)} />
           </div>`}`;
 }
+var byState = (a2, b2) => ORDER.indexOf(a2.state) - ORDER.indexOf(b2.state) || a2.node_id.localeCompare(b2.node_id) || a2.id.localeCompare(b2.id);
+var tabsOf2 = (workers, filters) => ["", ...STATES3].map((one) => ({
+  key: one,
+  label: one ? t(`worker.${one}`) : t("jobs.all"),
+  href: href("workers", { ...filters, state: one }),
+  count: workers.filter((worker) => !one || worker.state === one).length,
+  ...["stale", "detached"].includes(one) && workers.some((worker) => worker.state === one) && { kind: "bad" }
+}));
+function Chips2({ filters, state }) {
+  return html`<p class="chips">
+      ${Object.entries(filters).map(
+    ([key, value]) => html`<span class="chip" key=${key}>
+              ${t(FILTERS3[key]?.label ?? key)}
+              : <${Text} value=${value} max=${80} /> <a
+                href=${href("workers", { ...filters, state, [key]: "" })}
+                aria-label=${t("filter.remove", { name: t(FILTERS3[key]?.label ?? key) })}>
+                ✕
+              </a>
+            </span>`
+  )}
+    </p>`;
+}
+function NoWorkers({ isFiltered }) {
+  return html`<${Empty}
+      title=${isFiltered ? t("workers.none_such") : t("workers.none")}
+      curl=${isFiltered ? void 0 : "jqmaster worker tasks:worker"}>
+      ${isFiltered ? html`<a href=${href("workers")}>${t("filter.clear")}</a>` : t("workers.none.text")}
+    <//>`;
+}
+var columnsOf5 = (onSlots) => [
+  {
+    key: "state",
+    label: t("job.state"),
+    width: 11,
+    phone: "line",
+    render: (worker) => html`<${RowState} worker=${worker} />`
+  },
+  {
+    key: "host",
+    label: t("workers.host"),
+    phone: "main",
+    render: (worker) => html`<a
+          href=${href("workers", { id: worker.id })} title=${visible(`${nameOf(worker)}
+${worker.id}`)}>
+          ${visible(nameOf(worker))}
+        </a>
+        <span class="narrow-only"><${Marks} figures=${worker.figures} /></span>`
+  },
+  {
+    key: "slots",
+    label: t("workers.slots"),
+    align: "end",
+    width: 7.2,
+    priority: 2,
+    phone: "line",
+    render: (worker) => html`<${Slots} worker=${worker} />`
+  },
+  ...figureColumns().filter(({ key }) => key !== "marks"),
+  {
+    key: "seen",
+    label: t("workers.seen"),
+    align: "end",
+    width: 7.4,
+    priority: 2,
+    phone: "side",
+    render: (worker) => html`<${Time} at=${worker.last_seen_at} />`
+  },
+  {
+    key: "version",
+    label: t("workers.version"),
+    width: 5.5,
+    priority: 4,
+    render: (worker) => html`<span title=${visible(worker.version)}>${visible(worker.version) || "–"}</span>`
+  },
+  {
+    key: "breaker",
+    label: t("workers.breaker"),
+    width: 6,
+    priority: 5,
+    render: (worker) => html`<${Breaker} breaker=${worker.breaker} />`
+  },
+  {
+    key: "names",
+    label: t("nav.names"),
+    priority: 3,
+    render: (worker) => html`<span title=${visible(worker.names.join("\n"))}>${visible(worker.names.join(", "))}</span>`
+  },
+  ...onSlots ? [slotsColumn(onSlots)] : []
+];
 var slotsColumn = (onSlots) => ({
   key: "act",
   label: html`<span class="sr">${t("job.actions")}</span>`,
@@ -15592,19 +15624,28 @@ function Page12({ session: session2 }) {
               </p>`}
           <${Table}
             caption=${t("nav.masters")} rows=${masters} rowKey=${(master) => master.id}
-            columns=${[
+            columns=${columnsOf6(mayOperate ? setLeaving : null)} />
+          <p class="muted after">${t("masters.text")}</p>
+          ${stats.data && html`<div class="cards after"><${Store} store=${stats.data.store} findings=${findings} /></div>`}
+          ${mayOperate && html`<${Leaders} epoch=${data.epoch} />`}`}
+    ${leaving && html`<${Demote}
+          master=${leaving}
+          others=${masters.filter((master) => master.id !== leaving.id && master.state === "fresh").length}
+          onClose=${() => setLeaving(null)} onDone=${reload} />`}`;
+}
+function columnsOf6(onDemote) {
+  const columns3 = [
     {
       key: "role",
       label: t("masters.role"),
-      render: (master) => html`<${Badge}
-                      kind=${master.role === "leader" ? "ok" : master.role === "sub_leader" ? "info" : "off"}>
-                      ${tOr(`master.${master.role}`, visible(master.role))}
-                    <//>`
+      render: ({ role }) => html`<${Badge} kind=${role === "leader" ? "ok" : role === "sub_leader" ? "info" : "off"}>
+            ${tOr(`master.${role}`, visible(role))}
+          <//>`
     },
     {
       key: "state",
       label: t("job.state"),
-      render: (master) => html`<${Badge} kind=${master.state === "fresh" ? "ok" : "warn"}>${tOr(`master.${master.state}`, visible(master.state))}<//>`
+      render: ({ state }) => html`<${Badge} kind=${state === "fresh" ? "ok" : "warn"}>${tOr(`master.${state}`, visible(state))}<//>`
     },
     {
       key: "node",
@@ -15637,31 +15678,16 @@ function Page12({ session: session2 }) {
       priority: 3,
       render: (master) => html`<${Text} value=${master.version} max=${40} />`
     },
-    {
-      key: "id",
-      label: t("job.id"),
-      priority: 3,
-      render: (master) => html`<${Id} id=${master.id} />`
-    },
-    ...mayOperate ? [
-      {
-        key: "act",
-        label: t("job.actions"),
-        align: (
-          /** @type {const} */
-          "end"
-        ),
-        render: (master) => master.role === "leader" && html`<${Button} opensDialog class="small" onClick=${() => setLeaving(master)}>${t("masters.demote")}<//>`
-      }
-    ] : []
-  ]} />
-          <p class="muted after">${t("masters.text")}</p>
-          ${stats.data && html`<div class="cards after"><${Store} store=${stats.data.store} findings=${findings} /></div>`}
-          ${mayOperate && html`<${Leaders} epoch=${data.epoch} />`}`}
-    ${leaving && html`<${Demote}
-          master=${leaving}
-          others=${masters.filter((master) => master.id !== leaving.id && master.state === "fresh").length}
-          onClose=${() => setLeaving(null)} onDone=${reload} />`}`;
+    { key: "id", label: t("job.id"), priority: 3, render: (master) => html`<${Id} id=${master.id} />` }
+  ];
+  if (onDemote)
+    columns3.push({
+      key: "act",
+      label: t("job.actions"),
+      align: "end",
+      render: (master) => master.role === "leader" && html`<${Button} opensDialog class="small" onClick=${() => onDemote(master)}>${t("masters.demote")}<//>`
+    });
+  return columns3;
 }
 function Demote({ master, others, onClose, onDone }) {
   const [problem, setProblem] = E2(
@@ -15937,12 +15963,12 @@ function SlotCard({ name, mayMove }) {
           <div class="after"><${Table}
             caption=${t("namespaces.slot.nodes")} rows=${slot.nodes} rowKey=${(one) => one.id}
             label=${(one) => one.address}
-            columns=${columnsOf5(isOffered ? setTarget : null)} /></div>`}
+            columns=${columnsOf7(isOffered ? setTarget : null)} /></div>`}
       ${target && html`<${SlotMoveDialog}
           name=${name} target=${target} onClose=${() => setTarget("")} onDone=${found.reload} />`}
     </section>`;
 }
-var columnsOf5 = (onMove) => [
+var columnsOf7 = (onMove) => [
   {
     key: "node",
     label: t("namespaces.slot.node"),
@@ -16177,33 +16203,12 @@ function One6({ name, go: go3, session: session2 }) {
   useTitle(name);
   const one = found.data;
   const entry2 = figures2.data?.namespaces.find((other) => other.name === name);
-  if (!one) {
-    if (found.problem?.status === 404)
-      return html`<h1>${t("nav.namespaces")}</h1>
-        <div class="card">
-          <${Empty} title=${t("namespaces.unknown", { name: visible(name) })}>
-            <p><a href=${href("namespaces")}>${t("nav.namespaces")}</a></p>
-          <//>
-        </div>`;
-    return html`<p class="crumbs"><a href=${href("namespaces")}>${t("nav.namespaces")}</a></p>
-      <h1><${Text} value=${name} max=${60} /></h1>
-      <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
-      ${!found.problem && html`<${Loading} />`}
-      ${found.problem?.code === "damaged" && may(session2, "admin") && html`<div class="row actions">
-          <${Button} opensDialog kind="danger" onClick=${() => setDialog("delete")}>${t("action.delete")}<//>
-        </div>`}
-      ${dialog === "delete" && html`<${Deletion2} name=${name} go=${go3} isDamaged onClose=${() => setDialog("")} />`}`;
-  }
+  if (!one) return html`<${NoNamespace} name=${name} found=${found} session=${session2} go=${go3} />`;
   const fault2 = entry2 ? faultOf(entry2) : "";
   const store = stores.data?.stores.find((other) => other.name === one.store);
   const isOnCluster = store?.topology === "cluster";
-  const isAtRest = one.state !== "moving" && !one.move_fault && !(one.move && one.move.ended_at === null);
   const changed2 = async () => {
     await Promise.all([found.reload(), figures2.reload(), loadNamespaces()]);
-  };
-  const open = async () => {
-    if (await attempt(() => post(`${path}/open`), t("namespaces.opened", { name: visible(name) })))
-      await changed2();
   };
   return html`<p class="crumbs"><a href=${href("namespaces")}>${t("nav.namespaces")}</a></p>
     <div class="page-head job-head">
@@ -16216,48 +16221,85 @@ function One6({ name, go: go3, session: session2 }) {
           <//>
           <span class="fault-text"><${Text} value=${fault2} max=${300} /></span>
         </p>`}
-    <div class="row actions" role="group" aria-label=${t("namespaces.actions")}>
-      ${one.state === "open" && html`<a class="button primary" href=${addressOf(name, "#/overview")}>${t("namespaces.enter.name", { name: visible(name) })}</a>`}
-      ${may(session2, "admin") && html`<${Button} opensDialog onClick=${() => setDialog("edit")}>${t("namespaces.edit")}<//>
-          ${name !== DEFAULT && one.state === "open" && html`<${Button} opensDialog onClick=${() => setDialog("close")}>${t("namespaces.close")}<//>`}
-          ${one.move_fault && html`<${Button} opensDialog kind="danger" onClick=${() => setDialog("end")}>${t("namespaces.move.end")}<//>`}
-          ${name !== DEFAULT && isAtRest && html`<${Button} opensDialog onClick=${() => setDialog("move")}>${t("namespaces.move")}<//>`}
-          ${one.state === "closed" && html`<${Button} onClick=${open}>${t("namespaces.open")}<//>
-              <${Button} opensDialog kind="danger" onClick=${() => setDialog("delete")}>
-                ${t("action.delete")}
-              <//>`}`}
-    </div>
+    <${Actions7} one=${one} session=${session2} onAsk=${setDialog} onDone=${changed2} />
     <div class="job-grid">
       <div class="stack">
-        <${Facts6} one=${one} /><${MoveCard} one=${one} mayAbort=${may(session2, "admin")} onDone=${changed2} />
+        <${Facts7} one=${one} /><${MoveCard} one=${one} mayAbort=${may(session2, "admin")} onDone=${changed2} />
         ${isOnCluster && html`<${SlotCard} name=${name} mayMove=${may(session2, "admin")} />`}
       </div>
       <div class="stack">${entry2 && html`<${Now2} one=${entry2} />`}</div>
     </div>
     ${may(session2, "operate") && html`<${Changes} name=${name} etag=${String(one.version)} />`}
-    ${dialog === "move" && html`<${MoveDialog} one=${one} onClose=${() => setDialog("")} onDone=${changed2} />`}
-    ${dialog === "end" && html`<${Sure}
-          title=${t("namespaces.move.end.title", { name: visible(name) })} verb=${t("namespaces.move.end")}
-          onClose=${() => setDialog("")} onConfirm=${async () => {
+    <${Question2} asked=${dialog} one=${one} go=${go3} onClose=${() => setDialog("")} onDone=${changed2} />`;
+}
+function NoNamespace({ name, found, session: session2, go: go3 }) {
+  const [isDeleting, setDeleting] = E2(false);
+  if (found.problem?.status === 404)
+    return html`<${Absent} page="namespaces" title=${t("namespaces.unknown", { name: visible(name) })} found=${found} />`;
+  return html`<p class="crumbs"><a href=${href("namespaces")}>${t("nav.namespaces")}</a></p>
+    <h1><${Text} value=${name} max=${60} /></h1>
+    <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
+    ${!found.problem && html`<${Loading} />`}
+    ${found.problem?.code === "damaged" && may(session2, "admin") && html`<div class="row actions">
+        <${Button} opensDialog kind="danger" onClick=${() => setDeleting(true)}>${t("action.delete")}<//>
+      </div>`}
+    ${isDeleting && html`<${Deletion2} name=${name} go=${go3} isDamaged onClose=${() => setDeleting(false)} />`}`;
+}
+function Actions7({ one, session: session2, onAsk, onDone }) {
+  const { name } = one;
+  const isAtRest = one.state !== "moving" && !one.move_fault && !(one.move && one.move.ended_at === null);
+  const open = async () => {
+    const act = () => post(`${pathOfNamespace(name)}/open`);
+    if (await attempt(act, t("namespaces.opened", { name: visible(name) }))) await onDone();
+  };
+  return html`<div class="row actions" role="group" aria-label=${t("namespaces.actions")}>
+      ${one.state === "open" && html`<a class="button primary" href=${addressOf(name, "#/overview")}>${t("namespaces.enter.name", { name: visible(name) })}</a>`}
+      ${may(session2, "admin") && html`<${Button} opensDialog onClick=${() => onAsk("edit")}>${t("namespaces.edit")}<//>
+          ${name !== DEFAULT && one.state === "open" && html`<${Button} opensDialog onClick=${() => onAsk("close")}>${t("namespaces.close")}<//>`}
+          ${one.move_fault && html`<${Button} opensDialog kind="danger" onClick=${() => onAsk("end")}>${t("namespaces.move.end")}<//>`}
+          ${name !== DEFAULT && isAtRest && html`<${Button} opensDialog onClick=${() => onAsk("move")}>${t("namespaces.move")}<//>`}
+          ${one.state === "closed" && html`<${Button} onClick=${open}>${t("namespaces.open")}<//>
+              <${Button} opensDialog kind="danger" onClick=${() => onAsk("delete")}>
+                ${t("action.delete")}
+              <//>`}`}
+    </div>`;
+}
+function Question2({ asked, one, go: go3, onClose, onDone }) {
+  const { name } = one;
+  const endMove = async () => {
     await call("DELETE", pathOfMove(name), { query: { force: true } });
     toast(t("namespaces.move.end.done", { name: visible(name) }));
-    await changed2();
-  }}>
-          <p>${t("namespaces.move.end.text")}</p>
-        <//>`}
-    ${dialog === "edit" && html`<${NamespaceEditor} one=${one} stores=${[]} onClose=${() => setDialog("")} onDone=${changed2} />`}
-    ${dialog === "close" && html`<${Sure}
-          title=${t("namespaces.close.title", { name: visible(name) })} verb=${t("namespaces.close")}
-          onClose=${() => setDialog("")} onConfirm=${async () => {
-    await post(`${path}/close`);
+    await onDone();
+  };
+  const close2 = async () => {
+    await post(`${pathOfNamespace(name)}/close`);
     toast(t("namespaces.closed", { name: visible(name) }));
-    await changed2();
-  }}>
+    await onDone();
+  };
+  switch (asked) {
+    case "move":
+      return html`<${MoveDialog} one=${one} onClose=${onClose} onDone=${onDone} />`;
+    case "end":
+      return html`<${Sure}
+          title=${t("namespaces.move.end.title", { name: visible(name) })} verb=${t("namespaces.move.end")}
+          onClose=${onClose} onConfirm=${endMove}>
+          <p>${t("namespaces.move.end.text")}</p>
+        <//>`;
+    case "edit":
+      return html`<${NamespaceEditor} one=${one} stores=${[]} onClose=${onClose} onDone=${onDone} />`;
+    case "close":
+      return html`<${Sure}
+          title=${t("namespaces.close.title", { name: visible(name) })} verb=${t("namespaces.close")}
+          onClose=${onClose} onConfirm=${close2}>
           <p>${t("namespaces.close.text")}</p>
-        <//>`}
-    ${dialog === "delete" && html`<${Deletion2} name=${name} go=${go3} onClose=${() => setDialog("")} />`}`;
+        <//>`;
+    case "delete":
+      return html`<${Deletion2} name=${name} go=${go3} onClose=${onClose} />`;
+    default:
+      return null;
+  }
 }
-function Facts6({ one }) {
+function Facts7({ one }) {
   return html`<section class="card">
       <h2>${t("namespaces.facts")}</h2>
       <dl class="facts">
@@ -17105,7 +17147,6 @@ function Tokens() {
     null
   );
   const tokens = data?.tokens ?? [];
-  const labels = new Map(tokens.map((token) => [`token:${token.id}`, token.label]));
   const close2 = () => setAsked(null);
   return html`<section aria-labelledby="tokens">
       <div class="page-head">
@@ -17116,26 +17157,35 @@ function Tokens() {
       ${data === null ? !problem && html`<${Loading} />` : html`<${Table}
               caption=${t("access.tokens")} rows=${tokens} rowKey=${(token) => token.id}
               empty=${html`<${Empty} title=${t("access.tokens.none")} curl="jqmaster tokens create operations --scope admin" />`}
-              columns=${[
+              columns=${tokenColumns(tokens, setAsked)} />`}
+      ${asked?.what === "create" && html`<${NewToken} onClose=${close2} onDone=${reload} />`}
+      ${asked?.what === "rotate" && html`<${RotateToken} token=${asked.of} onClose=${close2} onDone=${reload} />`}
+      ${asked?.what === "revoke" && html`<${Sure} title=${t("access.revoke.title")} verb=${t("access.revoke")} onClose=${close2} onConfirm=${async () => {
+    await del(`api/tokens/${encodeURIComponent(asked.of.id)}`);
+    toast(t("access.revoked"));
+    await reload();
+  }}><p><strong><${Text} value=${asked.of.label} /></strong></p><p>${t("access.revoke.text")}</p><//>`}
+    </section>`;
+}
+function tokenColumns(tokens, onAsk) {
+  const labels = new Map(tokens.map((token) => [`token:${token.id}`, token.label]));
+  const at2 = (instant) => instant ? html`<${Time} at=${instant} />` : t("access.never");
+  const namespaces = {
+    key: "namespaces",
+    label: t("nav.namespaces"),
+    phone: "line",
+    render: (token) => token.namespaces.includes("*") ? t("access.namespaces.all") : html`<${Text} value=${token.namespaces.join(", ")} max=${80} />`
+  };
+  return [
     {
       key: "label",
       label: t("access.label"),
       phone: "main",
       render: (token) => html`<${Text} value=${token.label} max=${60} />
-                      ${token.is_replaced && html` <${Badge} kind="off">${t("access.replaced")}<//>`}
-                      ${token.names?.length > 0 && html` <span class="muted small"><${Text} value=${token.names.join(", ")} max=${80} /></span>`}`
+          ${token.is_replaced && html` <${Badge} kind="off">${t("access.replaced")}<//>`}
+          ${token.names?.length > 0 && html` <span class="muted small"><${Text} value=${token.names.join(", ")} max=${80} /></span>`}`
     },
-    ...tokens.some((token) => !namespace && !token.namespaces.includes("*")) ? [
-      {
-        key: "namespaces",
-        label: t("nav.namespaces"),
-        phone: (
-          /** @type {const} */
-          "line"
-        ),
-        render: (token) => token.namespaces.includes("*") ? t("access.namespaces.all") : html`<${Text} value=${token.namespaces.join(", ")} max=${80} />`
-      }
-    ] : [],
+    ...tokens.some((token) => !namespace && !token.namespaces.includes("*")) ? [namespaces] : [],
     {
       key: "scopes",
       label: t("access.scopes"),
@@ -17149,14 +17199,14 @@ function Tokens() {
       label: t("access.used"),
       phone: "line",
       align: "end",
-      render: (token) => token.last_used_at ? html`<${Time} at=${token.last_used_at} />` : t("access.never")
+      render: (token) => at2(token.last_used_at)
     },
     {
       key: "expires",
       label: t("access.expires"),
       align: "end",
       priority: 2,
-      render: (token) => token.expires_at ? html`<${Time} at=${token.expires_at} />` : t("access.never")
+      render: (token) => at2(token.expires_at)
     },
     {
       key: "created",
@@ -17170,27 +17220,19 @@ function Tokens() {
       label: t("job.actions"),
       phone: "line",
       align: "end",
-      render: (token) => html`<span class="row end-row">
-                        <${Button}
-                          opensDialog class="small" onClick=${() => setAsked({ what: "rotate", of: token })}>
-                          ${t("access.rotate")}
-                        <//>
-                        <${Button}
-                          opensDialog class="small" kind="danger"
-                          onClick=${() => setAsked({ what: "revoke", of: token })}>
-                          ${t("access.revoke")}
-                        <//>
-                      </span>`
+      render: (token) => html`<${TokenActions} token=${token} onAsk=${onAsk} />`
     }
-  ]} />`}
-      ${asked?.what === "create" && html`<${NewToken} onClose=${close2} onDone=${reload} />`}
-      ${asked?.what === "rotate" && html`<${RotateToken} token=${asked.of} onClose=${close2} onDone=${reload} />`}
-      ${asked?.what === "revoke" && html`<${Sure} title=${t("access.revoke.title")} verb=${t("access.revoke")} onClose=${close2} onConfirm=${async () => {
-    await del(`api/tokens/${encodeURIComponent(asked.of.id)}`);
-    toast(t("access.revoked"));
-    await reload();
-  }}><p><strong><${Text} value=${asked.of.label} /></strong></p><p>${t("access.revoke.text")}</p><//>`}
-    </section>`;
+  ];
+}
+function TokenActions({ token, onAsk }) {
+  return html`<span class="row end-row">
+      <${Button} opensDialog class="small" onClick=${() => onAsk({ what: "rotate", of: token })}>
+        ${t("access.rotate")}
+      <//>
+      <${Button} opensDialog class="small" kind="danger" onClick=${() => onAsk({ what: "revoke", of: token })}>
+        ${t("access.revoke")}
+      <//>
+    </span>`;
 }
 function Users({ me, hasNamespaces, onSession }) {
   const { data, problem, reload } = useResource((signal) => get("api/users", {}, signal), [], {
@@ -17217,90 +17259,89 @@ function Users({ me, hasNamespaces, onSession }) {
       ${data === null ? !problem && html`<${Loading} />` : html`<${Table}
               caption=${t("access.users")} rows=${users} rowKey=${(user) => user.name}
               empty=${html`<${Empty} title=${t("access.users.none")}>${t("access.users.none.text")}<//>`}
-              columns=${[
-    {
-      key: "name",
-      label: t("login.user"),
-      phone: "main",
-      render: (user) => html`<${Text} value=${user.name} max=${64} />
-                      ${isMe(user) && html` <span class="muted">${t("access.you")}</span>`} ${user.is_disabled && html`<${Badge} kind="off">${t("access.disabled")}<//>`}`
-    },
-    {
-      key: "role",
-      label: t("access.role"),
-      phone: "side",
-      render: (user) => html`${t(`access.role.${user.role}`)}
-                      ${Object.entries(user.namespaces).map(
-        ([name, role]) => html` <span class="muted small" key=${name}>${visible(name)}: ${t(`access.role.${role}`)}</span>`
-      )} <${Button}
-                        opensDialog class="small"
-                        aria-label=${t("access.role_of", { name: visible(user.name) })}
-                        onClick=${() => setAsked({ what: "role", of: user })}>
-                        ${t("settings.change")}
-                      <//>`
-    },
-    {
-      key: "login",
-      label: t("access.last_login"),
-      align: "end",
-      priority: 2,
-      render: (user) => user.last_login_at ? html`<${Time} at=${user.last_login_at} />` : t("access.never")
-    },
-    {
-      key: "created",
-      label: t("job.created"),
-      align: "end",
-      priority: 3,
-      render: (user) => html`<${Time} at=${user.created_at} />`
-    },
-    {
-      key: "act",
-      label: t("job.actions"),
-      phone: "line",
-      align: "end",
-      render: (user) => html`<span class="row end-row">
-                      <${Button}
-                        opensDialog class="small" onClick=${() => setAsked({ what: "password", of: user })}>
-                        ${t("login.password")}
-                      <//>
-                      <${Button}
-                        opensDialog class="small" onClick=${() => setAsked({ what: "disable", of: user })}>
-                        ${t(user.is_disabled ? "access.enable" : "access.disable")}
-                      <//>
-                      <${Button}
-                        opensDialog class="small" kind="danger"
-                        onClick=${() => setAsked({ what: "remove", of: user })}>
-                        ${t("access.remove")}
-                      <//>
-                    </span>`
-    }
-  ]} />`}
+              columns=${userColumns(isMe, setAsked)} />`}
       ${asked?.what === "add" && html`<${NewUser} hasNamespaces=${hasNamespaces} isFirst=${users.length === 0} onClose=${close2} onDone=${added} />`}
       ${asked?.what === "role" && html`<${ChangeRole}
             hasNamespaces=${hasNamespaces || Object.keys(asked.of.namespaces).length > 0} user=${asked.of}
             path=${path(asked.of)} isMe=${isMe(asked.of)} onClose=${close2} onDone=${reload} />`}
       ${asked?.what === "password" && html`<${NewPassword} user=${asked.of} path=${path(asked.of)} onClose=${close2} />`}
-      ${asked?.what === "disable" && html`<${Sure}
-            title=${t(asked.of.is_disabled ? "access.enable.title" : "access.disable.title")}
-            verb=${t(asked.of.is_disabled ? "access.enable" : "access.disable")} onClose=${close2}
-            onConfirm=${async () => {
-    await patch(path(asked.of), { is_disabled: !asked.of.is_disabled });
-    toast(t(asked.of.is_disabled ? "access.enabled.done" : "access.disabled.done"));
-    await reload();
-  }}>
-            <p><strong><${Text} value=${asked.of.name} /></strong> ${isMe(asked.of) && t("access.you")}</p>
-            <p>
-              ${t(
-    asked.of.is_disabled ? "access.enable.text" : isMe(asked.of) ? "access.disable.text.me" : "access.disable.text"
-  )}
-            </p>
-          <//>`}
+      ${asked?.what === "disable" && html`<${DisableUser} user=${asked.of} path=${path(asked.of)} isMe=${isMe(asked.of)} onClose=${close2} onDone=${reload} />`}
       ${asked?.what === "remove" && html`<${Sure} title=${t("access.remove.title")} verb=${t("access.remove")} onClose=${close2} onConfirm=${async () => {
     await call("DELETE", path(asked.of));
     toast(t("access.removed"));
     await reload();
   }}><p><strong><${Text} value=${asked.of.name} /></strong></p><p>${t("access.remove.text")}</p><//>`}
     </section>`;
+}
+var userColumns = (isMe, onAsk) => [
+  {
+    key: "name",
+    label: t("login.user"),
+    phone: "main",
+    render: (user) => html`<${Text} value=${user.name} max=${64} />
+        ${isMe(user) && html` <span class="muted">${t("access.you")}</span>`} ${user.is_disabled && html`<${Badge} kind="off">${t("access.disabled")}<//>`}`
+  },
+  {
+    key: "role",
+    label: t("access.role"),
+    phone: "side",
+    render: (user) => html`${t(`access.role.${user.role}`)}
+        ${Object.entries(user.namespaces).map(
+      ([name, role]) => html` <span class="muted small" key=${name}>${visible(name)}: ${t(`access.role.${role}`)}</span>`
+    )} <${Button}
+          opensDialog class="small" aria-label=${t("access.role_of", { name: visible(user.name) })}
+          onClick=${() => onAsk({ what: "role", of: user })}>
+          ${t("settings.change")}
+        <//>`
+  },
+  {
+    key: "login",
+    label: t("access.last_login"),
+    align: "end",
+    priority: 2,
+    render: (user) => user.last_login_at ? html`<${Time} at=${user.last_login_at} />` : t("access.never")
+  },
+  {
+    key: "created",
+    label: t("job.created"),
+    align: "end",
+    priority: 3,
+    render: (user) => html`<${Time} at=${user.created_at} />`
+  },
+  {
+    key: "act",
+    label: t("job.actions"),
+    phone: "line",
+    align: "end",
+    render: (user) => html`<${UserActions} user=${user} onAsk=${onAsk} />`
+  }
+];
+function UserActions({ user, onAsk }) {
+  return html`<span class="row end-row">
+      <${Button} opensDialog class="small" onClick=${() => onAsk({ what: "password", of: user })}>
+        ${t("login.password")}
+      <//>
+      <${Button} opensDialog class="small" onClick=${() => onAsk({ what: "disable", of: user })}>
+        ${t(user.is_disabled ? "access.enable" : "access.disable")}
+      <//>
+      <${Button} opensDialog class="small" kind="danger" onClick=${() => onAsk({ what: "remove", of: user })}>
+        ${t("access.remove")}
+      <//>
+    </span>`;
+}
+function DisableUser({ user, path, isMe, onClose, onDone }) {
+  const { is_disabled: isDisabled } = user;
+  const confirm = async () => {
+    await patch(path, { is_disabled: !isDisabled });
+    toast(t(isDisabled ? "access.enabled.done" : "access.disabled.done"));
+    await onDone();
+  };
+  const text = isDisabled ? "access.enable.text" : isMe ? "access.disable.text.me" : "access.disable.text";
+  return html`<${Sure}
+      title=${t(isDisabled ? "access.enable.title" : "access.disable.title")}
+      verb=${t(isDisabled ? "access.enable" : "access.disable")} onClose=${onClose} onConfirm=${confirm}>
+      <p><strong><${Text} value=${user.name} /></strong> ${isMe && t("access.you")}</p><p>${t(text)}</p>
+    <//>`;
 }
 
 // identity/pages/account.js
@@ -17417,7 +17458,7 @@ function Page20({ query, go: go3, session: session2 }) {
   );
   const isFiltered = Object.keys(wanted).length > 0;
   const filter = (key, value) => go3("challenges", { ...wanted, [key]: value }, { replace: true });
-  const columns3 = columnsOf6(may(session2, "operate"), found.reload);
+  const columns3 = columnsOf8(may(session2, "operate"), found.reload);
   return html`<div class="page-head"><h1>${t("nav.challenges")}</h1></div>
     <form
       class="filters is-open" role="search" aria-label=${t("filters")}
@@ -17456,7 +17497,7 @@ function Page20({ query, go: go3, session: session2 }) {
       onNext=${() => go3("challenges", { ...wanted, cursor: found.data?.next_cursor })}
       onFirst=${() => go3("challenges", wanted)} />`;
 }
-var columnsOf6 = (mayAnswer, onDone) => [
+var columnsOf8 = (mayAnswer, onDone) => [
   {
     key: "opened",
     label: "challenges.opened_at",
@@ -17796,7 +17837,7 @@ function One8({ name, session: session2 }) {
         <${Incidents} one=${one} path=${path} mayOperate=${may(session2, "operate")} onDone=${again} />
         <${Messages} one=${one} />
       </div>
-      <div class="stack"><${Facts7} one=${one} /></div>
+      <div class="stack"><${Facts8} one=${one} /></div>
     </div>
     ${isEditing && html`<${NoticeEditor} notice=${one} onClose=${() => setEditing(false)} onDone=${again} />`}`;
 }
@@ -17865,7 +17906,7 @@ function Deliveries2({ tag }) {
   )}
     </p>`;
 }
-function Facts7({ one }) {
+function Facts8({ one }) {
   return html`<section class="card">
       <h2>${t("notices.facts")}</h2>
       <dl class="facts">
@@ -17963,8 +18004,6 @@ function documentOf4(values2) {
 }
 function TargetEditor({ target, onClose, onDone }) {
   const form = useForm(target, valuesOf8);
-  const { values: values2 } = form;
-  const hasOwn = values2["address"] === "argument";
   const save = async (given, base) => {
     const name = target ? target.name : given["name"]?.trim() ?? "";
     if (!name) {
@@ -17977,79 +18016,65 @@ function TargetEditor({ target, onClose, onDone }) {
     await onDone(name);
     return t("targets.saved", { name: visible(name) });
   };
-  const field = (name, more = {}) => html`<${FormField} form=${form} name=${name} label=${labelOf8(name)} spellcheck=${false} ...${more} />`;
-  const figure = (name, more = {}) => field(name, {
-    type: "number",
-    min: "1",
-    step: "1",
-    placeholder: (
-      /** @type {Record<string, string>} */
-      DEFAULTS2[name]
-    ),
-    ...more
-  });
-  const choice = (name, options) => html`<${FormField} form=${form} name=${name} label=${labelOf8(name)} as="select">${options}<//>`;
   return html`<${FormDialog}
       isWide title=${target ? `${t("targets.edit")} · ${visible(target.name)}` : t("targets.make")}
       form=${form} onClose=${onClose} onSave=${save} isNew=${!target}
       reread=${target ? () => get(pathOfTarget(target.name)) : void 0} labelOf=${labelOf8}>
       ${target?.body === "fireworq" && html`<p class="muted">${t("targets.fireworq.text")}</p>`}
-      ${!target && field("name", { hint: t("constraints.name.rule"), maxlength: "100", autocapitalize: "none" })}
-      ${field("names", { as: "textarea", rows: "3", hint: t("targets.names.hint"), placeholder: "mail.*" })}
+      ${!target && html`<${TextField} form=${form} name="name" hint=${t("constraints.name.rule")} maxlength="100" autocapitalize="none" />`}
+      <${TextField}
+        form=${form} name="names" as="textarea" rows="3" hint=${t("targets.names.hint")} placeholder="mail.*" />
+      <${Address} form=${form} hasSecret=${target?.has_secret ?? false} />
+      <${SeldomFields} form=${form} />
+    <//>`;
+}
+var TextField = ({ form, name, ...more }) => html`<${FormField} form=${form} name=${name} label=${labelOf8(name)} spellcheck=${false} ...${more} />`;
+var FigureField2 = ({ form, name, ...more }) => html`<${TextField}
+      form=${form} name=${name} type="number" min="1" step="1"
+      placeholder=${/** @type {Record<string, string>} */
+DEFAULTS2[name]} ...${more} />`;
+var Choice2 = ({ form, name, options }) => html`<${FormField} form=${form} name=${name} label=${labelOf8(name)} as="select">
+      ${options.map(([one, text]) => html`<option key=${one} value=${one}>${text}</option>`)}
+    <//>`;
+function Address({ form, hasSecret }) {
+  const { values: values2 } = form;
+  const hasOwn = values2["address"] === "argument";
+  return html`<div class="form-grid">
+      <${Choice2}
+        form=${form} name="address"
+        options=${["fixed", "argument"].map((one) => [one, t(`targets.address.${one}`)])} />
+      <${TextField}
+        form=${form} name="url" hint=${t(`targets.url.hint.${hasOwn ? "argument" : "fixed"}`)}
+        placeholder=${hasOwn ? "argument.url" : "https://app.example/jobs/{name}"} maxlength="2048"
+        autocapitalize="none" />
+      <${Choice2} form=${form} name="method" options=${METHODS.map((one) => [one, one])} />
+      <${Choice2}
+        form=${form} name="body"
+        options=${BODIES.map((one) => [one, tOr(`targets.body.${one}`, visible(one))])} />
+      <${FigureField2} form=${form} name="max_running" hint=${t("targets.max_running.hint")} />
+    </div>
+    ${(hasOwn || values2["allow_hosts"]) && html`<${TextField}
+          form=${form} name="allow_hosts" as="textarea" rows="2" hint=${t("targets.allow_hosts.hint")}
+          placeholder="*.app.example" />`}
+    <${TextField}
+      form=${form} name="secret" hint=${t(hasSecret ? "targets.secret.kept" : "targets.secret.hint")}
+      maxlength="200" placeholder="whsec_…" disabled=${values2["is_unsigned"] === "yes"} />
+    ${hasSecret && html`<${FormCheck} form=${form} name="is_unsigned">${labelOf8("is_unsigned")}<//>`}
+    <${TextField} form=${form} name="description" maxlength="500" spellcheck />`;
+}
+function SeldomFields({ form }) {
+  return html`<${FormMore} form=${form} names=${SELDOM} problem=${form.problem} label=${t("targets.more")}>
       <div class="form-grid">
-        ${choice(
-    "address",
-    ["fixed", "argument"].map(
-      (one) => html`<option key=${one} value=${one}>${t(`targets.address.${one}`)}</option>`
-    )
-  )}
-        ${field("url", {
-    hint: t(`targets.url.hint.${hasOwn ? "argument" : "fixed"}`),
-    placeholder: hasOwn ? "argument.url" : "https://app.example/jobs/{name}",
-    maxlength: "2048",
-    autocapitalize: "none"
-  })}
-        ${choice(
-    "method",
-    METHODS.map((one) => html`<option key=${one} value=${one}>${one}</option>`)
-  )}
-        ${choice(
-    "body",
-    BODIES.map(
-      (one) => html`<option key=${one} value=${one}>${tOr(`targets.body.${one}`, visible(one))}</option>`
-    )
-  )}
-        ${figure("max_running", { hint: t("targets.max_running.hint") })}
+        <${TextField} form=${form} name="ok" hint=${t("targets.statuses.hint")} placeholder=${DEFAULTS2.ok} />
+        <${TextField}
+          form=${form} name="final" hint=${t("targets.statuses.hint")} placeholder=${DEFAULTS2.final} />
+        <${FigureField2} form=${form} name="timeout" hint=${t("targets.timeout.hint")} min="0.001" step="any" />
+        <${FigureField2} form=${form} name="not_ready_for_s" hint=${t("targets.not_ready_for_s.hint")} />
+        <${FigureField2} form=${form} name="max_running_per_host" />
       </div>
-      ${(hasOwn || values2["allow_hosts"]) && field("allow_hosts", {
-    as: "textarea",
-    rows: "2",
-    hint: t("targets.allow_hosts.hint"),
-    placeholder: "*.app.example"
-  })}
-      ${field("secret", {
-    hint: t(target?.has_secret ? "targets.secret.kept" : "targets.secret.hint"),
-    maxlength: "200",
-    placeholder: "whsec_…",
-    disabled: values2["is_unsigned"] === "yes"
-  })}
-      ${target?.has_secret && html`<${FormCheck} form=${form} name="is_unsigned">${labelOf8("is_unsigned")}<//>`}
-      ${field("description", { maxlength: "500", spellcheck: true })}
-      <${FormMore} form=${form} names=${SELDOM} problem=${form.problem} label=${t("targets.more")}>
-        <div class="form-grid">
-          ${field("ok", { hint: t("targets.statuses.hint"), placeholder: DEFAULTS2.ok })}
-          ${field("final", { hint: t("targets.statuses.hint"), placeholder: DEFAULTS2.final })}
-          ${figure("timeout", { hint: t("targets.timeout.hint"), min: "0.001", step: "any" })}
-          ${figure("not_ready_for_s", { hint: t("targets.not_ready_for_s.hint") })}
-          ${figure("max_running_per_host")}
-        </div>
-        ${field("headers", {
-    as: "textarea",
-    rows: "3",
-    hint: t("targets.headers.hint"),
-    placeholder: "Authorization: Bearer …"
-  })}
-      <//>
+      <${TextField}
+        form=${form} name="headers" as="textarea" rows="3" hint=${t("targets.headers.hint")}
+        placeholder="Authorization: Bearer …" />
     <//>`;
 }
 
@@ -18164,7 +18189,7 @@ function One9({ name, go: go3, session: session2 }) {
         </div>`}
     <div class="job-grid">
       <div class="stack"><${Answers2} one=${one} /></div>
-      <div class="stack"><${Now3} one=${one} /><${Facts8} one=${one} /></div>
+      <div class="stack"><${Now3} one=${one} /><${Facts9} one=${one} /></div>
     </div>
     ${mayOperate && html`<${Changes} name=${one.name} etag=${one.etag} />`}
     ${dialog === "test" && html`<${Test} path=${path} onClose=${() => setDialog("")} onDone=${found.reload} />`}
@@ -18233,7 +18258,7 @@ function Now3({ one }) {
       </dl>
     </section>`;
 }
-function Facts8({ one }) {
+function Facts9({ one }) {
   return html`<section class="card">
       <h2>${t("targets.facts")}</h2>
       <dl class="facts">

@@ -24,6 +24,7 @@ const AGAIN_MS = 2_000;
  *   Problem | null}} Log `missing`: why lines of the archive are not there.
  */
 /** @typedef {typeof LEVELS[number]} Level */
+/** @typedef {{level: Level, wanted: string, isFollowing: boolean}} View Which lines are shown, and whether the last stays in sight. */
 
 /** @type {Log} */
 const NOTHING = { entries: [], dropped: 0, isLast: false, isCut: false, isArchived: false, missing: null };
@@ -33,9 +34,10 @@ const NOTHING = { entries: [], dropped: 0, isLast: false, isCut: false, isArchiv
  *   gone, only the archive may have lines. `mayErase`: the job is over or gone, and the user may erase its log.
  */
 export function JobLog({ path, isGone = false, mayErase = false }) {
-  const [level, setLevel] = useState(/** @type {Level} */ ("debug"));
-  const [wanted, setWanted] = useState("");
-  const [isFollowing, setIsFollowing] = useState(true);
+  const [view, setView] = useState(/** @type {View} */ ({ level: "debug", wanted: "", isFollowing: true }));
+  const change = (/** @type {Partial<View>} */ part) =>
+    setView((/** @type {View} */ old) => ({ ...old, ...part }));
+  const { level, wanted, isFollowing } = view;
   const [isSaving, setIsSaving] = useState(false);
   const [isErasing, setIsErasing] = useState(false);
   const [mode] = usePref("times", "relative");
@@ -64,26 +66,7 @@ export function JobLog({ path, isGone = false, mayErase = false }) {
   return html`<section class="card job-log" aria-labelledby="job-log">
       <div class="row log-head">
         <h2 id="job-log">${t("job.log")}</h2>
-        <label>
-          ${t("job.log.level")} <select
-            value=${level}
-            onChange=${(/** @type {FieldEvent} */ event) =>
-              setLevel(LEVELS.find((one) => one === event.currentTarget.value) ?? level)}>
-            ${LEVELS.map((one) => html`<option value=${one}>${t(`job.log.level.${one}`)}</option>`)}
-          </select>
-        </label>
-        <label>
-          ${t("job.log.search")} <input
-            type="search" value=${wanted}
-            onInput=${(/** @type {FieldEvent} */ event) => setWanted(event.currentTarget.value)} />
-        </label>
-        <label class="check">
-          <input
-            type="checkbox" checked=${isFollowing}
-            onChange=${(/** @type {FieldEvent} */ event) => setIsFollowing(event.currentTarget.checked)} /> ${t(
-              "job.log.follow",
-            )}
-        </label>
+        <${View} view=${view} change=${change} />
         <${Button} onClick=${save} disabled=${isSaving || log.entries.length === 0}>
           ${t("job.log.download")}
         <//>
@@ -117,6 +100,30 @@ export function JobLog({ path, isGone = false, mayErase = false }) {
         }}><p>${t("job.log.erase.text")}</p><//>`
       }
     </section>`;
+}
+
+/** @param {{view: View, change: (part: Partial<View>) => void}} props */
+function View({ view: { level, wanted, isFollowing }, change }) {
+  return html`<label>
+      ${t("job.log.level")} <select
+        value=${level}
+        onChange=${(/** @type {FieldEvent} */ event) =>
+          change({ level: LEVELS.find((one) => one === event.currentTarget.value) ?? level })}>
+        ${LEVELS.map((one) => html`<option value=${one}>${t(`job.log.level.${one}`)}</option>`)}
+      </select>
+    </label>
+    <label>
+      ${t("job.log.search")} <input
+        type="search" value=${wanted}
+        onInput=${(/** @type {FieldEvent} */ event) => change({ wanted: event.currentTarget.value })} />
+    </label>
+    <label class="check">
+      <input
+        type="checkbox" checked=${isFollowing}
+        onChange=${(/** @type {FieldEvent} */ event) => change({ isFollowing: event.currentTarget.checked })} /> ${t(
+          "job.log.follow",
+        )}
+    </label>`;
 }
 
 /**

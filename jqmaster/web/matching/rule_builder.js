@@ -143,6 +143,8 @@ export function RuleBuilder({ text, onText, suggestions, hint }) {
   };
   const put = (/** @type {number} */ at, /** @type {Partial<Row>} */ part) =>
     change({ ...rule, rows: rule.rows.map((row, place) => (place === at ? { ...row, ...part } : row)) });
+  const remove = (/** @type {number} */ at) =>
+    change({ ...rule, rows: rule.rows.filter((_, place) => place !== at) });
   return html`<div class="rule" role="group" aria-label=${t("constraints.matcher")}>
       <datalist id=${`${id}-fields`}>
         ${suggestions.fields.map((field) => html`<option key=${field} value=${field} />`)}
@@ -156,17 +158,41 @@ export function RuleBuilder({ text, onText, suggestions, hint }) {
             <option value="all">${t("rule.all")}</option><option value="any">${t("rule.any")}</option>
           </select>`
       }
-      ${rule.rows.map((row, at) => {
-        const n = at + 1;
-        return html`<div key=${at} class="rule-row">
+      ${rule.rows.map(
+        (row, at) =>
+          html`<${RuleRow}
+              key=${at} row=${row} at=${at} id=${id} suggestions=${suggestions}
+              put=${(/** @type {Partial<Row>} */ part) => put(at, part)} onRemove=${rule.rows.length > 1 ? () => remove(at) : null} />`,
+      )}
+      <div>
+        <${Button}
+          class="small" onClick=${() =>
+            change({
+              ...rule,
+              rows: [...rule.rows, { field: suggestions.fields[0] ?? "", op: "eq", value: "", isNot: false }],
+            })}>
+          ${t("rule.add")}
+        <//>
+      </div>
+      <p class="muted small">${hint}</p>
+    </div>`;
+}
+
+/**
+ * @param {{row: Row, at: number, id: string, suggestions: Suggestions, put: (part: Partial<Row>) => void, onRemove: (() => void) | null}} props
+ *   `id`: of the whole matcher on the page.
+ */
+function RuleRow({ row, at, id, suggestions, put, onRemove }) {
+  const n = at + 1;
+  return html`<div class="rule-row">
             <input
               aria-label=${t("rule.field", { n })} list=${`${id}-fields`} spellcheck=${false}
               autocomplete="off" autocapitalize="none" value=${row.field}
-              onInput=${(/** @type {FieldEvent} */ e) => put(at, { field: e.target.value })} />
+              onInput=${(/** @type {FieldEvent} */ e) => put({ field: e.target.value })} />
             <select
               aria-label=${t("rule.op", { n })} value=${`${row.isNot ? "not " : ""}${row.op}`}
               onChange=${(/** @type {FieldEvent} */ e) =>
-                put(at, {
+                put({
                   op: e.target.value.replace("not ", ""),
                   isNot: e.target.value.startsWith("not "),
                 })}>
@@ -180,34 +206,21 @@ export function RuleBuilder({ text, onText, suggestions, hint }) {
             <input
               aria-label=${t("rule.value", { n })} list=${`${id}-values-${at}`} spellcheck=${false}
               autocomplete="off" autocapitalize="none" value=${row.value}
-              onInput=${(/** @type {FieldEvent} */ e) => put(at, { value: e.target.value })} />
+              onInput=${(/** @type {FieldEvent} */ e) => put({ value: e.target.value })} />
             <datalist id=${`${id}-values-${at}`}>
               ${(suggestions.values.get(row.field) ?? []).map(
                 (value) => html`<option key=${value} value=${value} />`,
               )}
             </datalist>
             ${
-              rule.rows.length > 1 &&
+              onRemove &&
               html`<button
                   type="button" class="icon-button" aria-label=${t("rule.remove", { n })}
-                  onClick=${() => change({ ...rule, rows: rule.rows.filter((_, place) => place !== at) })}>
+                  onClick=${onRemove}>
                   ✕
                 </button>`
             }
           </div>`;
-      })}
-      <div>
-        <${Button}
-          class="small" onClick=${() =>
-            change({
-              ...rule,
-              rows: [...rule.rows, { field: suggestions.fields[0] ?? "", op: "eq", value: "", isNot: false }],
-            })}>
-          ${t("rule.add")}
-        <//>
-      </div>
-      <p class="muted small">${hint}</p>
-    </div>`;
 }
 
 /**

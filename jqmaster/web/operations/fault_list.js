@@ -54,20 +54,10 @@ export function Faults({ findings: found, isAnswered, isKnown, problem }) {
             : !problem && html`<p class="all-well">${t("loading")}</p>`
           : html`<ul>
               ${faults.map(
-                (fault) => html`<li key=${fault.key} class=${`fault ${fault.severity}`}>
-                    <${Badge} kind=${fault.severity}>${t(`fault.${fault.severity}`)}<//>
-                    <span class="fault-text">${findingText(fault)}</span>
-                    <${RunbookLink} code=${fault.code} /><${CauseLink} finding=${fault} />
-                    <${Button}
-                      class="small" title=${t("fault.acknowledge")}
-                      onClick=${() => setKnown([...acknowledged, fault.key])}>
-                      <span class="fault-act">${t("fault.acknowledge")}</span><${Icon} name="check" />
-                    <//>
-                    <${Button}
-                      opensDialog class="small" title=${t("fault.snooze")} onClick=${() => setSnoozing(fault)}>
-                      <span class="fault-act">${t("fault.snooze")}</span><${Icon} name="times" />
-                    <//>
-                  </li>`,
+                (fault) =>
+                  html`<${Fault}
+                      key=${fault.key} fault=${fault} onSnooze=${() => setSnoozing(fault)}
+                      onAcknowledge=${() => setKnown([...acknowledged, fault.key])} />`,
               )}
             </ul>`
       }${
@@ -94,6 +84,21 @@ export function Faults({ findings: found, isAnswered, isKnown, problem }) {
             fault=${{ key: snoozing.key, text: findingText(snoozing) }} onSnooze=${snoozed.add} onClose=${() => setSnoozing(null)} />`
       }
     </section>`;
+}
+
+/** @param {{fault: Finding, onAcknowledge: () => void, onSnooze: () => void}} props */
+function Fault({ fault, onAcknowledge, onSnooze }) {
+  return html`<li class=${`fault ${fault.severity}`}>
+      <${Badge} kind=${fault.severity}>${t(`fault.${fault.severity}`)}<//>
+      <span class="fault-text">${findingText(fault)}</span>
+      <${RunbookLink} code=${fault.code} /><${CauseLink} finding=${fault} />
+      <${Button} class="small" title=${t("fault.acknowledge")} onClick=${onAcknowledge}>
+        <span class="fault-act">${t("fault.acknowledge")}</span><${Icon} name="check" />
+      <//>
+      <${Button} opensDialog class="small" title=${t("fault.snooze")} onClick=${onSnooze}>
+        <span class="fault-act">${t("fault.snooze")}</span><${Icon} name="times" />
+      <//>
+    </li>`;
 }
 
 /** @param {{finding: Finding}} props */

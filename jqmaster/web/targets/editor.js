@@ -10,6 +10,7 @@ import { FormDialog } from "../ui/form_dialog.js";
 import { FormCheck, FormField, FormMore, useForm } from "../ui/forms.js";
 
 /** @typedef {import("../ui/forms.js").Values} Values */
+/** @typedef {import("../ui/forms.js").FormInputs} Form */
 /** @typedef {import("../../answers").Schemas["TargetDetail"]} TargetDetail */
 
 const METHODS = ["POST", "PUT", "PATCH", "GET", "DELETE"];
@@ -106,8 +107,6 @@ function documentOf(values) {
 /** @param {{target: TargetDetail | null, onClose: () => void, onDone: (name: string) => unknown}} props `target` null: a new one. */
 export function TargetEditor({ target, onClose, onDone }) {
   const form = useForm(target, valuesOf);
-  const { values } = form;
-  const hasOwn = values["address"] === "argument";
   const save = async (/** @type {Values} */ given, /** @type {TargetDetail | null} */ base) => {
     const name = target ? target.name : (given["name"]?.trim() ?? "");
     if (!name) {
@@ -120,18 +119,6 @@ export function TargetEditor({ target, onClose, onDone }) {
     await onDone(name);
     return t("targets.saved", { name: visible(name) });
   };
-  const field = (/** @type {string} */ name, /** @type {Record<string, unknown>} */ more = {}) =>
-    html`<${FormField} form=${form} name=${name} label=${labelOf(name)} spellcheck=${false} ...${more} />`;
-  const figure = (/** @type {string} */ name, /** @type {Record<string, unknown>} */ more = {}) =>
-    field(name, {
-      type: "number",
-      min: "1",
-      step: "1",
-      placeholder: /** @type {Record<string, string>} */ (DEFAULTS)[name],
-      ...more,
-    });
-  const choice = (/** @type {string} */ name, /** @type {unknown[]} */ options) =>
-    html`<${FormField} form=${form} name=${name} label=${labelOf(name)} as="select">${options}<//>`;
   return html`<${FormDialog}
       isWide title=${target ? `${t("targets.edit")} · ${visible(target.name)}` : t("targets.make")}
       form=${form} onClose=${onClose} onSave=${save} isNew=${!target}
@@ -139,69 +126,75 @@ export function TargetEditor({ target, onClose, onDone }) {
       ${target?.body === "fireworq" && html`<p class="muted">${t("targets.fireworq.text")}</p>`}
       ${
         !target &&
-        field("name", { hint: t("constraints.name.rule"), maxlength: "100", autocapitalize: "none" })
+        html`<${TextField} form=${form} name="name" hint=${t("constraints.name.rule")} maxlength="100" autocapitalize="none" />`
       }
-      ${field("names", { as: "textarea", rows: "3", hint: t("targets.names.hint"), placeholder: "mail.*" })}
+      <${TextField}
+        form=${form} name="names" as="textarea" rows="3" hint=${t("targets.names.hint")} placeholder="mail.*" />
+      <${Address} form=${form} hasSecret=${target?.has_secret ?? false} />
+      <${SeldomFields} form=${form} />
+    <//>`;
+}
+
+/** @param {{form: Form, name: string} & Record<string, unknown>} props */
+const TextField = ({ form, name, ...more }) =>
+  html`<${FormField} form=${form} name=${name} label=${labelOf(name)} spellcheck=${false} ...${more} />`;
+
+/** @param {{form: Form, name: string} & Record<string, unknown>} props */
+const FigureField = ({ form, name, ...more }) =>
+  html`<${TextField}
+      form=${form} name=${name} type="number" min="1" step="1"
+      placeholder=${/** @type {Record<string, string>} */ (DEFAULTS)[name]} ...${more} />`;
+
+/** @param {{form: Form, name: string, options: string[][]}} props `options`: each value with its text. */
+const Choice = ({ form, name, options }) =>
+  html`<${FormField} form=${form} name=${name} label=${labelOf(name)} as="select">
+      ${options.map(([one, text]) => html`<option key=${one} value=${one}>${text}</option>`)}
+    <//>`;
+
+/** @param {{form: Form, hasSecret: boolean}} props Where its jobs are sent, how, and with which secret. */
+function Address({ form, hasSecret }) {
+  const { values } = form;
+  const hasOwn = values["address"] === "argument";
+  return html`<div class="form-grid">
+      <${Choice}
+        form=${form} name="address"
+        options=${["fixed", "argument"].map((one) => [one, t(`targets.address.${one}`)])} />
+      <${TextField}
+        form=${form} name="url" hint=${t(`targets.url.hint.${hasOwn ? "argument" : "fixed"}`)}
+        placeholder=${hasOwn ? "argument.url" : "https://app.example/jobs/{name}"} maxlength="2048"
+        autocapitalize="none" />
+      <${Choice} form=${form} name="method" options=${METHODS.map((one) => [one, one])} />
+      <${Choice}
+        form=${form} name="body"
+        options=${BODIES.map((one) => [one, tOr(`targets.body.${one}`, visible(one))])} />
+      <${FigureField} form=${form} name="max_running" hint=${t("targets.max_running.hint")} />
+    </div>
+    ${
+      (hasOwn || values["allow_hosts"]) &&
+      html`<${TextField}
+          form=${form} name="allow_hosts" as="textarea" rows="2" hint=${t("targets.allow_hosts.hint")}
+          placeholder="*.app.example" />`
+    }
+    <${TextField}
+      form=${form} name="secret" hint=${t(hasSecret ? "targets.secret.kept" : "targets.secret.hint")}
+      maxlength="200" placeholder="whsec_…" disabled=${values["is_unsigned"] === "yes"} />
+    ${hasSecret && html`<${FormCheck} form=${form} name="is_unsigned">${labelOf("is_unsigned")}<//>`}
+    <${TextField} form=${form} name="description" maxlength="500" spellcheck />`;
+}
+
+/** @param {{form: Form}} props */
+function SeldomFields({ form }) {
+  return html`<${FormMore} form=${form} names=${SELDOM} problem=${form.problem} label=${t("targets.more")}>
       <div class="form-grid">
-        ${choice(
-          "address",
-          ["fixed", "argument"].map(
-            (one) => html`<option key=${one} value=${one}>${t(`targets.address.${one}`)}</option>`,
-          ),
-        )}
-        ${field("url", {
-          hint: t(`targets.url.hint.${hasOwn ? "argument" : "fixed"}`),
-          placeholder: hasOwn ? "argument.url" : "https://app.example/jobs/{name}",
-          maxlength: "2048",
-          autocapitalize: "none",
-        })}
-        ${choice(
-          "method",
-          METHODS.map((one) => html`<option key=${one} value=${one}>${one}</option>`),
-        )}
-        ${choice(
-          "body",
-          BODIES.map(
-            (one) =>
-              html`<option key=${one} value=${one}>${tOr(`targets.body.${one}`, visible(one))}</option>`,
-          ),
-        )}
-        ${figure("max_running", { hint: t("targets.max_running.hint") })}
+        <${TextField} form=${form} name="ok" hint=${t("targets.statuses.hint")} placeholder=${DEFAULTS.ok} />
+        <${TextField}
+          form=${form} name="final" hint=${t("targets.statuses.hint")} placeholder=${DEFAULTS.final} />
+        <${FigureField} form=${form} name="timeout" hint=${t("targets.timeout.hint")} min="0.001" step="any" />
+        <${FigureField} form=${form} name="not_ready_for_s" hint=${t("targets.not_ready_for_s.hint")} />
+        <${FigureField} form=${form} name="max_running_per_host" />
       </div>
-      ${
-        (hasOwn || values["allow_hosts"]) &&
-        field("allow_hosts", {
-          as: "textarea",
-          rows: "2",
-          hint: t("targets.allow_hosts.hint"),
-          placeholder: "*.app.example",
-        })
-      }
-      ${field("secret", {
-        hint: t(target?.has_secret ? "targets.secret.kept" : "targets.secret.hint"),
-        maxlength: "200",
-        placeholder: "whsec_…",
-        disabled: values["is_unsigned"] === "yes",
-      })}
-      ${
-        target?.has_secret &&
-        html`<${FormCheck} form=${form} name="is_unsigned">${labelOf("is_unsigned")}<//>`
-      }
-      ${field("description", { maxlength: "500", spellcheck: true })}
-      <${FormMore} form=${form} names=${SELDOM} problem=${form.problem} label=${t("targets.more")}>
-        <div class="form-grid">
-          ${field("ok", { hint: t("targets.statuses.hint"), placeholder: DEFAULTS.ok })}
-          ${field("final", { hint: t("targets.statuses.hint"), placeholder: DEFAULTS.final })}
-          ${figure("timeout", { hint: t("targets.timeout.hint"), min: "0.001", step: "any" })}
-          ${figure("not_ready_for_s", { hint: t("targets.not_ready_for_s.hint") })}
-          ${figure("max_running_per_host")}
-        </div>
-        ${field("headers", {
-          as: "textarea",
-          rows: "3",
-          hint: t("targets.headers.hint"),
-          placeholder: "Authorization: Bearer …",
-        })}
-      <//>
+      <${TextField}
+        form=${form} name="headers" as="textarea" rows="3" hint=${t("targets.headers.hint")}
+        placeholder="Authorization: Bearer …" />
     <//>`;
 }

@@ -15,6 +15,7 @@ import { useTitle } from "../ui/titles.js";
 import { Breaker, POLL_MS, Slots, WorkerState, nameOf } from "./states.js";
 
 /** @typedef {import("../../answers").Schemas["HeldJob"]} HeldJob */
+/** @typedef {import("../../answers").Schemas["WorkerDetail"]} WorkerDetail */
 
 /** @param {{id: string, session: import("../core/api.js").Session}} props */
 export function One({ id, session }) {
@@ -55,20 +56,57 @@ export function One({ id, session }) {
     </div>
     <p class="job-id"><code>${visible(worker.id)}</code></p>
     <${ErrorBox} problem=${problem} />
-    ${
-      mayOperate &&
-      html`<div class="row actions" role="group" aria-label=${t("job.actions")}>
-      ${
-        worker.state === "draining"
-          ? html`<${Button} kind="primary" onClick=${() => attempt(() => act("resume"), t("workers.resumed"))}>${t("workers.resume")}<//>`
-          : worker.state !== "detached" &&
-            html`<${Button} onClick=${() => attempt(() => act("drain"), t("workers.drained"))}>${t("workers.drain")}<//>`
-      }
-      ${worker.state !== "detached" && html`<${Button} opensDialog onClick=${() => setAsked("slots")}>${t("workers.slots.change")}<//>`}
-      ${worker.state !== "detached" && html`<${Button} opensDialog kind="danger" onClick=${() => setAsked("detach")}>${t("workers.detach")}<//>`}</div>`
-    }
+    ${mayOperate && html`<${Actions} worker=${worker} act=${act} onAsk=${setAsked} />`}
     <div class="job-grid">
+      <${Facts} worker=${worker} />
+      <${FigureFacts} figures=${worker.figures} />
       <section class="card">
+        <h2>${t("nav.names")} <span class="muted num">${number(worker.names.length)}</span></h2>
+        <p>
+          ${worker.names
+            .slice(0, 100)
+            .map(
+              (/** @type {string} */ name) =>
+                html`<a class="chip" href=${href("jobs", { name })}><${Text} value=${name} max=${80} /></a> `,
+            )}
+        </p>
+      </section>
+    </div>
+    <section class="after" aria-labelledby="held">
+      <h2 id="held">${t("workers.jobs")} <span class="muted num">${number(worker.jobs.length)}</span></h2>
+      <${Table}
+        caption=${t("workers.jobs")} rows=${worker.jobs} rowKey=${(/** @type {HeldJob} */ job) => job.job_id}
+        empty=${html`<${Empty} title=${t("workers.idle")} />`}
+        columns=${JOB_COLUMNS.map((column) => ({ ...column, label: t(column.label) }))} />
+    </section>
+    ${
+      asked === "slots" &&
+      html`<${SlotsDialog} worker=${worker} what=${nameOf(worker)} onClose=${() => setAsked(null)} onDone=${reload} />`
+    }
+    ${
+      asked === "detach" &&
+      html`<${Detach} worker=${worker} onConfirm=${() => act("detach")} onClose=${() => setAsked(null)} />`
+    }`;
+}
+
+/**
+ * @param {{worker: WorkerDetail, act: (what: "drain" | "resume") => Promise<void>, onAsk: (dialog: "slots" | "detach") => void}} props
+ */
+function Actions({ worker, act, onAsk }) {
+  return html`<div class="row actions" role="group" aria-label=${t("job.actions")}>
+        ${
+          worker.state === "draining"
+            ? html`<${Button} kind="primary" onClick=${() => attempt(() => act("resume"), t("workers.resumed"))}>${t("workers.resume")}<//>`
+            : worker.state !== "detached" &&
+              html`<${Button} onClick=${() => attempt(() => act("drain"), t("workers.drained"))}>${t("workers.drain")}<//>`
+        }
+        ${worker.state !== "detached" && html`<${Button} opensDialog onClick=${() => onAsk("slots")}>${t("workers.slots.change")}<//>`}
+        ${worker.state !== "detached" && html`<${Button} opensDialog kind="danger" onClick=${() => onAsk("detach")}>${t("workers.detach")}<//>`}</div>`;
+}
+
+/** @param {{worker: WorkerDetail}} props */
+function Facts({ worker }) {
+  return html`<section class="card">
         <h2>${t("job.facts")}</h2>
         <dl class="facts">
           <dt>${t("workers.slots")}</dt>
@@ -98,63 +136,38 @@ export function One({ id, session }) {
               html`<dt><${Text} value=${key} max=${64} /></dt><dd><${Text} value=${value} max=${200} /></dd>`,
           )}
         </dl>
-      </section>
-      <${FigureFacts} figures=${worker.figures} />
-      <section class="card">
-        <h2>${t("nav.names")} <span class="muted num">${number(worker.names.length)}</span></h2>
-        <p>
-          ${worker.names
-            .slice(0, 100)
-            .map(
-              (/** @type {string} */ name) =>
-                html`<a class="chip" href=${href("jobs", { name })}><${Text} value=${name} max=${80} /></a> `,
-            )}
-        </p>
-      </section>
-    </div>
-    <section class="after" aria-labelledby="held">
-      <h2 id="held">${t("workers.jobs")} <span class="muted num">${number(worker.jobs.length)}</span></h2>
-      <${Table}
-        caption=${t("workers.jobs")} rows=${worker.jobs} rowKey=${(/** @type {HeldJob} */ job) => job.job_id}
-        empty=${html`<${Empty} title=${t("workers.idle")} />`} columns=${[
-          {
-            key: "name",
-            label: t("job.name"),
-            render: (/** @type {HeldJob} */ job) =>
-              html`<a href=${href("job", { id: job.job_id })}><${Text} value=${job.name} max=${80} /></a>`,
-          },
-          {
-            key: "id",
-            label: t("job.id"),
-            render: (/** @type {HeldJob} */ job) =>
-              html`<${Id} id=${job.job_id} href=${href("job", { id: job.job_id })} />`,
-          },
-          {
-            key: "attempt",
-            label: t("job.attempt"),
-            align: "end",
-            priority: 2,
-            render: (/** @type {HeldJob} */ job) => html`<${Num} value=${job.attempt} />`,
-          },
-          {
-            key: "since",
-            label: t("job.since"),
-            align: "end",
-            render: (/** @type {HeldJob} */ job) => html`<${Time} at=${job.started_at} />`,
-          },
-        ]} />
-    </section>
-    ${
-      asked === "slots" &&
-      html`<${SlotsDialog} worker=${worker} what=${nameOf(worker)} onClose=${() => setAsked(null)} onDone=${reload} />`
-    }
-    ${
-      asked === "detach" &&
-      html`<${Detach} worker=${worker} onConfirm=${() => act("detach")} onClose=${() => setAsked(null)} />`
-    }`;
+      </section>`;
 }
 
-/** @param {{worker: import("../../answers").Schemas["WorkerDetail"], onConfirm: () => Promise<void>, onClose: () => void}} props */
+/** @type {(import("../ui/tables.js").Column<HeldJob> & {label: string})[]} */
+const JOB_COLUMNS = [
+  {
+    key: "name",
+    label: "job.name",
+    render: (job) =>
+      html`<a href=${href("job", { id: job.job_id })}><${Text} value=${job.name} max=${80} /></a>`,
+  },
+  {
+    key: "id",
+    label: "job.id",
+    render: (job) => html`<${Id} id=${job.job_id} href=${href("job", { id: job.job_id })} />`,
+  },
+  {
+    key: "attempt",
+    label: "job.attempt",
+    align: "end",
+    priority: 2,
+    render: (job) => html`<${Num} value=${job.attempt} />`,
+  },
+  {
+    key: "since",
+    label: "job.since",
+    align: "end",
+    render: (job) => html`<${Time} at=${job.started_at} />`,
+  },
+];
+
+/** @param {{worker: WorkerDetail, onConfirm: () => Promise<void>, onClose: () => void}} props */
 function Detach({ worker, onConfirm, onClose }) {
   return html`<${ConfirmCount}
       title=${t("workers.detach.title")} count=${worker.jobs.length} isAlways verb=${t("workers.detach")}

@@ -46,10 +46,6 @@ export function SlotRules({ mayOperate }) {
   });
   const rules = data?.slot_rules ?? [];
   if (rules.length === 0) return html`<${ErrorBox} problem=${problem} onRetry=${reload} />`;
-  const labels = (/** @type {SlotRule} */ rule) =>
-    Object.entries(rule.labels)
-      .map(([key, value]) => `${key}=${value}`)
-      .join(", ");
   const remove = (/** @type {SlotRule} */ rule) =>
     attempt(() => del(`api/slot-rules/${encodeURIComponent(rule.id)}`), t("workers.slots.rule.removed")).then(
       reload,
@@ -60,52 +56,58 @@ export function SlotRules({ mayOperate }) {
       <${ErrorBox} problem=${problem} onRetry=${reload} />
       <${Table}
         caption=${t("workers.slots.rules")} rows=${rules} rowKey=${(/** @type {SlotRule} */ rule) => rule.id}
-        columns=${[
-          {
-            key: "node",
-            label: t("workers.host"),
-            render: (/** @type {SlotRule} */ rule) =>
-              html`<${Text} value=${rule.node_id || "–"} max=${60} />`,
-          },
-          {
-            key: "labels",
-            label: t("workers.labels"),
-            render: (/** @type {SlotRule} */ rule) =>
-              html`<${Text} value=${labels(rule) || "–"} max=${80} />`,
-          },
-          {
-            key: "slots",
-            label: t("workers.slots"),
-            align: "end",
-            render: (/** @type {SlotRule} */ rule) => html`<${Num} value=${rule.max_jobs} />`,
-          },
-          {
-            key: "by",
-            label: t("workers.slots.by"),
-            priority: 3,
-            render: (/** @type {SlotRule} */ rule) => html`<${Text} value=${rule.set_by} max=${40} />`,
-          },
-          {
-            key: "at",
-            label: t("workers.slots.at"),
-            align: "end",
-            priority: 3,
-            render: (/** @type {SlotRule} */ rule) => html`<${Time} at=${rule.set_at} />`,
-          },
-          ...(mayOperate
-            ? [
-                {
-                  key: "act",
-                  label: t("job.actions"),
-                  render: (/** @type {SlotRule} */ rule) =>
-                    html`<${Button}
-                        class="small" aria-label=${`${t("workers.slots.rule.remove")}: ${rule.node_id}`}
-                        onClick=${() => remove(rule)}>
-                        ${t("workers.slots.rule.remove")}
-                      <//>`,
-                },
-              ]
-            : []),
-        ]} />
+        columns=${ruleColumns(mayOperate ? remove : null)} />
     </section>`;
+}
+
+/** @param {((rule: SlotRule) => void) | null} onRemove @returns {import("../ui/tables.js").Column<SlotRule>[]} */
+function ruleColumns(onRemove) {
+  const labels = (/** @type {SlotRule} */ rule) =>
+    Object.entries(rule.labels)
+      .map(([key, value]) => `${key}=${value}`)
+      .join(", ");
+  /** @type {import("../ui/tables.js").Column<SlotRule>[]} */
+  const columns = [
+    {
+      key: "node",
+      label: t("workers.host"),
+      render: (rule) => html`<${Text} value=${rule.node_id || "–"} max=${60} />`,
+    },
+    {
+      key: "labels",
+      label: t("workers.labels"),
+      render: (rule) => html`<${Text} value=${labels(rule) || "–"} max=${80} />`,
+    },
+    {
+      key: "slots",
+      label: t("workers.slots"),
+      align: "end",
+      render: (rule) => html`<${Num} value=${rule.max_jobs} />`,
+    },
+    {
+      key: "by",
+      label: t("workers.slots.by"),
+      priority: 3,
+      render: (rule) => html`<${Text} value=${rule.set_by} max=${40} />`,
+    },
+    {
+      key: "at",
+      label: t("workers.slots.at"),
+      align: "end",
+      priority: 3,
+      render: (rule) => html`<${Time} at=${rule.set_at} />`,
+    },
+  ];
+  if (onRemove)
+    columns.push({
+      key: "act",
+      label: t("job.actions"),
+      render: (rule) =>
+        html`<${Button}
+            class="small" aria-label=${`${t("workers.slots.rule.remove")}: ${rule.node_id}`}
+            onClick=${() => onRemove(rule)}>
+            ${t("workers.slots.rule.remove")}
+          <//>`,
+    });
+  return columns;
 }

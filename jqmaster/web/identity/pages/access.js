@@ -35,7 +35,6 @@ function Tokens() {
   });
   const [asked, setAsked] = useState(/** @type {AskedOfTokens | null} */ (null));
   const tokens = data?.tokens ?? [];
-  const labels = new Map(tokens.map((token) => [`token:${token.id}`, token.label]));
   const close = () => setAsked(null);
   return html`<section aria-labelledby="tokens">
       <div class="page-head">
@@ -49,85 +48,7 @@ function Tokens() {
           : html`<${Table}
               caption=${t("access.tokens")} rows=${tokens} rowKey=${(/** @type {Token} */ token) => token.id}
               empty=${html`<${Empty} title=${t("access.tokens.none")} curl="jqmaster tokens create operations --scope admin" />`}
-              columns=${[
-                {
-                  key: "label",
-                  label: t("access.label"),
-                  phone: "main",
-                  render: (/** @type {Token} */ token) =>
-                    html`<${Text} value=${token.label} max=${60} />
-                      ${token.is_replaced && html` <${Badge} kind="off">${t("access.replaced")}<//>`}
-                      ${
-                        token.names?.length > 0 &&
-                        html` <span class="muted small"><${Text} value=${token.names.join(", ")} max=${80} /></span>`
-                      }`,
-                },
-                ...(tokens.some((/** @type {Token} */ token) => !namespace && !token.namespaces.includes("*"))
-                  ? [
-                      {
-                        key: "namespaces",
-                        label: t("nav.namespaces"),
-                        phone: /** @type {const} */ ("line"),
-                        render: (/** @type {Token} */ token) =>
-                          token.namespaces.includes("*")
-                            ? t("access.namespaces.all")
-                            : html`<${Text} value=${token.namespaces.join(", ")} max=${80} />`,
-                      },
-                    ]
-                  : []),
-                {
-                  key: "scopes",
-                  label: t("access.scopes"),
-                  phone: "side",
-                  render: (/** @type {Token} */ token) =>
-                    token.scopes.map(
-                      (/** @type {string} */ scope) =>
-                        html`<${Badge} kind=${scope === "admin" ? "warn" : "info"}>${tOr(`access.scope.${scope}`, visible(scope))}<//> `,
-                    ),
-                },
-                {
-                  key: "used",
-                  label: t("access.used"),
-                  phone: "line",
-                  align: "end",
-                  render: (/** @type {Token} */ token) =>
-                    token.last_used_at ? html`<${Time} at=${token.last_used_at} />` : t("access.never"),
-                },
-                {
-                  key: "expires",
-                  label: t("access.expires"),
-                  align: "end",
-                  priority: 2,
-                  render: (/** @type {Token} */ token) =>
-                    token.expires_at ? html`<${Time} at=${token.expires_at} />` : t("access.never"),
-                },
-                {
-                  key: "created",
-                  label: t("job.created"),
-                  align: "end",
-                  priority: 3,
-                  render: (/** @type {Token} */ token) =>
-                    html`<${Time} at=${token.created_at} /> <span class="muted">${visible(labels.get(token.created_by) ?? whoText(token.created_by))}</span>`,
-                },
-                {
-                  key: "act",
-                  label: t("job.actions"),
-                  phone: "line",
-                  align: "end",
-                  render: (/** @type {Token} */ token) =>
-                    html`<span class="row end-row">
-                        <${Button}
-                          opensDialog class="small" onClick=${() => setAsked({ what: "rotate", of: token })}>
-                          ${t("access.rotate")}
-                        <//>
-                        <${Button}
-                          opensDialog class="small" kind="danger"
-                          onClick=${() => setAsked({ what: "revoke", of: token })}>
-                          ${t("access.revoke")}
-                        <//>
-                      </span>`,
-                },
-              ]} />`
+              columns=${tokenColumns(tokens, setAsked)} />`
       }
       ${asked?.what === "create" && html`<${NewToken} onClose=${close} onDone=${reload} />`}
       ${
@@ -143,6 +64,93 @@ function Tokens() {
         }}><p><strong><${Text} value=${asked.of.label} /></strong></p><p>${t("access.revoke.text")}</p><//>`
       }
     </section>`;
+}
+
+/**
+ * @param {Token[]} tokens
+ * @param {(asked: AskedOfTokens) => void} onAsk
+ * @returns {import("../../ui/tables.js").Column<Token>[]}
+ */
+function tokenColumns(tokens, onAsk) {
+  const labels = new Map(tokens.map((token) => [`token:${token.id}`, token.label]));
+  const at = (/** @type {string | null} */ instant) =>
+    instant ? html`<${Time} at=${instant} />` : t("access.never");
+  /** @type {import("../../ui/tables.js").Column<Token>} */
+  const namespaces = {
+    key: "namespaces",
+    label: t("nav.namespaces"),
+    phone: "line",
+    render: (token) =>
+      token.namespaces.includes("*")
+        ? t("access.namespaces.all")
+        : html`<${Text} value=${token.namespaces.join(", ")} max=${80} />`,
+  };
+  return [
+    {
+      key: "label",
+      label: t("access.label"),
+      phone: "main",
+      render: (token) =>
+        html`<${Text} value=${token.label} max=${60} />
+          ${token.is_replaced && html` <${Badge} kind="off">${t("access.replaced")}<//>`}
+          ${
+            token.names?.length > 0 &&
+            html` <span class="muted small"><${Text} value=${token.names.join(", ")} max=${80} /></span>`
+          }`,
+    },
+    ...(tokens.some((token) => !namespace && !token.namespaces.includes("*")) ? [namespaces] : []),
+    {
+      key: "scopes",
+      label: t("access.scopes"),
+      phone: "side",
+      render: (token) =>
+        token.scopes.map(
+          (/** @type {string} */ scope) =>
+            html`<${Badge} kind=${scope === "admin" ? "warn" : "info"}>${tOr(`access.scope.${scope}`, visible(scope))}<//> `,
+        ),
+    },
+    {
+      key: "used",
+      label: t("access.used"),
+      phone: "line",
+      align: "end",
+      render: (token) => at(token.last_used_at),
+    },
+    {
+      key: "expires",
+      label: t("access.expires"),
+      align: "end",
+      priority: 2,
+      render: (token) => at(token.expires_at),
+    },
+    {
+      key: "created",
+      label: t("job.created"),
+      align: "end",
+      priority: 3,
+      render: (token) =>
+        html`<${Time} at=${token.created_at} /> <span class="muted">${visible(labels.get(token.created_by) ?? whoText(token.created_by))}</span>`,
+    },
+    {
+      key: "act",
+      label: t("job.actions"),
+      phone: "line",
+      align: "end",
+      render: (token) => html`<${TokenActions} token=${token} onAsk=${onAsk} />`,
+    },
+  ];
+}
+
+/** @param {{token: Token, onAsk: (asked: AskedOfTokens) => void}} props */
+function TokenActions({ token, onAsk }) {
+  return html`<span class="row end-row">
+      <${Button} opensDialog class="small" onClick=${() => onAsk({ what: "rotate", of: token })}>
+        ${t("access.rotate")}
+      <//>
+      <${Button} opensDialog class="small" kind="danger" onClick=${() => onAsk({ what: "revoke", of: token })}>
+        ${t("access.revoke")}
+      <//>
+    </span>`;
 }
 
 /** @param {{me: string | null, hasNamespaces: boolean, onSession: (session: import("../../core/api.js").Session) => void}} props */
@@ -172,70 +180,7 @@ function Users({ me, hasNamespaces, onSession }) {
           : html`<${Table}
               caption=${t("access.users")} rows=${users} rowKey=${(/** @type {UserView} */ user) => user.name}
               empty=${html`<${Empty} title=${t("access.users.none")}>${t("access.users.none.text")}<//>`}
-              columns=${[
-                {
-                  key: "name",
-                  label: t("login.user"),
-                  phone: "main",
-                  render: (/** @type {UserView} */ user) =>
-                    html`<${Text} value=${user.name} max=${64} />
-                      ${isMe(user) && html` <span class="muted">${t("access.you")}</span>`} ${
-                        user.is_disabled && html`<${Badge} kind="off">${t("access.disabled")}<//>`
-                      }`,
-                },
-                {
-                  key: "role",
-                  label: t("access.role"),
-                  phone: "side",
-                  render: (/** @type {UserView} */ user) =>
-                    html`${t(`access.role.${user.role}`)}
-                      ${Object.entries(user.namespaces).map(
-                        ([name, role]) =>
-                          html` <span class="muted small" key=${name}>${visible(name)}: ${t(`access.role.${role}`)}</span>`,
-                      )} <${Button}
-                        opensDialog class="small"
-                        aria-label=${t("access.role_of", { name: visible(user.name) })}
-                        onClick=${() => setAsked({ what: "role", of: user })}>
-                        ${t("settings.change")}
-                      <//>`,
-                },
-                {
-                  key: "login",
-                  label: t("access.last_login"),
-                  align: "end",
-                  priority: 2,
-                  render: (/** @type {UserView} */ user) =>
-                    user.last_login_at ? html`<${Time} at=${user.last_login_at} />` : t("access.never"),
-                },
-                {
-                  key: "created",
-                  label: t("job.created"),
-                  align: "end",
-                  priority: 3,
-                  render: (/** @type {UserView} */ user) => html`<${Time} at=${user.created_at} />`,
-                },
-                {
-                  key: "act",
-                  label: t("job.actions"),
-                  phone: "line",
-                  align: "end",
-                  render: (/** @type {UserView} */ user) => html`<span class="row end-row">
-                      <${Button}
-                        opensDialog class="small" onClick=${() => setAsked({ what: "password", of: user })}>
-                        ${t("login.password")}
-                      <//>
-                      <${Button}
-                        opensDialog class="small" onClick=${() => setAsked({ what: "disable", of: user })}>
-                        ${t(user.is_disabled ? "access.enable" : "access.disable")}
-                      <//>
-                      <${Button}
-                        opensDialog class="small" kind="danger"
-                        onClick=${() => setAsked({ what: "remove", of: user })}>
-                        ${t("access.remove")}
-                      <//>
-                    </span>`,
-                },
-              ]} />`
+              columns=${userColumns(isMe, setAsked)} />`
       }
       ${
         asked?.what === "add" &&
@@ -253,25 +198,7 @@ function Users({ me, hasNamespaces, onSession }) {
       }
       ${
         asked?.what === "disable" &&
-        html`<${Sure}
-            title=${t(asked.of.is_disabled ? "access.enable.title" : "access.disable.title")}
-            verb=${t(asked.of.is_disabled ? "access.enable" : "access.disable")} onClose=${close}
-            onConfirm=${async () => {
-              await patch(path(asked.of), { is_disabled: !asked.of.is_disabled });
-              toast(t(asked.of.is_disabled ? "access.enabled.done" : "access.disabled.done"));
-              await reload();
-            }}>
-            <p><strong><${Text} value=${asked.of.name} /></strong> ${isMe(asked.of) && t("access.you")}</p>
-            <p>
-              ${t(
-                asked.of.is_disabled
-                  ? "access.enable.text"
-                  : isMe(asked.of)
-                    ? "access.disable.text.me"
-                    : "access.disable.text",
-              )}
-            </p>
-          <//>`
+        html`<${DisableUser} user=${asked.of} path=${path(asked.of)} isMe=${isMe(asked.of)} onClose=${close} onDone=${reload} />`
       }
       ${
         asked?.what === "remove" &&
@@ -282,4 +209,92 @@ function Users({ me, hasNamespaces, onSession }) {
         }}><p><strong><${Text} value=${asked.of.name} /></strong></p><p>${t("access.remove.text")}</p><//>`
       }
     </section>`;
+}
+
+/**
+ * @param {(user: UserView) => boolean} isMe
+ * @param {(asked: AskedOfUsers) => void} onAsk
+ * @returns {import("../../ui/tables.js").Column<UserView>[]}
+ */
+const userColumns = (isMe, onAsk) => [
+  {
+    key: "name",
+    label: t("login.user"),
+    phone: "main",
+    render: (user) =>
+      html`<${Text} value=${user.name} max=${64} />
+        ${isMe(user) && html` <span class="muted">${t("access.you")}</span>`} ${
+          user.is_disabled && html`<${Badge} kind="off">${t("access.disabled")}<//>`
+        }`,
+  },
+  {
+    key: "role",
+    label: t("access.role"),
+    phone: "side",
+    render: (user) =>
+      html`${t(`access.role.${user.role}`)}
+        ${Object.entries(user.namespaces).map(
+          ([name, role]) =>
+            html` <span class="muted small" key=${name}>${visible(name)}: ${t(`access.role.${role}`)}</span>`,
+        )} <${Button}
+          opensDialog class="small" aria-label=${t("access.role_of", { name: visible(user.name) })}
+          onClick=${() => onAsk({ what: "role", of: user })}>
+          ${t("settings.change")}
+        <//>`,
+  },
+  {
+    key: "login",
+    label: t("access.last_login"),
+    align: "end",
+    priority: 2,
+    render: (user) => (user.last_login_at ? html`<${Time} at=${user.last_login_at} />` : t("access.never")),
+  },
+  {
+    key: "created",
+    label: t("job.created"),
+    align: "end",
+    priority: 3,
+    render: (user) => html`<${Time} at=${user.created_at} />`,
+  },
+  {
+    key: "act",
+    label: t("job.actions"),
+    phone: "line",
+    align: "end",
+    render: (user) => html`<${UserActions} user=${user} onAsk=${onAsk} />`,
+  },
+];
+
+/** @param {{user: UserView, onAsk: (asked: AskedOfUsers) => void}} props */
+function UserActions({ user, onAsk }) {
+  return html`<span class="row end-row">
+      <${Button} opensDialog class="small" onClick=${() => onAsk({ what: "password", of: user })}>
+        ${t("login.password")}
+      <//>
+      <${Button} opensDialog class="small" onClick=${() => onAsk({ what: "disable", of: user })}>
+        ${t(user.is_disabled ? "access.enable" : "access.disable")}
+      <//>
+      <${Button} opensDialog class="small" kind="danger" onClick=${() => onAsk({ what: "remove", of: user })}>
+        ${t("access.remove")}
+      <//>
+    </span>`;
+}
+
+/**
+ * Asks for confirmation before a user may no longer log in, or may again.
+ * @param {{user: UserView, path: string, isMe: boolean, onClose: () => void, onDone: () => Promise<void>}} props
+ */
+function DisableUser({ user, path, isMe, onClose, onDone }) {
+  const { is_disabled: isDisabled } = user;
+  const confirm = async () => {
+    await patch(path, { is_disabled: !isDisabled });
+    toast(t(isDisabled ? "access.enabled.done" : "access.disabled.done"));
+    await onDone();
+  };
+  const text = isDisabled ? "access.enable.text" : isMe ? "access.disable.text.me" : "access.disable.text";
+  return html`<${Sure}
+      title=${t(isDisabled ? "access.enable.title" : "access.disable.title")}
+      verb=${t(isDisabled ? "access.enable" : "access.disable")} onClose=${onClose} onConfirm=${confirm}>
+      <p><strong><${Text} value=${user.name} /></strong> ${isMe && t("access.you")}</p><p>${t(text)}</p>
+    <//>`;
 }

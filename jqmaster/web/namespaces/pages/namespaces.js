@@ -8,6 +8,7 @@ import { DEFAULT, addressOf } from "../../core/namespaces.js";
 import { href } from "../../core/router.js";
 import { visible } from "../../core/text.js";
 import { Changes } from "../../identity/changes.js";
+import { Absent } from "../../ui/absent.js";
 import { Bar, Button, Empty, ErrorBox, Loading } from "../../ui/controls.js";
 import { Sure, attempt, toast } from "../../ui/dialogs.js";
 import { Badge, Duration, Id, Num, Text } from "../../ui/formats.js";
@@ -23,6 +24,7 @@ import { Stores } from "../stores.js";
 
 /** @typedef {import("../conditions.js").Entry} Entry */
 /** @typedef {import("../known.js").Namespace} Namespace */
+/** @typedef {import("../../../answers").Schemas["NamespaceDetails"]} Detail */
 /** @typedef {import("../../core/api.js").Session} Session */
 /** @typedef {import("../../core/lib.js").FieldEvent} FieldEvent */
 /** @typedef {typeof import("../../core/router.js").go} Go */
@@ -207,37 +209,12 @@ function One({ name, go, session }) {
   useTitle(name);
   const one = found.data;
   const entry = figures.data?.namespaces.find((other) => other.name === name);
-  if (!one) {
-    if (found.problem?.status === 404)
-      return html`<h1>${t("nav.namespaces")}</h1>
-        <div class="card">
-          <${Empty} title=${t("namespaces.unknown", { name: visible(name) })}>
-            <p><a href=${href("namespaces")}>${t("nav.namespaces")}</a></p>
-          <//>
-        </div>`;
-    return html`<p class="crumbs"><a href=${href("namespaces")}>${t("nav.namespaces")}</a></p>
-      <h1><${Text} value=${name} max=${60} /></h1>
-      <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
-      ${!found.problem && html`<${Loading} />`}
-      ${
-        found.problem?.code === "damaged" &&
-        may(session, "admin") &&
-        html`<div class="row actions">
-          <${Button} opensDialog kind="danger" onClick=${() => setDialog("delete")}>${t("action.delete")}<//>
-        </div>`
-      }
-      ${dialog === "delete" && html`<${Deletion} name=${name} go=${go} isDamaged onClose=${() => setDialog("")} />`}`;
-  }
+  if (!one) return html`<${NoNamespace} name=${name} found=${found} session=${session} go=${go} />`;
   const fault = entry ? faultOf(entry) : "";
   const store = stores.data?.stores.find((other) => other.name === one.store);
   const isOnCluster = store?.topology === "cluster";
-  const isAtRest = one.state !== "moving" && !one.move_fault && !(one.move && one.move.ended_at === null);
   const changed = async () => {
     await Promise.all([found.reload(), figures.reload(), loadNamespaces()]);
-  };
-  const open = async () => {
-    if (await attempt(() => post(`${path}/open`), t("namespaces.opened", { name: visible(name) })))
-      await changed();
   };
   return html`<p class="crumbs"><a href=${href("namespaces")}>${t("nav.namespaces")}</a></p>
     <div class="page-head job-head">
@@ -253,37 +230,7 @@ function One({ name, go, session }) {
           <span class="fault-text"><${Text} value=${fault} max=${300} /></span>
         </p>`
     }
-    <div class="row actions" role="group" aria-label=${t("namespaces.actions")}>
-      ${
-        one.state === "open" &&
-        html`<a class="button primary" href=${addressOf(name, "#/overview")}>${t("namespaces.enter.name", { name: visible(name) })}</a>`
-      }
-      ${
-        may(session, "admin") &&
-        html`<${Button} opensDialog onClick=${() => setDialog("edit")}>${t("namespaces.edit")}<//>
-          ${
-            name !== DEFAULT &&
-            one.state === "open" &&
-            html`<${Button} opensDialog onClick=${() => setDialog("close")}>${t("namespaces.close")}<//>`
-          }
-          ${
-            one.move_fault &&
-            html`<${Button} opensDialog kind="danger" onClick=${() => setDialog("end")}>${t("namespaces.move.end")}<//>`
-          }
-          ${
-            name !== DEFAULT &&
-            isAtRest &&
-            html`<${Button} opensDialog onClick=${() => setDialog("move")}>${t("namespaces.move")}<//>`
-          }
-          ${
-            one.state === "closed" &&
-            html`<${Button} onClick=${open}>${t("namespaces.open")}<//>
-              <${Button} opensDialog kind="danger" onClick=${() => setDialog("delete")}>
-                ${t("action.delete")}
-              <//>`
-          }`
-      }
-    </div>
+    <${Actions} one=${one} session=${session} onAsk=${setDialog} onDone=${changed} />
     <div class="job-grid">
       <div class="stack">
         <${Facts} one=${one} /><${MoveCard} one=${one} mayAbort=${may(session, "admin")} onDone=${changed} />
@@ -292,38 +239,109 @@ function One({ name, go, session }) {
       <div class="stack">${entry && html`<${Now} one=${entry} />`}</div>
     </div>
     ${may(session, "operate") && html`<${Changes} name=${name} etag=${String(one.version)} />`}
+    <${Question} asked=${dialog} one=${one} go=${go} onClose=${() => setDialog("")} onDone=${changed} />`;
+}
+
+/**
+ * @param {{name: string, found: {problem: import("../../core/api.js").Problem | null, reload: () => unknown}, session: Session, go: Go}} props
+ */
+function NoNamespace({ name, found, session, go }) {
+  const [isDeleting, setDeleting] = useState(false);
+  if (found.problem?.status === 404)
+    return html`<${Absent} page="namespaces" title=${t("namespaces.unknown", { name: visible(name) })} found=${found} />`;
+  return html`<p class="crumbs"><a href=${href("namespaces")}>${t("nav.namespaces")}</a></p>
+    <h1><${Text} value=${name} max=${60} /></h1>
+    <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
+    ${!found.problem && html`<${Loading} />`}
     ${
-      dialog === "move" && html`<${MoveDialog} one=${one} onClose=${() => setDialog("")} onDone=${changed} />`
+      found.problem?.code === "damaged" &&
+      may(session, "admin") &&
+      html`<div class="row actions">
+        <${Button} opensDialog kind="danger" onClick=${() => setDeleting(true)}>${t("action.delete")}<//>
+      </div>`
     }
-    ${
-      dialog === "end" &&
-      html`<${Sure}
+    ${isDeleting && html`<${Deletion} name=${name} go=${go} isDamaged onClose=${() => setDeleting(false)} />`}`;
+}
+
+/** @param {{one: Detail, session: Session, onAsk: (dialog: string) => void, onDone: () => Promise<void>}} props */
+function Actions({ one, session, onAsk, onDone }) {
+  const { name } = one;
+  const isAtRest = one.state !== "moving" && !one.move_fault && !(one.move && one.move.ended_at === null);
+  const open = async () => {
+    const act = () => post(`${pathOfNamespace(name)}/open`);
+    if (await attempt(act, t("namespaces.opened", { name: visible(name) }))) await onDone();
+  };
+  return html`<div class="row actions" role="group" aria-label=${t("namespaces.actions")}>
+      ${
+        one.state === "open" &&
+        html`<a class="button primary" href=${addressOf(name, "#/overview")}>${t("namespaces.enter.name", { name: visible(name) })}</a>`
+      }
+      ${
+        may(session, "admin") &&
+        html`<${Button} opensDialog onClick=${() => onAsk("edit")}>${t("namespaces.edit")}<//>
+          ${
+            name !== DEFAULT &&
+            one.state === "open" &&
+            html`<${Button} opensDialog onClick=${() => onAsk("close")}>${t("namespaces.close")}<//>`
+          }
+          ${
+            one.move_fault &&
+            html`<${Button} opensDialog kind="danger" onClick=${() => onAsk("end")}>${t("namespaces.move.end")}<//>`
+          }
+          ${
+            name !== DEFAULT &&
+            isAtRest &&
+            html`<${Button} opensDialog onClick=${() => onAsk("move")}>${t("namespaces.move")}<//>`
+          }
+          ${
+            one.state === "closed" &&
+            html`<${Button} onClick=${open}>${t("namespaces.open")}<//>
+              <${Button} opensDialog kind="danger" onClick=${() => onAsk("delete")}>
+                ${t("action.delete")}
+              <//>`
+          }`
+      }
+    </div>`;
+}
+
+/**
+ * The dialog of an action.
+ * @param {{asked: string, one: Detail, go: Go, onClose: () => void, onDone: () => Promise<void>}} props
+ */
+function Question({ asked, one, go, onClose, onDone }) {
+  const { name } = one;
+  const endMove = async () => {
+    await call("DELETE", pathOfMove(name), { query: { force: true } });
+    toast(t("namespaces.move.end.done", { name: visible(name) }));
+    await onDone();
+  };
+  const close = async () => {
+    await post(`${pathOfNamespace(name)}/close`);
+    toast(t("namespaces.closed", { name: visible(name) }));
+    await onDone();
+  };
+  switch (asked) {
+    case "move":
+      return html`<${MoveDialog} one=${one} onClose=${onClose} onDone=${onDone} />`;
+    case "end":
+      return html`<${Sure}
           title=${t("namespaces.move.end.title", { name: visible(name) })} verb=${t("namespaces.move.end")}
-          onClose=${() => setDialog("")} onConfirm=${async () => {
-            await call("DELETE", pathOfMove(name), { query: { force: true } });
-            toast(t("namespaces.move.end.done", { name: visible(name) }));
-            await changed();
-          }}>
+          onClose=${onClose} onConfirm=${endMove}>
           <p>${t("namespaces.move.end.text")}</p>
-        <//>`
-    }
-    ${
-      dialog === "edit" &&
-      html`<${NamespaceEditor} one=${one} stores=${[]} onClose=${() => setDialog("")} onDone=${changed} />`
-    }
-    ${
-      dialog === "close" &&
-      html`<${Sure}
+        <//>`;
+    case "edit":
+      return html`<${NamespaceEditor} one=${one} stores=${[]} onClose=${onClose} onDone=${onDone} />`;
+    case "close":
+      return html`<${Sure}
           title=${t("namespaces.close.title", { name: visible(name) })} verb=${t("namespaces.close")}
-          onClose=${() => setDialog("")} onConfirm=${async () => {
-            await post(`${path}/close`);
-            toast(t("namespaces.closed", { name: visible(name) }));
-            await changed();
-          }}>
+          onClose=${onClose} onConfirm=${close}>
           <p>${t("namespaces.close.text")}</p>
-        <//>`
-    }
-    ${dialog === "delete" && html`<${Deletion} name=${name} go=${go} onClose=${() => setDialog("")} />`}`;
+        <//>`;
+    case "delete":
+      return html`<${Deletion} name=${name} go=${go} onClose=${onClose} />`;
+    default:
+      return null;
+  }
 }
 
 /** @param {{one: Namespace}} props */

@@ -55,73 +55,7 @@ export function Page({ session }) {
           }
           <${Table}
             caption=${t("nav.masters")} rows=${masters} rowKey=${(/** @type {Master} */ master) => master.id}
-            columns=${[
-              {
-                key: "role",
-                label: t("masters.role"),
-                render: (/** @type {Master} */ master) =>
-                  html`<${Badge}
-                      kind=${master.role === "leader" ? "ok" : master.role === "sub_leader" ? "info" : "off"}>
-                      ${tOr(`master.${master.role}`, visible(master.role))}
-                    <//>`,
-              },
-              {
-                key: "state",
-                label: t("job.state"),
-                render: (/** @type {Master} */ master) =>
-                  html`<${Badge} kind=${master.state === "fresh" ? "ok" : "warn"}>${tOr(`master.${master.state}`, visible(master.state))}<//>`,
-              },
-              {
-                key: "node",
-                label: t("workers.host"),
-                render: (/** @type {Master} */ master) =>
-                  html`<${Text} value=${master.node_id} max=${60} /> <span class="muted num">${master.pid}</span>`,
-              },
-              {
-                key: "seen",
-                label: t("workers.seen"),
-                align: "end",
-                priority: 2,
-                render: (/** @type {Master} */ master) => html`<${Time} at=${master.last_seen_at} />`,
-              },
-              {
-                key: "started",
-                label: t("masters.started"),
-                align: "end",
-                priority: 2,
-                render: (/** @type {Master} */ master) => html`<${Time} at=${master.started_at} />`,
-              },
-              {
-                key: "url",
-                label: t("workers.address"),
-                priority: 2,
-                render: (/** @type {Master} */ master) => html`<${Text} value=${master.url} max=${80} />`,
-              },
-              {
-                key: "version",
-                label: t("workers.version"),
-                priority: 3,
-                render: (/** @type {Master} */ master) => html`<${Text} value=${master.version} max=${40} />`,
-              },
-              {
-                key: "id",
-                label: t("job.id"),
-                priority: 3,
-                render: (/** @type {Master} */ master) => html`<${Id} id=${master.id} />`,
-              },
-              ...(mayOperate
-                ? [
-                    {
-                      key: "act",
-                      label: t("job.actions"),
-                      align: /** @type {const} */ ("end"),
-                      render: (/** @type {Master} */ master) =>
-                        master.role === "leader" &&
-                        html`<${Button} opensDialog class="small" onClick=${() => setLeaving(master)}>${t("masters.demote")}<//>`,
-                    },
-                  ]
-                : []),
-            ]} />
+            columns=${columnsOf(mayOperate ? setLeaving : null)} />
           <p class="muted after">${t("masters.text")}</p>
           ${stats.data && html`<div class="cards after"><${Store} store=${stats.data.store} findings=${findings} /></div>`}
           ${mayOperate && html`<${Leaders} epoch=${data.epoch} />`}`
@@ -133,6 +67,70 @@ export function Page({ session }) {
           others=${masters.filter((master) => master.id !== leaving.id && master.state === "fresh").length}
           onClose=${() => setLeaving(null)} onDone=${reload} />`
     }`;
+}
+
+/** @param {((master: Master) => void) | null} onDemote @returns {import("../../ui/tables.js").Column<Master>[]} */
+function columnsOf(onDemote) {
+  /** @type {import("../../ui/tables.js").Column<Master>[]} */
+  const columns = [
+    {
+      key: "role",
+      label: t("masters.role"),
+      render: ({ role }) =>
+        html`<${Badge} kind=${role === "leader" ? "ok" : role === "sub_leader" ? "info" : "off"}>
+            ${tOr(`master.${role}`, visible(role))}
+          <//>`,
+    },
+    {
+      key: "state",
+      label: t("job.state"),
+      render: ({ state }) =>
+        html`<${Badge} kind=${state === "fresh" ? "ok" : "warn"}>${tOr(`master.${state}`, visible(state))}<//>`,
+    },
+    {
+      key: "node",
+      label: t("workers.host"),
+      render: (master) =>
+        html`<${Text} value=${master.node_id} max=${60} /> <span class="muted num">${master.pid}</span>`,
+    },
+    {
+      key: "seen",
+      label: t("workers.seen"),
+      align: "end",
+      priority: 2,
+      render: (master) => html`<${Time} at=${master.last_seen_at} />`,
+    },
+    {
+      key: "started",
+      label: t("masters.started"),
+      align: "end",
+      priority: 2,
+      render: (master) => html`<${Time} at=${master.started_at} />`,
+    },
+    {
+      key: "url",
+      label: t("workers.address"),
+      priority: 2,
+      render: (master) => html`<${Text} value=${master.url} max=${80} />`,
+    },
+    {
+      key: "version",
+      label: t("workers.version"),
+      priority: 3,
+      render: (master) => html`<${Text} value=${master.version} max=${40} />`,
+    },
+    { key: "id", label: t("job.id"), priority: 3, render: (master) => html`<${Id} id=${master.id} />` },
+  ];
+  if (onDemote)
+    columns.push({
+      key: "act",
+      label: t("job.actions"),
+      align: "end",
+      render: (master) =>
+        master.role === "leader" &&
+        html`<${Button} opensDialog class="small" onClick=${() => onDemote(master)}>${t("masters.demote")}<//>`,
+    });
+  return columns;
 }
 
 /** @param {{master: Master, others: number, onClose: () => void, onDone: () => Promise<void>}} props */

@@ -38,8 +38,8 @@ export function Page({ query, session }) {
   useEffect(() => {
     if (stats) tellTime(stats.at);
   }, [stats?.at]);
-  const compared = comparedPeriod(query["compare"], span ?? "");
-  const earlier = useEarlier(compared, span ?? "");
+  const compared = comparedPeriod(query["compare"], span);
+  const earlier = useEarlier(compared, span);
   const history = useResource((signal) => get("api/stats/history", { span }, signal), [span], {
     events: ["stats"],
     leastMs: span === "1h" ? 10_000 : 60_000,
@@ -63,11 +63,7 @@ export function Page({ query, session }) {
   const sources = [names, masters, history, health];
   const wasAnswered = useRef(false);
   wasAnswered.current ||= sources.every((one) => one.data !== null || one.problem !== null);
-  const [isLate, setLate] = useState(false);
-  useEffect(() => {
-    const timer = setTimeout(() => setLate(true), PATIENCE_MS);
-    return () => clearTimeout(timer);
-  }, []);
+  const isLate = useIsLate();
   if (!stats || !(wasAnswered.current || isLate))
     return html`<h1>${t("nav.overview")}</h1><${ErrorBox} problem=${asked.problem} onRetry=${asked.reload} />${!asked.problem && html`<${Loading} />`}`;
   const { findings } = health;
@@ -84,7 +80,40 @@ export function Page({ query, session }) {
         ? html`<${BacklogWhy} whose=${ALL} />`
         : html`<p class="backlog-why" aria-hidden="true">${" "}</p>`
     }
-    <section class="card" aria-labelledby="throughput" aria-busy=${String(!history.data && !history.problem)}>
+    <${Throughput} history=${history} span=${span} compared=${compared} earlier=${earlier} />
+    <div class="cards after">
+      <${Workers} stats=${stats} />
+      <${Masters} stats=${stats} masters=${masters.data?.masters ?? []} />
+      <${Store} store=${stats.store} findings=${findings} />
+    </div>
+    ${
+      (names.data?.names ?? []).some((name) => name.failed > 0) &&
+      html`<div><h2>${t("overview.failing")}</h2><${Failing} names=${names.data?.names ?? []} /></div>`
+    }`;
+}
+
+/** @param {Stats | null} a @param {Stats | null} b */
+function newer(a, b) {
+  if (!a || !b) return a ?? b;
+  return Date.parse(a.at) >= Date.parse(b.at) ? a : b;
+}
+
+/** @returns {boolean} Whether the page has been open for so long that it does not wait any longer. */
+function useIsLate() {
+  const [isLate, setLate] = useState(false);
+  useEffect(() => {
+    const timer = setTimeout(() => setLate(true), PATIENCE_MS);
+    return () => clearTimeout(timer);
+  }, []);
+  return isLate;
+}
+
+/**
+ * @param {{history: import("../../core/resource.js").Loaded<import("../../../answers").Schemas["StatsHistory"]> & {reload: () => unknown},
+ *   span: string, compared: string, earlier: ReturnType<typeof useEarlier>}} props
+ */
+function Throughput({ history, span, compared, earlier }) {
+  return html`<section class="card" aria-labelledby="throughput" aria-busy=${String(!history.data && !history.problem)}>
       <div class="page-head">
         <h2 id="throughput">${t("overview.throughput")}</h2>
         <nav class="spans" aria-label=${t("overview.span")}>
@@ -108,22 +137,7 @@ export function Page({ query, session }) {
           ? html`<${Course} history=${history.data} earlier=${earlier} compared=${compared} />`
           : !history.problem && html`<div class="charts-room"></div>`
       }
-    </section>
-    <div class="cards after">
-      <${Workers} stats=${stats} />
-      <${Masters} stats=${stats} masters=${masters.data?.masters ?? []} />
-      <${Store} store=${stats.store} findings=${findings} />
-    </div>
-    ${
-      (names.data?.names ?? []).some((name) => name.failed > 0) &&
-      html`<div><h2>${t("overview.failing")}</h2><${Failing} names=${names.data?.names ?? []} /></div>`
-    }`;
-}
-
-/** @param {Stats | null} a @param {Stats | null} b */
-function newer(a, b) {
-  if (!a || !b) return a ?? b;
-  return Date.parse(a.at) >= Date.parse(b.at) ? a : b;
+    </section>`;
 }
 
 /** @param {{names: NameStats[]}} props */

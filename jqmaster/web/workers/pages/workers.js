@@ -120,14 +120,7 @@ function List({ list: { data, problem, reload }, query, go, onDrain, onSlots }) 
     Object.entries(filters).every(([key, value]) => FILTERS[key]?.of(worker, value)),
   );
   const wanted = sortedByFigures(
-    chosen
-      .filter((worker) => !state || worker.state === state)
-      .sort(
-        (a, b) =>
-          ORDER.indexOf(a.state) - ORDER.indexOf(b.state) ||
-          a.node_id.localeCompare(b.node_id) ||
-          a.id.localeCompare(b.id),
-      ),
+    chosen.filter((worker) => !state || worker.state === state).sort(byState),
     sort,
   );
   const steady = useSteadyRows(
@@ -136,38 +129,18 @@ function List({ list: { data, problem, reload }, query, go, onDrain, onSlots }) 
     hold.isHeld,
     JSON.stringify([state, filters, sort, data === null]),
   );
-  const tabs = ["", ...STATES].map((one) => ({
-    key: one,
-    label: one ? t(`worker.${one}`) : t("jobs.all"),
-    href: href("workers", { ...filters, state: one }),
-    count: chosen.filter((worker) => !one || worker.state === one).length,
-    ...(["stale", "detached"].includes(one) &&
-      chosen.some((worker) => worker.state === one) && { kind: "bad" }),
-  }));
-  return html`${
-    Object.keys(filters).length > 0 &&
-    html`<p class="chips">
-        ${Object.entries(filters).map(
-          ([key, value]) =>
-            html`<span class="chip" key=${key}>
-                ${t(FILTERS[key]?.label ?? key)}
-                : <${Text} value=${value} max=${80} /> <a
-                  href=${href("workers", { ...filters, state, [key]: "" })}
-                  aria-label=${t("filter.remove", { name: t(FILTERS[key]?.label ?? key) })}>
-                  ✕
-                </a>
-              </span>`,
-        )}
-      </p>`
-  }
-    <${Tabs} label=${t("nav.workers")} tabs=${tabs} current=${state} />
+  const isFiltered = Object.keys(filters).length > 0;
+  const onSort = (/** @type {string} */ next) =>
+    go("workers", { ...query, sort: next === sort ? "" : next }, { replace: true });
+  return html`${isFiltered && html`<${Chips} filters=${filters} state=${state} />`}
+    <${Tabs} label=${t("nav.workers")} tabs=${tabsOf(chosen, filters)} current=${state} />
     <${ErrorBox} problem=${problem} onRetry=${reload} />
     ${
       onDrain &&
       data !== null &&
       html`<${DrainChosen}
           chosen=${wanted.filter((worker) => selected.has(worker.id))}
-          all=${Object.keys(filters).length > 0 ? wanted : []} filters=${filters} onDrain=${onDrain} />`
+          all=${isFiltered ? wanted : []} filters=${filters} onDrain=${onDrain} />`
     }
     ${
       data === null
@@ -179,87 +152,117 @@ function List({ list: { data, problem, reload }, query, go, onDrain, onSlots }) 
               rowKey=${(/** @type {WorkerView} */ worker) => worker.id} label=${nameOf} selected=${selected}
               onSelect=${onDrain ? setSelected : undefined}
               onOpen=${(/** @type {WorkerView} */ worker) => go("workers", { id: worker.id })} sort=${sort}
-              onSort=${(/** @type {string} */ next) =>
-                go(
-                  "workers",
-                  { ...query, sort: next === sort ? "" : next },
-                  { replace: true },
-                )} empty=${html`<${Empty}
-                    title=${all.length ? t("workers.none_such") : t("workers.none")}
-                    curl=${all.length ? undefined : "jqmaster worker tasks:worker"}>
-                    ${
-                      all.length
-                        ? html`<a href=${href("workers")}>${t("filter.clear")}</a>`
-                        : t("workers.none.text")
-                    }
-                  <//>`}
-              columns=${[
-                {
-                  key: "state",
-                  label: t("job.state"),
-                  width: 11,
-                  phone: "line",
-                  render: (/** @type {WorkerView} */ worker) => html`<${RowState} worker=${worker} />`,
-                },
-                {
-                  key: "host",
-                  label: t("workers.host"),
-                  phone: "main",
-                  render: (/** @type {WorkerView} */ worker) =>
-                    html`<a
-                        href=${href("workers", { id: worker.id })}
-                        title=${visible(`${nameOf(worker)}\n${worker.id}`)}>
-                        ${visible(nameOf(worker))}
-                      </a>
-                      <span class="narrow-only"><${Marks} figures=${worker.figures} /></span>`,
-                },
-                {
-                  key: "slots",
-                  label: t("workers.slots"),
-                  align: "end",
-                  width: 7.2,
-                  priority: 2,
-                  phone: "line",
-                  render: (/** @type {WorkerView} */ worker) => html`<${Slots} worker=${worker} />`,
-                },
-                ...figureColumns().filter(({ key }) => key !== "marks"),
-                {
-                  key: "seen",
-                  label: t("workers.seen"),
-                  align: "end",
-                  width: 7.4,
-                  priority: 2,
-                  phone: "side",
-                  render: (/** @type {WorkerView} */ worker) => html`<${Time} at=${worker.last_seen_at} />`,
-                },
-                {
-                  key: "version",
-                  label: t("workers.version"),
-                  width: 5.5,
-                  priority: 4,
-                  render: (/** @type {WorkerView} */ worker) =>
-                    html`<span title=${visible(worker.version)}>${visible(worker.version) || "–"}</span>`,
-                },
-                {
-                  key: "breaker",
-                  label: t("workers.breaker"),
-                  width: 6,
-                  priority: 5,
-                  render: (/** @type {WorkerView} */ worker) =>
-                    html`<${Breaker} breaker=${worker.breaker} />`,
-                },
-                {
-                  key: "names",
-                  label: t("nav.names"),
-                  priority: 3,
-                  render: (/** @type {WorkerView} */ worker) =>
-                    html`<span title=${visible(worker.names.join("\n"))}>${visible(worker.names.join(", "))}</span>`,
-                },
-                ...(onSlots ? [slotsColumn(onSlots)] : []),
-              ]} />
+              onSort=${onSort} empty=${html`<${NoWorkers} isFiltered=${all.length > 0} />`}
+              columns=${columnsOf(onSlots)} />
           </div>`
     }`;
 }
+
+/** @param {WorkerView} a @param {WorkerView} b */
+const byState = (a, b) =>
+  ORDER.indexOf(a.state) - ORDER.indexOf(b.state) ||
+  a.node_id.localeCompare(b.node_id) ||
+  a.id.localeCompare(b.id);
+
+/** @param {WorkerView[]} workers @param {Record<string, string>} filters @returns {import("../../ui/controls.js").Tab[]} */
+const tabsOf = (workers, filters) =>
+  ["", ...STATES].map((one) => ({
+    key: one,
+    label: one ? t(`worker.${one}`) : t("jobs.all"),
+    href: href("workers", { ...filters, state: one }),
+    count: workers.filter((worker) => !one || worker.state === one).length,
+    ...(["stale", "detached"].includes(one) &&
+      workers.some((worker) => worker.state === one) && { kind: "bad" }),
+  }));
+
+/** @param {{filters: Record<string, string>, state: string}} props */
+function Chips({ filters, state }) {
+  return html`<p class="chips">
+      ${Object.entries(filters).map(
+        ([key, value]) =>
+          html`<span class="chip" key=${key}>
+              ${t(FILTERS[key]?.label ?? key)}
+              : <${Text} value=${value} max=${80} /> <a
+                href=${href("workers", { ...filters, state, [key]: "" })}
+                aria-label=${t("filter.remove", { name: t(FILTERS[key]?.label ?? key) })}>
+                ✕
+              </a>
+            </span>`,
+      )}
+    </p>`;
+}
+
+/** @param {{isFiltered: boolean}} props */
+function NoWorkers({ isFiltered }) {
+  return html`<${Empty}
+      title=${isFiltered ? t("workers.none_such") : t("workers.none")}
+      curl=${isFiltered ? undefined : "jqmaster worker tasks:worker"}>
+      ${isFiltered ? html`<a href=${href("workers")}>${t("filter.clear")}</a>` : t("workers.none.text")}
+    <//>`;
+}
+
+/** @param {((worker: WorkerView) => void) | null} onSlots @returns {import("../../ui/tables.js").Column<WorkerView>[]} */
+const columnsOf = (onSlots) => [
+  {
+    key: "state",
+    label: t("job.state"),
+    width: 11,
+    phone: "line",
+    render: (worker) => html`<${RowState} worker=${worker} />`,
+  },
+  {
+    key: "host",
+    label: t("workers.host"),
+    phone: "main",
+    render: (worker) =>
+      html`<a
+          href=${href("workers", { id: worker.id })} title=${visible(`${nameOf(worker)}\n${worker.id}`)}>
+          ${visible(nameOf(worker))}
+        </a>
+        <span class="narrow-only"><${Marks} figures=${worker.figures} /></span>`,
+  },
+  {
+    key: "slots",
+    label: t("workers.slots"),
+    align: "end",
+    width: 7.2,
+    priority: 2,
+    phone: "line",
+    render: (worker) => html`<${Slots} worker=${worker} />`,
+  },
+  ...figureColumns().filter(({ key }) => key !== "marks"),
+  {
+    key: "seen",
+    label: t("workers.seen"),
+    align: "end",
+    width: 7.4,
+    priority: 2,
+    phone: "side",
+    render: (worker) => html`<${Time} at=${worker.last_seen_at} />`,
+  },
+  {
+    key: "version",
+    label: t("workers.version"),
+    width: 5.5,
+    priority: 4,
+    render: (worker) => html`<span title=${visible(worker.version)}>${visible(worker.version) || "–"}</span>`,
+  },
+  {
+    key: "breaker",
+    label: t("workers.breaker"),
+    width: 6,
+    priority: 5,
+    render: (worker) => html`<${Breaker} breaker=${worker.breaker} />`,
+  },
+  {
+    key: "names",
+    label: t("nav.names"),
+    priority: 3,
+    render: (worker) =>
+      html`<span title=${visible(worker.names.join("\n"))}>${visible(worker.names.join(", "))}</span>`,
+  },
+  ...(onSlots ? [slotsColumn(onSlots)] : []),
+];
 
 /** @param {(worker: WorkerView) => void} onSlots @returns {import("../../ui/tables.js").Column<WorkerView>} */
 const slotsColumn = (onSlots) => ({
