@@ -69,15 +69,7 @@ class LeaderDuties:
         self._repair = Repair(
             services.link, leadership.epoch, who=f"master {shared.master_id}", times=policies.job_times
         )
-        self.keeper = ConstraintKeeper(
-            leadership,
-            services.constraints,
-            shared.clock,
-            lanes=self._stores.lanes,
-            gates=self._stores.gates,
-            on_ready=self._on_ready,
-            on_stale=leader.step_down,
-        )
+        self.keeper = self._make_keeper()
         self.promoter = Promoter(
             leadership, self._stores.due, shared.clock, on_ready=self._on_ready, on_stale=leader.step_down
         )
@@ -88,24 +80,10 @@ class LeaderDuties:
             "events", services.event_grouping.end_due, "cannot end groups of events"
         )
         self.follow_ups = self._make_due_loop("follow-ups", self._follow_up, "cannot carry out follow-ups")
-        self.challenges = ChallengeExpiry(
-            leadership,
-            self._stores.challenges,
-            self.grace,
-            shared.clock,
-            figures=services.figures.challenges,
-            on_stale=leader.step_down,
-        )
+        self.challenges = self._make_challenge_expiry()
         self._reaper = self._make_reaper()
         self.detector = self._make_detector()
-        self._sweeper = Sweeper(
-            leadership,
-            self._stores.retention,
-            shared.clock,
-            retention=policies.retention,
-            archives_logs=shared.settings.log_archive_url is not None,
-            on_stale=leader.step_down,
-        )
+        self._sweeper = self._make_sweeper()
         self._sampler = BacklogSampler(
             leadership, self._stores.history, services.tally, shared.clock, on_stale=leader.step_down
         )
@@ -209,6 +187,37 @@ class LeaderDuties:
             on_stale=self._leader.step_down,
             notify=self._route,
             is_trusted=self._leader.is_trusted,
+        )
+
+    def _make_keeper(self) -> ConstraintKeeper:
+        return ConstraintKeeper(
+            self._leadership,
+            self._services.constraints,
+            self._shared.clock,
+            lanes=self._stores.lanes,
+            gates=self._stores.gates,
+            on_ready=self._on_ready,
+            on_stale=self._leader.step_down,
+        )
+
+    def _make_challenge_expiry(self) -> ChallengeExpiry:
+        return ChallengeExpiry(
+            self._leadership,
+            self._stores.challenges,
+            self.grace,
+            self._shared.clock,
+            figures=self._services.figures.challenges,
+            on_stale=self._leader.step_down,
+        )
+
+    def _make_sweeper(self) -> Sweeper:
+        return Sweeper(
+            self._leadership,
+            self._stores.retention,
+            self._shared.clock,
+            retention=self._shared.policies.retention,
+            archives_logs=self._shared.settings.log_archive_url is not None,
+            on_stale=self._leader.step_down,
         )
 
     def _make_reaper(self) -> Reaper:

@@ -18,7 +18,7 @@ COMMANDS: Final = (
     CommandOnDemand("serve", f"{_ROOM}serve:serve", "Run"),
     CommandOnDemand("worker", f"{_ROOM}worker:worker", "Run"),
     CommandOnDemand("outbox", f"{_ROOM}outbox:outbox", "Run"),
-    CommandOnDemand("enqueue", f"{_ROOM}jobs:enqueue", "Jobs"),
+    CommandOnDemand("enqueue", f"{_ROOM}enqueue:enqueue", "Jobs"),
     CommandOnDemand("jobs", f"{_ROOM}jobs:list_jobs", "Jobs", is_reading=True),
     CommandOnDemand("job", f"{_ROOM}jobs:job", "Jobs"),
     CommandOnDemand("logs", f"{_ROOM}logs:logs", "Jobs"),

@@ -255,10 +255,8 @@ def added_extras(spec: JobSpec) -> dict[str, Any]:
 
 
 def decode_job(job_id: str, record: bytes) -> Job:
-    """Decode a whole record, or the beginning of one. In the latter case, the job's argument is incomplete.
-
-    Raises DamagedError if the bytes are not a record.
-    """
+    """Decode a whole record, or the beginning of one. In the latter case, the job's argument is incomplete. Raise
+    DamagedError if the bytes are not a record."""
     try:
         (
             version, state, flags, cause, attempt, failures, losses, returned, due_at_ms, started_at_ms, finished_at_ms,
@@ -268,9 +266,8 @@ def decode_job(job_id: str, record: bytes) -> Job:
         if version != VERSION:
             raise DamagedError(f"job {job_id}: record version {version} is not known")
         name_end = HEAD_SIZE + 1 + record[HEAD_SIZE]
-        gates_end = _gates_end(record, name_end)
-        extras_at = gates_end + 4
-        extras_end = extras_at + _U32.unpack_from(record, gates_end)[0]
+        extras_at = _gates_end(record, name_end) + _U32.size
+        extras_end = extras_at + _U32.unpack_from(record, extras_at - _U32.size)[0]
         tags = erased = tuple[str, ...]()
         headers: dict[str, str] = {}
         retry = DEFAULT_RETRY
@@ -278,12 +275,10 @@ def decode_job(job_id: str, record: bytes) -> Job:
         if extras_end > extras_at:
             extras = record[extras_at:extras_end]
             tags, headers, retry = _decode_extras(extras)
-            if flags & FLAG_UNIQUE:
-                unique = _decode_unique(extras)
+            unique = _decode_unique(extras) if flags & FLAG_UNIQUE else None
             origin, after = _decode_origin(extras), _decode_after(extras)
             batch, callback_of = _decode_batch(extras)
-            if flags & FLAG_FOLLOWED:
-                notify = _decode_notify(extras)
+            notify = _decode_notify(extras) if flags & FLAG_FOLLOWED else None
             requires, weights = _decode_requires(extras), _decode_weights(extras)
             erased = _decode_erased(extras)
         return Job(

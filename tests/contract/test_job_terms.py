@@ -11,7 +11,7 @@ import pytest
 from jqmaster.api.encoding import fast_path
 from jqmaster.api.encoding.validator import ScanLimits
 from jqmaster.api.jobs.schemas import JobRequest, RetryRequest
-from jqmaster.cli.commands import jobs as commands
+from jqmaster.cli.commands.enqueue import enqueue
 from jqmaster.domain.jobs import job_terms as terms
 from jqmaster.domain.jobs.job import JobSpec, RetryPolicy
 from worker_sdk import option_types
@@ -30,7 +30,7 @@ def test_the_sdk_has_an_option_for_each_field_of_a_job() -> None:
 
 
 def test_the_command_line_has_an_option_for_each_field_of_a_job() -> None:
-    parameters = set(inspect.signature(commands.enqueue).parameters)
+    parameters = set(inspect.signature(enqueue).parameters)
     named = {
         "tags": "tag",
         "headers": "header",
@@ -79,7 +79,7 @@ def test_a_job_of_which_nothing_is_told_is_the_same_by_each_way() -> None:
 # The places where a plain job term is accepted, stored, shown, and pushed by the SDK and the command line.
 PLACES = {
     "jqmaster/domain/jobs/job.py", "jqmaster/store/codec.py", "jqmaster/api/jobs/schemas.py",
-    "jqmaster/spec/examples.py", "jqmaster/cli/commands/jobs.py", "worker_sdk/pusher/jobs.py",
+    "jqmaster/spec/examples.py", "jqmaster/cli/commands/enqueue.py", "worker_sdk/pusher/jobs.py",
 }  # fmt: skip
 # Signatures of task-making functions, read by editors and type checkers, and what the SDK checks of their values.
 SIGNATURES = {

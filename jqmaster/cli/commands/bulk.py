@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any, Final
 
@@ -50,18 +51,36 @@ CreatedAfterOption = Annotated[
 CreatedBeforeOption = Annotated[str | None, typer.Option(help="As --created-after.")]
 FinishedAfterOption = Annotated[str | None, typer.Option(help="As --created-after.")]
 FinishedBeforeOption = Annotated[str | None, typer.Option(help="As --created-after.")]
+ActionArgument = Annotated[
+    BulkCommand,
+    typer.Argument(metavar="ACTION", help="Action: cancel, retry, delete, run or set-priority."),
+]
+IdsArgument = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[ID…]", help="Act on up to 1,000 jobs with these IDs instead of a filter."),
+]
+AllOption = Annotated[bool, typer.Option("--all", help="Act on every job. Required if no filter is given.")]
+PriorityOption = Annotated[int | None, typer.Option(help="New priority, for set-priority.")]
+RateOption = Annotated[float | None, typer.Option(help="Maximum number of jobs per second.")]
+StopShareOption = Annotated[
+    float | None,
+    typer.Option(help="For retry: stop when more than this share (0 to 1) fails again."),
+]
+AtMostOption = Annotated[
+    int | None,
+    typer.Option(
+        help="Change at most this many jobs: refuse if more match now, and stop if more match later."
+    ),
+]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Count the jobs and change nothing.")]
+YesOption = Annotated[bool, typer.Option("-y", "--yes", help="Do not ask for confirmation.")]
+WaitOption = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the action is over.")]
 
 
 def bulk(
     http: MasterSession,
-    what: Annotated[
-        BulkCommand,
-        typer.Argument(metavar="ACTION", help="Action: cancel, retry, delete, run or set-priority."),
-    ],
-    job_ids: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[ID…]", help="Act on up to 1,000 jobs with these IDs instead of a filter."),
-    ] = None,
+    what: ActionArgument,
+    job_ids: IdsArgument = None,
     *,
     state: StateOption = None,
     name: NameOption = None,
@@ -76,24 +95,14 @@ def bulk(
     created_before: CreatedBeforeOption = None,
     finished_after: FinishedAfterOption = None,
     finished_before: FinishedBeforeOption = None,
-    every: Annotated[
-        bool, typer.Option("--all", help="Act on every job. Required if no filter is given.")
-    ] = False,
-    priority: Annotated[int | None, typer.Option(help="New priority, for set-priority.")] = None,
-    rate: Annotated[float | None, typer.Option(help="Maximum number of jobs per second.")] = None,
-    stop_at_failure_share: Annotated[
-        float | None,
-        typer.Option(help="For retry: stop when more than this share (0 to 1) fails again."),
-    ] = None,
-    at_most: Annotated[
-        int | None,
-        typer.Option(
-            help="Change at most this many jobs: refuse if more match now, and stop if more match later."
-        ),
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count the jobs and change nothing.")] = False,
-    yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask for confirmation.")] = False,
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the action is over.")] = True,
+    every: AllOption = False,
+    priority: PriorityOption = None,
+    rate: RateOption = None,
+    stop_at_failure_share: StopShareOption = None,
+    at_most: AtMostOption = None,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+    wait: WaitOption = True,
 ) -> None:
     """Act on all jobs that a filter selects, or on the given IDs. Count the jobs and ask before beginning."""
     given = {
@@ -122,22 +131,10 @@ def bulk(
     }
     body |= {field: value for field, value in options.items() if value is not None}
     if dry_run or not yes:
-        counted = http.post(_PATH, {**body, "dry_run": True})
-        if dry_run and http.says_json(counted):
-            return
-        least = "" if counted["is_exact"] else "at least "
-        # With JSON output, print this on standard error: programs expect one JSON document on standard output.
-        output.echo(
-            f"{least}{counted['count']} jobs to {what.value.replace('-', ' ')}", is_error=http.as_json
-        )
+        _count(http, body, is_all=dry_run)
         if dry_run:
             return
-        if not sys.stdin.isatty():
-            exits.fail(
-                exits.USAGE,
-                "there is no terminal for the confirmation; use --yes to begin at once, or --dry-run to count only",
-            )
-        typer.confirm("Begin?", abort=True, err=http.as_json)
+        _confirm(http)
     action = http.post(_PATH, body)
     while wait and action["state"] == "running":
         time.sleep(_LOOK_EVERY_S)
@@ -145,6 +142,26 @@ def bulk(
     _show(http, action)
     if action["state"] not in ("running", "done"):
         raise typer.Exit(exits.FAILED)
+
+
+def _count(http: MasterSession, body: Mapping[str, Any], *, is_all: bool) -> None:
+    """Print how many jobs the action would change. `is_all`: the command prints nothing else."""
+    counted = http.post(_PATH, {**body, "dry_run": True})
+    if is_all and http.says_json(counted):
+        return
+    least = "" if counted["is_exact"] else "at least "
+    # With JSON output, print this on standard error: programs expect one JSON document on standard output.
+    action = body["action"].replace("_", " ")
+    output.echo(f"{least}{counted['count']} jobs to {action}", is_error=http.as_json)
+
+
+def _confirm(http: MasterSession) -> None:
+    if not sys.stdin.isatty():
+        exits.fail(
+            exits.USAGE,
+            "there is no terminal for the confirmation; use --yes to begin at once, or --dry-run to count only",
+        )
+    typer.confirm("Begin?", abort=True, err=http.as_json)
 
 
 def actions(

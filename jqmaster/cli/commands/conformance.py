@@ -27,43 +27,47 @@ _Only = Annotated[
     typer.Option("--only", help="Ask only questions whose ID begins with this. Can be repeated."),
 ]
 _List = Annotated[bool, typer.Option("--list", help="List the questions without asking them.")]
+_Listen = Annotated[str, typer.Argument(help="Address on which the kit listens as the worker's master.")]
+_Run = Annotated[
+    str | None,
+    typer.Option(
+        help="Start the worker with this command. It finds the kit through JQMASTER_URL and JQMASTER_TOKEN."
+    ),
+]
+_Quick = Annotated[
+    bool,
+    typer.Option(
+        "--quick",
+        help="Skip the slow questions, about leases, repetitions and heartbeats.",
+    ),
+]
+_Wait = Annotated[float, typer.Option(help="Seconds to wait for the worker to register.")]
+_Lease = Annotated[
+    float,
+    typer.Option(
+        min=2,
+        max=60,
+        help="Length of a lease in seconds. A heartbeat is due 20 times per lease. Use more for slow workers.",
+    ),
+]
+_Namespace = Annotated[
+    str | None,
+    typer.Option(
+        help="Ask a worker of several namespaces in this one. JQMASTER_WORKER_NAMESPACES tells the command to work "
+        "in it, and in another one whose store is away."
+    ),
+]
 
 
 @app.command()
 def worker(  # noqa: PLR0917  options of a command
-    listen: Annotated[
-        str, typer.Argument(help="Address on which the kit listens as the worker's master.")
-    ] = "http://127.0.0.1:0",
-    run: Annotated[
-        str | None,
-        typer.Option(
-            help="Start the worker with this command. It finds the kit through JQMASTER_URL and JQMASTER_TOKEN."
-        ),
-    ] = None,
+    listen: _Listen = "http://127.0.0.1:0",
+    run: _Run = None,
     only: _Only = None,
-    quick: Annotated[
-        bool,
-        typer.Option(
-            "--quick",
-            help="Skip the slow questions, about leases, repetitions and heartbeats.",
-        ),
-    ] = False,
-    wait: Annotated[float, typer.Option(help="Seconds to wait for the worker to register.")] = 60.0,
-    lease: Annotated[
-        float,
-        typer.Option(
-            min=2,
-            max=60,
-            help="Length of a lease in seconds. A heartbeat is due 20 times per lease. Use more for slow workers.",
-        ),
-    ] = 4.0,
-    namespace: Annotated[
-        str | None,
-        typer.Option(
-            help="Ask a worker of several namespaces in this one. JQMASTER_WORKER_NAMESPACES tells the command to work "
-            "in it, and in another one whose store is away."
-        ),
-    ] = None,
+    quick: _Quick = False,
+    wait: _Wait = 60.0,
+    lease: _Lease = 4.0,
+    namespace: _Namespace = None,
     as_json: _AsJson = False,
     list_them: _List = False,
 ) -> None:

@@ -25,6 +25,67 @@ NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the c
 ValueOption = Annotated[
     str | None, typer.Option("--value", help="One value of the key: JSON, or plain text if it is not JSON.")
 ]
+FileArgument = Annotated[
+    str | None,
+    typer.Argument(help="TOML or JSON file with the constraint; - reads JSON from standard input."),
+]
+MatchOption = Annotated[str | None, typer.Option(help="Matcher as JSON.")]
+JobNameOption = Annotated[
+    str | None, typer.Option("--job-name", help="Glob of job names, instead of --match.")
+]
+KeyOption = Annotated[str | None, typer.Option(help="Path whose values have separate limits.")]
+ConcurrencyOption = Annotated[int | None, typer.Option(help="Maximum number of jobs that run at once.")]
+RateOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="LIMIT/SECONDS",
+        help="Maximum number of starts in any window of this many seconds, such as 100/60.",
+    ),
+]
+WeightFromOption = Annotated[
+    str | None,
+    typer.Option(
+        "--weight-from",
+        metavar="PATH",
+        help="Count units instead of jobs: path of the number of units, such as argument.max_tokens.",
+    ),
+]
+WeightDefaultOption = Annotated[
+    float | None, typer.Option("--weight-default", help="Weight of a job without a number at that path.")
+]
+UnitOption = Annotated[str | None, typer.Option("--unit", help="Name of the unit, such as tokens.")]
+MaxBacklogOption = Annotated[
+    int | None, typer.Option(help="Maximum number of waiting jobs. A push beyond it is refused.")
+]
+PausedOption = Annotated[bool, typer.Option("--paused", help="Nothing starts.")]
+FairOption = Annotated[bool, typer.Option("--fair", help="Let the values of the key take turns.")]
+ShareOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="VALUE=SHARE",
+        help="Share of turns of one value of the key, as VALUE=SHARE; *=SHARE for all others. Can be repeated.",
+    ),
+]
+ReserveOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="SLOTS:MATCHER",
+        help="Reserve slots of the concurrency limit for jobs that match: a matcher (JSON) or a glob of job names.",
+    ),
+]
+AwaitingFreeOption = Annotated[
+    bool,
+    typer.Option(
+        "--awaiting-free", help="Do not count jobs that await callbacks toward the concurrency limit."
+    ),
+]
+ShadowOption = Annotated[
+    bool,
+    typer.Option(
+        "--shadow", help="Only count the starts that the constraint would delay, without delaying them."
+    ),
+]
+DisabledOption = Annotated[bool, typer.Option("--disabled", help="Keep the constraint without effect.")]
 
 
 @app.listing("Constraints: live limits on sets of jobs")
@@ -94,68 +155,24 @@ def show(http: MasterSession, name: NameArgument, *, value: ValueOption = None) 
 def put(
     http: MasterSession,
     name: NameArgument,
-    file: Annotated[
-        str | None,
-        typer.Argument(help="TOML or JSON file with the constraint; - reads JSON from standard input."),
-    ] = None,
+    file: FileArgument = None,
     *,
-    match: Annotated[str | None, typer.Option(help="Matcher as JSON.")] = None,
-    job_name: Annotated[
-        str | None, typer.Option("--job-name", help="Glob of job names, instead of --match.")
-    ] = None,
-    key: Annotated[str | None, typer.Option(help="Path whose values have separate limits.")] = None,
-    concurrency: Annotated[int | None, typer.Option(help="Maximum number of jobs that run at once.")] = None,
-    rate: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LIMIT/SECONDS",
-            help="Maximum number of starts in any window of this many seconds, such as 100/60.",
-        ),
-    ] = None,
-    weight_from: Annotated[
-        str | None,
-        typer.Option(
-            "--weight-from",
-            metavar="PATH",
-            help="Count units instead of jobs: path of the number of units, such as argument.max_tokens.",
-        ),
-    ] = None,
-    weight_default: Annotated[
-        float | None, typer.Option("--weight-default", help="Weight of a job without a number at that path.")
-    ] = None,
-    unit: Annotated[str | None, typer.Option("--unit", help="Name of the unit, such as tokens.")] = None,
-    max_backlog: Annotated[
-        int | None, typer.Option(help="Maximum number of waiting jobs. A push beyond it is refused.")
-    ] = None,
-    paused: Annotated[bool, typer.Option("--paused", help="Nothing starts.")] = False,
-    fair: Annotated[bool, typer.Option("--fair", help="Let the values of the key take turns.")] = False,
-    share: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="VALUE=SHARE",
-            help="Share of turns of one value of the key, as VALUE=SHARE; *=SHARE for all others. Can be repeated.",
-        ),
-    ] = None,
-    reserve: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="SLOTS:MATCHER",
-            help="Reserve slots of the concurrency limit for jobs that match: a matcher (JSON) or a glob of job names.",
-        ),
-    ] = None,
-    awaiting_free: Annotated[
-        bool,
-        typer.Option(
-            "--awaiting-free", help="Do not count jobs that await callbacks toward the concurrency limit."
-        ),
-    ] = False,
-    shadow: Annotated[
-        bool,
-        typer.Option(
-            "--shadow", help="Only count the starts that the constraint would delay, without delaying them."
-        ),
-    ] = False,
-    disabled: Annotated[bool, typer.Option("--disabled", help="Keep the constraint without effect.")] = False,
+    match: MatchOption = None,
+    job_name: JobNameOption = None,
+    key: KeyOption = None,
+    concurrency: ConcurrencyOption = None,
+    rate: RateOption = None,
+    weight_from: WeightFromOption = None,
+    weight_default: WeightDefaultOption = None,
+    unit: UnitOption = None,
+    max_backlog: MaxBacklogOption = None,
+    paused: PausedOption = False,
+    fair: FairOption = False,
+    share: ShareOption = None,
+    reserve: ReserveOption = None,
+    awaiting_free: AwaitingFreeOption = False,
+    shadow: ShadowOption = False,
+    disabled: DisabledOption = False,
     new: NewOption = False,
     if_match: IfMatchOption = None,
 ) -> None:

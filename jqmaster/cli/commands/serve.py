@@ -22,49 +22,57 @@ if TYPE_CHECKING:
 # many, which are freed a moment later. The imports of a master create hundreds of thousands, which stay.
 GC_THRESHOLD: Final = 10_000
 
+HostOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Address to listen on. Any address other than loopback requires tokens. Default: 127.0.0.1."
+    ),
+]
+PortOption = Annotated[
+    int | None,
+    typer.Option(help="Port to listen on. 0 lets the system choose one. Default: 8080."),
+]
+DurabilityOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Durability that the answer 201 guarantees: besteffort, fsync or fsync+quorum. Default: fsync."
+    ),
+]
+WithWorkerOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MODULE:OBJECT",
+        help="Also run this worker_sdk.Worker in the same process.",
+    ),
+]
+ProcessesOption = Annotated[
+    int | None,
+    typer.Option(help="Number of master processes. Each can use one core. Default: 1."),
+]
+FireworqOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PREFIX",
+        help="Also serve the API of Fireworq below this path, such as /fireworq. Default: do not serve it.",
+    ),
+]
+LogLevelOption = Annotated[
+    str | None,
+    typer.Option(help="Lowest level to log: debug, info, warning or error. Default: info."),
+]
+
 
 def serve(
     *,
-    host: Annotated[
-        str | None,
-        typer.Option(
-            help="Address to listen on. Any address other than loopback requires tokens. Default: 127.0.0.1."
-        ),
-    ] = None,
-    port: Annotated[
-        int | None,
-        typer.Option(help="Port to listen on. 0 lets the system choose one. Default: 8080."),
-    ] = None,
+    host: HostOption = None,
+    port: PortOption = None,
     redis: RedisOption = None,
     data_dir: DataDirOption = None,
-    durability: Annotated[
-        str | None,
-        typer.Option(
-            help="Durability that the answer 201 guarantees: besteffort, fsync or fsync+quorum. Default: fsync."
-        ),
-    ] = None,
-    with_worker: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODULE:OBJECT",
-            help="Also run this worker_sdk.Worker in the same process.",
-        ),
-    ] = None,
-    processes: Annotated[
-        int | None,
-        typer.Option(help="Number of master processes. Each can use one core. Default: 1."),
-    ] = None,
-    fireworq: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PREFIX",
-            help="Also serve the API of Fireworq below this path, such as /fireworq. Default: do not serve it.",
-        ),
-    ] = None,
-    log_level: Annotated[
-        str | None,
-        typer.Option(help="Lowest level to log: debug, info, warning or error. Default: info."),
-    ] = None,
+    durability: DurabilityOption = None,
+    with_worker: WithWorkerOption = None,
+    processes: ProcessesOption = None,
+    fireworq: FireworqOption = None,
+    log_level: LogLevelOption = None,
     config: ConfigOption = None,
 ) -> None:
     """Run a master. Without --redis it starts its own Valkey in --data-dir.

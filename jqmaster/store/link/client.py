@@ -307,20 +307,11 @@ class StoreClient:
             return ("EVAL", text, *commands[n][2:])
 
         async def load_missing(replies: list[Any], todo: Sequence[int], ask: _Ask) -> None:
-            # Send these calls again with EVAL, which also loads the script. So a failover or SCRIPT FLUSH costs only
-            # one more round trip.
             nonlocal is_overtaken, is_partial
-            missing = [n for n, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
-            is_overtaken = is_overtaken or len(missing) < len(replies) - missing[0]
-            again: Sequence[Any]
-            try:
-                again = await ask([whole(todo[n]) for n in missing], writes=writes)
-            except JqmasterError as exc:
-                if len(missing) == len(replies):
-                    raise
-                again, is_partial = [exc] * len(missing), True
-            for n, reply in zip(missing, again, strict=True):
-                replies[n] = reply
+            overtaken, partial = await _load_missing(
+                replies, lambda n: whole(todo[n]), functools.partial(ask, writes=writes)
+            )
+            is_overtaken, is_partial = is_overtaken or overtaken, is_partial or partial
 
         async def evaluate(connection: AbstractConnection, todo: Sequence[int]) -> list[Any]:
             asked = commands if len(todo) == len(commands) else [commands[i] for i in todo]
@@ -432,3 +423,27 @@ def _whole_error(calls: Sequence[ScriptCall], replies: Sequence[Any]) -> Jqmaste
         # The outcome is unknown, because the calls whose scripts were loaded may have been executed.
         return OutcomeUnknownError(error.detail, retry_after_s=RETRY_AFTER_S)
     return error
+
+
+async def _load_missing(
+    replies: list[Any],
+    whole: Callable[[int], tuple[Arg, ...]],
+    ask: Callable[[Sequence[tuple[Arg, ...]]], Awaitable[list[Any]]],
+) -> tuple[bool, bool]:
+    """Send the calls whose scripts were missing again, with EVAL, which also loads the scripts. So a failover or SCRIPT
+    FLUSH costs only one more round trip.
+
+    Put the new replies in place of the old ones. Return whether calls ran before earlier ones, and whether some were
+    not executed. `whole`: the command of a call with the text of its script."""
+    missing = [n for n, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
+    is_partial = False
+    again: Sequence[Any]
+    try:
+        again = await ask([whole(n) for n in missing])
+    except JqmasterError as exc:
+        if len(missing) == len(replies):
+            raise
+        again, is_partial = [exc] * len(missing), True
+    for n, reply in zip(missing, again, strict=True):
+        replies[n] = reply
+    return len(missing) < len(replies) - missing[0], is_partial

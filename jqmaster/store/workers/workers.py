@@ -134,26 +134,7 @@ class WorkerStore:
         # Read the store's clock first and set a deadline for the command. A connection may deliver it long after the
         # worker has registered at another master.
         until_ms = await self._now_ms() + round(self._client.gives_up_after_s * 1000)
-        described: dict[str, Arg] = {
-            "url": spec.url or "",
-            "names": codec.pack(spec.names),
-            "max_jobs": spec.max_jobs,
-            "own_max_jobs": spec.max_jobs,
-            "node_id": spec.node_id,
-            "pid": spec.pid,
-            "labels": codec.pack(dict(spec.labels)),
-            "version": spec.version,
-            "secret": spec.secret,
-            "owner": owner,
-            "place": spec.place,
-        }
-        if companion_of:
-            described["companion_of"] = companion_of
-        if spec.target:
-            described["target"] = spec.target
-        if spec.contracts:
-            described["contracts"] = codec.pack(dict(spec.contracts))
-        fields = [part for field in described.items() for part in field]
+        fields = [part for field in _described(spec, owner, companion_of).items() for part in field]
         word, data = await self._client.run(
             "register_worker",
             (k.worker(worker_id), k.workers, k.worker_urls, k.epoch, k.running, k.slot_rules),
@@ -554,3 +535,27 @@ def _detached_by(fields: Mapping[str, bytes]) -> DetachedBy | None:
             return "successor"
         case _:
             return "operator"
+
+
+def _described(spec: WorkerSpec, owner: str, companion_of: str) -> dict[str, Arg]:
+    """Return the fields of a worker's record that it describes itself."""
+    described: dict[str, Arg] = {
+        "url": spec.url or "",
+        "names": codec.pack(spec.names),
+        "max_jobs": spec.max_jobs,
+        "own_max_jobs": spec.max_jobs,
+        "node_id": spec.node_id,
+        "pid": spec.pid,
+        "labels": codec.pack(dict(spec.labels)),
+        "version": spec.version,
+        "secret": spec.secret,
+        "owner": owner,
+        "place": spec.place,
+    }
+    if companion_of:
+        described["companion_of"] = companion_of
+    if spec.target:
+        described["target"] = spec.target
+    if spec.contracts:
+        described["contracts"] = codec.pack(dict(spec.contracts))
+    return described

@@ -4,8 +4,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from jqmaster.cli.commands.jobs import _no_result_text, _show_result
+from jqmaster.cli.commands.jobs import _show_result
 from jqmaster.cli.commands.store import _clock_text
+from jqmaster.cli.console.job_results import no_result_text
 
 if TYPE_CHECKING:
     from jqmaster.cli.console.http import MasterSession
@@ -76,7 +77,7 @@ def test_a_missing_result_is_explained(status: int, view: dict[str, Any], told: 
         def call(self, *call: object, **options: object) -> tuple[int, Any]:
             return status, view
 
-    assert told in _no_result_text(cast("MasterSession", Http()), "0190")
+    assert told in no_result_text(cast("MasterSession", Http()), "0190")
 
 
 @pytest.mark.parametrize(
