@@ -45,6 +45,29 @@ def test_the_page_names_the_files_of_the_bundle_by_their_content() -> None:
     }
 
 
+PARTS = (
+    "<!doctype",
+    "<html",
+    "<head>",
+    "<title>",
+    '<script type="module"',
+    "</head>",
+    "<body>",
+    'id="app"',
+    "</html>",
+)
+
+
+@pytest.mark.parametrize("folder", [WEB, WEB / "bundle"], ids=["sources", "bundle"])
+def test_the_page_has_each_part_once(folder: Path) -> None:
+    """Git merges two pages without a conflict into one that has a part twice."""
+    page = (folder / "index.html").read_text()
+    assert {part: page.count(part) for part in PARTS} == dict.fromkeys(PARTS, 1)
+    loaded = re.findall(r"""(?:src|href)="([^"?]+)""", page)
+    assert len(loaded) == len(set(loaded))
+    assert page.count("<script") == 2
+
+
 def test_the_bundle_imports_nothing_but_the_languages() -> None:
     script = (WEB / "bundle" / "app.js").read_text()
     assert re.findall(r"""^import[\s{*"']""", script, re.MULTILINE) == []
