@@ -27,12 +27,12 @@ from jqmaster.api.routes import OPERATIONS
 from jqmaster.api.workers import push_schemas as w
 from jqmaster.domain.identity.access import Scope
 from jqmaster.spec import protocol_generator, typescript_generator
-from jqmaster.spec.examples import (
+from jqmaster.spec.examples import EXAMPLES
+from jqmaster.spec.examples.values import (
     ACTION_ID,
     BATCH_ID,
     DELIVERY_ID,
     EVENT_ID,
-    EXAMPLES,
     INCIDENT_ID,
     JOB_ID,
     MASTER_ID,

@@ -199,6 +199,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "namespaces": {".periodic_loop"},
         "watch": {"duties", ".periodic_loop"},
     },
+    "spec": {"": {"examples"}, "examples": set()},
     "cli": {
         "": {"commands", "console"},
         "commands": {"console", "declared", "process", "transfer"},

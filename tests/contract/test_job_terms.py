@@ -79,7 +79,7 @@ def test_a_job_of_which_nothing_is_told_is_the_same_by_each_way() -> None:
 # The places where a plain job term is accepted, stored, shown, and pushed by the SDK and the command line.
 PLACES = {
     "jqmaster/domain/jobs/job.py", "jqmaster/store/codec.py", "jqmaster/api/jobs/schemas.py",
-    "jqmaster/spec/examples.py", "jqmaster/cli/commands/enqueue.py", "worker_sdk/pusher/jobs.py",
+    "jqmaster/spec/examples/definitions.py", "jqmaster/cli/commands/enqueue.py", "worker_sdk/pusher/jobs.py",
 }  # fmt: skip
 # Signatures of task-making functions, read by editors and type checkers, and what the SDK checks of their values.
 SIGNATURES = {

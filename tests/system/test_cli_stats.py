@@ -7,7 +7,7 @@ import pytest
 
 from jqmaster.domain.jobs.job import Cause, JobState
 from jqmaster.domain.jobs.outcome import Decision
-from jqmaster.spec.examples import JOB_ID
+from jqmaster.spec.examples.values import JOB_ID
 from tests.support import real_time
 from tests.support.cli import Cli
 from tests.support.master import master_on

@@ -8,7 +8,7 @@ from jqmaster.app import Master
 from jqmaster.domain.jobs.failure_group import failure_group_id
 from jqmaster.domain.jobs.job import Cause, JobState
 from jqmaster.domain.jobs.outcome import Decision
-from jqmaster.spec.examples import JOB_ID
+from jqmaster.spec.examples.values import JOB_ID
 from tests.support import real_time
 from tests.support.each import for_each
 from tests.support.master import Api
