@@ -71,6 +71,13 @@ def test_every_script_has_a_complete_header(name: str) -> None:
 
 
 @for_each("name", NAMES)
+def test_no_line_of_a_header_explains_more_than_two_arguments(name: str) -> None:
+    arguments = re.search(r"^-- ARGV.*(?:\n--  .*)*", text_of(name), re.MULTILINE)
+    assert arguments
+    assert [line for line in arguments[0].splitlines() if len(re.findall(r"\w\(", line)) > 2] == []
+
+
+@for_each("name", NAMES)
 def test_every_key_and_argument_is_named_once_and_used(name: str) -> None:
     script, body, naming = scripts.load(name), body_of(name), naming_of(name)
     for array, count in (("KEYS", len(script.keys)), ("ARGV", len(script.args))):

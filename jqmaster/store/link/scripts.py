@@ -7,7 +7,8 @@ The header of a script states its keys, arguments and replies:
     -- REPLY word:data | word …
     -- CHECKS FIRST …
 
-Each field may continue in the next lines, which begin with two spaces or more after the dashes.
+Each field may continue in the next lines, which begin with two spaces or more after the dashes. If more than two
+arguments have remarks, each of these has a line of its own, and so has each part of a long reply.
 """
 
 import hashlib

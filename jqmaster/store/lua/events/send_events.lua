@@ -16,11 +16,12 @@
 --   events_life_ms(how long to keep them)
 --   max_argument_bytes(of a group's list of arguments)
 --   definitions(MessagePack: [[name, did, overlap], …])
---   [+ event(MessagePack: [id, digest of its key or empty, body, list of its effects].
---         An effect with the verdict `fires` or `skipped`: [number of the definition from 1, verdict, reason, job_id,
---         terms as in jobs/enqueue/enqueue.lua, digest, rest_of_record].
---         With the verdict `collect` or `debounce`, it ends with: [slot, most or -1, wait_ms, max_ms or -1], empty,
---         argument)]
+--   [+ event(MessagePack: [id, digest of its key or empty, body, list of effects].
+--         Each effect begins with: number of the definition from 1, verdict, reason, job_id.
+--         After the verdicts `fires` and `skipped` follow: terms as in jobs/enqueue/enqueue.lua, digest,
+--             rest_of_record.
+--         After the verdicts `collect` and `debounce` follow: [slot, most or -1, wait_ms, max_ms or -1], empty,
+--             argument)]
 -- REPLY ok:
 --     now_ms,
 --     [is_duplicate, event_id, lines of `definition effect reason job_id`](of each event),

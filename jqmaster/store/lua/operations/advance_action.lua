@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
 -- Stores the progress of an action on many jobs, and returns whether somebody has asked to cancel it. A finished action
--- is kept for a while without its list of IDs. `done` is at least the count in its progress, because a master of the
--- previous release counts only there.
+-- is kept for a while without its list of IDs.
 -- KEYS epoch:string running_actions:set action:hash audit:stream watched:set
--- ARGV now_ms epoch action_id progress done
+-- ARGV now_ms epoch action_id progress
+--   done(at least the count in `progress`, where a master of the previous release counts)
 --   audit_entry(empty: the action is not finished)
 --   audit_max keep_ms
 --   [+ job_id(a job whose end the progress counts)]

@@ -7,10 +7,11 @@ local unique_requests = lazily.made_by(function()
   local numbers, keys, rules = {}, {}, {}
   local filled = 0
 
-  -- Reads the requests of a push. `packed` is MessagePack of a flat list: a list of rules [scope, on_conflict, ttl_ms,
-  -- max_ms]; whether all keys differ; then for each job its number, its digest, and the number of its rule. `job_keys`:
-  -- the keys of the records of all jobs.
-  --
+  -- Reads the requests of a push. `job_keys`: the keys of the records of all jobs. `packed` is MessagePack of a flat
+  -- list:
+  --   a list of rules: [scope, on_conflict, ttl_ms, max_ms] each
+  --   whether all keys differ
+  --   for each job: its number, its digest, and the number of its rule
   -- Returns whether all uniqueness keys are free and no job exists already. One command checks both.
   local function read(packed, now_ms, job_keys)
     local list, asked, count = cmsgpack.unpack(packed), {unpack(job_keys)}, #job_keys

@@ -35,7 +35,7 @@ local lane_writes = (function()
     return added[1] < lane.score or added[2] < sub(lane.member, 1, -layout.lane.id_length - 1)
   end
 
-  -- Adds the changes in the orders for one lane to `gathered`.
+  -- Adds to `gathered` how the place of one lane in the orders changes.
   local function gather_place(lane, gathered)
     if not may_come_first(lane) then return end
     local first = first_job(lane)

@@ -1,8 +1,10 @@
--- Counts of one name in one minute or hour, as MessagePack. jqmaster/store/operations/history.py reads the same list:
---   [pushed, succeeded, failed, canceled, skipped, retried, longest wait ms, longest run ms, backlog (-1: not seen),
---    oldest wait ms (-1: not seen), waits, runs, discarded]
--- Each of `waits` and `runs` is a histogram, empty or [number of the first bucket, count, count …]. Release 0.2 wrote
--- no `discarded`.
+-- Counts of one name in one minute or hour, as a MessagePack list, which jqmaster/store/operations/history.py also
+-- reads:
+--   pushed, succeeded, failed, canceled, skipped, retried
+--   longest wait ms, longest run ms
+--   backlog, oldest wait ms (-1: not seen)
+--   waits, runs: histograms, each empty or [number of the first bucket, count, count …]
+--   discarded, which release 0.2 did not write
 local counts = (function()
   local SUMS, WAITS, RUNS, DISCARDED = 6, 11, 12, 13
 

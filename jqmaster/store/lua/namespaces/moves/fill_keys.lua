@@ -5,8 +5,8 @@
 -- ARGV now_ms
 --   id(of the move)
 --   number(of the mover)
---   [+ kind(0 string, 1 list, 2 hash, 3 set, 4 sorted set, 5 stream)
---      part(0 replaces the key)
+--   [+ kind(0: string, 1: list, 2: hash, 3: set, 4: sorted set, 5: stream)
+--      part(0: replaces the key)
 --      expires_at_ms(0: never)
 --      values(MessagePack: as `Record.values` of a backup)]
 -- REPLY ok | other
