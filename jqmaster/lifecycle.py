@@ -59,12 +59,12 @@ class _Series:
 
 class LoopFailures:
     """Background loops that fail again and again for an unexpected reason. `beneath`: failures of other loops that
-    count here, too, because these loops depend on them."""
+    count here, too, because these loops depend on them. `failing`: the loops, by name."""
 
     def __init__(self, clock: Clock, *, beneath: "LoopFailures | None" = None) -> None:
         self._clock = clock
         self._beneath = beneath
-        self._series: dict[str, _Series] = {}
+        self.failing: dict[str, _Series] = {}
 
     def add(self, name: str, error: Exception, *, is_vital: bool, again_after_s: float = 1.0) -> None:
         # Ignore errors that are expected and reported to people: neither a new process nor a new connection would fix
@@ -72,26 +72,26 @@ class LoopFailures:
         if isinstance(error, JqmasterError):
             return
         now_s = self._clock.monotonic_s()
-        known = self._series.get(name)
+        known = self.failing.get(name)
         first_s = known.first_s if known and self._goes_on(known, now_s) else now_s
         text = f"{type(error).__name__}: {error}"[:200]
-        self._series[name] = _Series(first_s, now_s, text, is_vital, _came_from_link(error), again_after_s)
+        self.failing[name] = _Series(first_s, now_s, text, is_vital, _came_from_link(error), again_after_s)
 
     def over(self, name: str) -> None:
         """Record that the loop works, or was stopped."""
-        self._series.pop(name, None)
+        self.failing.pop(name, None)
 
     @property
     def is_empty(self) -> bool:
         """Return whether no loop is known to fail."""
-        return not self._series and (self._beneath is None or self._beneath.is_empty)
+        return not self.failing and (self._beneath is None or self._beneath.is_empty)
 
     def longest(self) -> FailingLoop | None:
         """Return the vital loop that has been failing for the longest time and still fails."""
         now_s = self._clock.monotonic_s()
         failing = [
             FailingLoop(one.last_s - one.first_s, name, one.error, one.is_of_link)
-            for name, one in self._series.items()
+            for name, one in self.failing.items()
             if one.is_vital and self._goes_on(one, now_s)
         ]
         if self._beneath and (other := self._beneath.longest()):
@@ -100,12 +100,12 @@ class LoopFailures:
 
     def side_faults(self) -> dict[str, str]:
         """Return the side loops that fail, with the reason."""
-        if not self._series:
+        if not self.failing:
             return {}
         now_s = self._clock.monotonic_s()
         return {
             name: f"{name} fails ({one.error}); it is tried again every {one.again_after_s:.0f} s"
-            for name, one in self._series.items()
+            for name, one in self.failing.items()
             if not one.is_vital and self._goes_on(one, now_s)
         }
 

@@ -119,6 +119,8 @@ class LeaderDuties:
                 self._shared.clock,
                 on_stale=self._leader.step_down,
                 unclaimed_jobs=self._progress.unclaimed_jobs,
+                is_calm=self._progress.is_calm,
+                rests=self._shared.rests,
             ),
             self._sampler,
             self._make_timeline_keeper(),

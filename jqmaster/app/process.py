@@ -122,6 +122,7 @@ class Master:
             policies.logins,
             is_exposed=settings.public_url is not None,
             rests=self._rests,
+            fresh=self.live.fresh,
             provider=oidc_provider(settings, clock),
             provider_policy=provider_policy(settings),
             starts_blind=store is None,
@@ -313,6 +314,7 @@ class Master:
             self._configured,
             is_exposed=self.settings.public_url is not None,
             rests=self._rests,
+            fresh=live.fresh,
             stale_tokens_s=self.shared.policies.stale_tokens_s,
             policy=self.shared.policies.logins,
         )

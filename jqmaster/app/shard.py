@@ -65,7 +65,9 @@ class ServedShard:
             describe=describe,
             pace=shared.policies.pace,
             duty_faults=services.duty_faults,
+            faults=faults.loops.failing,
             on_answer=self._take_answer,
+            fresh=shared.live.fresh,
         )
         self._sharding = Sharding(
             services.stores.masters, link.client, shared.clock, pace=shared.policies.pace
@@ -155,10 +157,11 @@ class ServedShard:
         )
         return self._duties.components()
 
-    def _take_answer(self, answer: BeatAnswer, sent_at_s: float) -> None:
-        self._router.take_answer(answer, sent_at_s)
+    def _take_answer(self, answer: BeatAnswer, sent_at_s: float) -> bool:
+        """Return whether nothing has to be read because of the answer."""
+        is_known = self._router.take_answer(answer, sent_at_s)
         self._sub_leader.take(answer, sent_at_s)
-        self._watchdog.take_mark(answer.mark)
+        return self._watchdog.take_mark(answer.mark) and is_known
 
     def _present_dispatcher(self) -> Dispatcher | None:
         duties = self.duties
@@ -205,4 +208,5 @@ class ServedShard:
             fail=faults.fail,
             is_calm=self.progress.is_calm,
             rests=self._shared.rests,
+            fresh=self._shared.live.fresh,
         )

@@ -148,10 +148,11 @@ class WakeRouter:
             case BulkActionsChanged():
                 duties.bulk.wake()
 
-    def take_answer(self, answer: BeatAnswer, sent_at_s: float) -> None:
-        """Pass the answer to a heartbeat to the components that follow the store."""
-        self._settings.take_versions(answer.versions)
-        self._identity.take_version(answer.identity, answer.now_ms, sent_at_s)
+    def take_answer(self, answer: BeatAnswer, sent_at_s: float) -> bool:
+        """Pass the answer to a heartbeat to the components that follow the store. Return whether they have all that it
+        names."""
+        has_settings = self._settings.take_versions(answer.versions)
+        return self._identity.take_version(answer.identity, answer.now_ms, sent_at_s) and has_settings
 
     def on_gap(self) -> None:
         """Wake all components that may have missed a message while nobody listened."""

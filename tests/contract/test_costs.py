@@ -346,10 +346,10 @@ async def test_an_idle_master_asks_the_store_little(
 # For each quiet namespace of a process that has twenty: tasks, and in a second commands of its store, round trips,
 # calls of the event loop, and calls of Python functions.
 QUIET_COSTS = {
-    "commands": 8.5,
-    "round trips": 0.1,
-    "calls of the loop": 0.8,
-    "calls of functions": 66.0,
+    "commands": 3.6,
+    "round trips": 0.06,
+    "calls of the loop": 0.7,
+    "calls of functions": 42.0,
     "tasks": 18.0,
 }
 QUIET_NAMESPACES = 20

@@ -6,6 +6,8 @@ from enum import StrEnum
 from typing import Final
 
 MAX_BEAT_S: Final = 1.0
+# How long the answer to a heartbeat counts as current.
+ANSWER_LIVES_S: Final = 1.5
 
 
 class MasterRole(StrEnum):

@@ -224,20 +224,9 @@ class Tally:
         if worker_id and (worker_id in known.worker_ids or len(known.worker_ids) < MAX_FAILURE_WORKERS):
             known.worker_ids[worker_id] = known.worker_ids.get(worker_id, 0) + 1
 
-    @property
-    def is_empty(self) -> bool:
-        """Return whether neither `take` nor `take_workers` has anything to return."""
-        return not (self._pending or self._failures or self._workers)
-
-    @property
-    def has_counts(self) -> bool:
-        """Return whether `take` has anything to return."""
-        return bool(self._pending or self._failures)
-
-    @property
-    def has_workers(self) -> bool:
-        """Return whether `take_workers` has anything to return."""
-        return bool(self._workers)
+    def has_any(self) -> bool:
+        """Return whether `take` or `take_workers` has anything to return."""
+        return bool(self._pending or self._failures or self._workers)
 
     def take(self) -> TakenCounts:
         """Return the counts since the last call, and start new counts."""

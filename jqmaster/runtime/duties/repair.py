@@ -12,7 +12,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from typing import Final
 
-from jqmaster.clock import Clock
+from jqmaster.clock import Clock, SharedRests
 from jqmaster.runtime.periodic_loop import LeaderLoop
 from jqmaster.store.health.repair import Repair, RepairPage
 
@@ -33,6 +33,8 @@ MIN_REST_S: Final = 0.001
 # How often to look for ready jobs that nobody claims, and how long they must have been ready.
 LOOK_S: Final = 10.0
 LEFT_FOR_S: Final = 30.0
+# The number of ticks of `SharedRests` between two checks whether jobs may be ready.
+ASKED_EVERY: Final = 10
 # How long to pause after a look for unclaimed jobs that found nothing to repair. Most likely a constraint holds the
 # jobs back.
 QUIET_S: Final = 600.0
@@ -47,6 +49,7 @@ class RepairLoop(LeaderLoop):
 
     * `unclaimed_jobs`: returns the names whose jobs are ready although workers for them are free. None: do not check
       for such jobs.
+    * `is_calm`: returns whether there are certainly no such jobs.
     * `repaired`: the number of repairs.
     * `is_done`: the first round is over.
     """
@@ -60,6 +63,8 @@ class RepairLoop(LeaderLoop):
         *,
         on_stale: Callable[[], None],
         unclaimed_jobs: LeftLying | None = None,
+        is_calm: Callable[[], bool] = lambda: False,
+        rests: SharedRests | None = None,
     ) -> None:
         super().__init__(
             "repair",
@@ -70,6 +75,8 @@ class RepairLoop(LeaderLoop):
         )
         self._repair = repair
         self._left_lying = unclaimed_jobs
+        self._is_calm = is_calm
+        self._rests = rests or SharedRests(clock)
         # By job name: since when its jobs have been ready but unclaimed.
         self._left_since_s: dict[str, float] = {}
         self._quiet_until_s = 0.0
@@ -103,6 +110,9 @@ class RepairLoop(LeaderLoop):
         return max(MIN_REST_S, began_s + ROUND_S - self._clock.monotonic_s())
 
     async def _look(self, unclaimed_jobs: LeftLying) -> float:
+        if self._is_calm():
+            self._left_since_s = {}
+            await self._rests.wait(self._wake, lambda: not self._is_calm(), every=ASKED_EVERY)
         now_s = self._clock.monotonic_s()
         self._left_since_s = {name: self._left_since_s.get(name, now_s) for name in await unclaimed_jobs()}
         left = [name for name, since_s in self._left_since_s.items() if now_s - since_s >= LEFT_FOR_S]

@@ -76,7 +76,7 @@ class ShardLook(LeaderLoop):
     `on_look` gets each look, which also informs `grace` about outages of the store.
 
     While nothing is due on a quiet shard, `shared` reads the shard together with the others on its store. So it needs
-    no separate task, timer and round trip. `look_call` and `is_unchanged`: see `QuietLook`.
+    no separate task, timer and round trip. The other public methods: see `QuietLook`.
     """
 
     is_vital = True
@@ -102,6 +102,8 @@ class ShardLook(LeaderLoop):
         self._store = store
         self._epoch = leadership.epoch
         self._look_call: ScriptCall | None = None
+        self.entries_call = store.call_for_entries()
+        self.facts_without_entries = b""
         self._read = functools.partial(store.look, leadership.epoch)
         self._shared = shared
         self._grace = grace
@@ -149,6 +151,7 @@ class ShardLook(LeaderLoop):
                 self._still_blind.cancel()
                 self._still_blind = None
         self._failing_since_s, self._seen = None, look
+        self.facts_without_entries = self._store.facts_without_entries
         self._on_look(look)
         # After an outage, the store may have lost what the duties already know, so they all begin again.
         was_away, self._has_failed = self._has_failed, False
@@ -264,7 +267,10 @@ class ShardLook(LeaderLoop):
 
     def is_unchanged(self, reply: Reply, sent_at_s: float, late_s: float) -> bool:
         now_ms = self._store.unchanged_at_ms(reply[1])
-        if now_ms is None or self._seen is None:
+        return now_ms is not None and self.take_time(now_ms, sent_at_s, late_s)
+
+    def take_time(self, now_ms: int, sent_at_s: float, late_s: float) -> bool:
+        if self._seen is None:
             return False
         self._grace.overhear(sent_at_s, now_ms, late_s)
         # If the store's clock stepped forward, entries are due before this shard's pause ends.

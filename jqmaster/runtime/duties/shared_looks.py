@@ -2,8 +2,9 @@
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
-from typing import Final, Protocol
+from collections.abc import Callable, Sequence
+from itertools import takewhile
+from typing import Any, Final, Protocol
 
 from jqmaster.clock import Clock
 from jqmaster.errors import JqmasterError
@@ -19,14 +20,23 @@ ANSWER_WITHIN_S: Final = 1.0
 
 
 class QuietLook(Protocol):
-    """The look at a quiet shard. `look_call` is the call that reads the shard."""
+    """The look at a quiet shard. `look_call` is the call that reads the shard. `entries_call` reads less; the shard is
+    unchanged if it returns `facts_without_entries`. If they are empty, the shard has entries, and only `look_call`
+    shows whether it is unchanged."""
+
+    entries_call: ScriptCall
+    facts_without_entries: bytes
 
     @property
     def look_call(self) -> ScriptCall: ...
 
     def is_unchanged(self, reply: Reply, sent_at_s: float, late_s: float) -> bool:
-        """Take the reply to a call that was sent at `sent_at_s`, `late_s` later than planned. Return whether the shard
-        is unchanged since the last look at it."""
+        """Take the reply to `look_call`, which was sent at `sent_at_s`, `late_s` later than planned. Return whether the
+        shard is unchanged since the last look at it."""
+        ...
+
+    def take_time(self, now_ms: int, sent_at_s: float, late_s: float) -> bool:
+        """Take the store's time in the answer to `entries_call`. Return whether it changes nothing."""
         ...
 
     def wake(self) -> None:
@@ -51,7 +61,11 @@ class SharedLooks(PeriodicLoop):
     def join(self, member: QuietLook, every_s: float) -> None:
         """Read this shard every `every_s` seconds until it leaves."""
         self._every_s[member] = every_s
-        self._due_s[member] = self._clock.monotonic_s() + every_s
+        # Join the shards that are read last, so that they share a call, unless there are enough of them.
+        due_s = self._clock.monotonic_s() + every_s
+        latest_s = next(reversed(self._due_s.values()), due_s)
+        together = sum(1 for _ in takewhile(latest_s.__eq__, reversed(self._due_s.values())))
+        self._due_s[member] = min(due_s, latest_s) if together < MAX_TOGETHER else due_s
         self._wake.set()
 
     def leave(self, member: QuietLook) -> None:
@@ -77,27 +91,56 @@ class SharedLooks(PeriodicLoop):
     async def _look(self, members: Sequence[QuietLook], late_s: float) -> None:
         sent_at_s = self._clock.monotonic_s()
         late = asyncio.get_running_loop().call_later(ANSWER_WITHIN_S, _wake_all, members)
-        replies: Sequence[Reply | Exception]
+        changed = members
         try:
-            replies = await self._client.run_shards([member.look_call for member in members])
-        except JqmasterError as exc:
-            replies = [exc] * len(members)
+            # Ignore errors here: the shard's own look will have the same error, and reports it.
+            with contextlib.suppress(JqmasterError):
+                changed = await self._changed(members, sent_at_s, late_s)
         finally:
             late.cancel()
-        for member, reply in zip(members, replies, strict=True):
-            # Skip a member that left while the call was under way.
-            if (every_s := self._every_s.get(member)) is None:
-                continue
-            is_unchanged = False
-            # Ignore errors here: the shard's own look will have the same error, and reports it.
-            with contextlib.suppress(Exception):
-                is_unchanged = not isinstance(reply, Exception) and member.is_unchanged(
-                    reply, sent_at_s, late_s
-                )
-            if not is_unchanged:
+        # Skip members that left while the calls were under way.
+        for member in changed:
+            if member in self._every_s:
                 member.wake()
-            del self._due_s[member]
-            self._due_s[member] = sent_at_s + every_s
+        for member in members:
+            if (every_s := self._every_s.get(member)) is not None:
+                del self._due_s[member]
+                self._due_s[member] = sent_at_s + every_s
+
+    async def _changed(
+        self, members: Sequence[QuietLook], sent_at_s: float, late_s: float
+    ) -> list[QuietLook]:
+        """Return the members that have changed, or whose answers are errors."""
+        empty = [member for member in members if member.facts_without_entries]
+        others = [member for member in members if not member.facts_without_entries]
+        changed = list[QuietLook]()
+
+        def judge(member: QuietLook, is_unchanged: Callable[..., bool], found: Any) -> None:
+            try:
+                if member in self._every_s and is_unchanged(found, sent_at_s, late_s):
+                    return
+            except Exception:  # noqa: S110 - the shard's own look will have the same error, and reports it
+                pass
+            changed.append(member)
+
+        answers = await self._client.run_joined([member.entries_call for member in empty]) if empty else ()
+        for part, data in answers:
+            if isinstance(data, Exception):
+                others += empty[part]
+                continue
+            now_ms, facts = data
+            for member, found in zip(empty[part], facts, strict=True):
+                if found == member.facts_without_entries:
+                    judge(member, member.take_time, now_ms)
+                else:
+                    changed.append(member)
+        replies = await self._client.run_shards([member.look_call for member in others]) if others else ()
+        for member, reply in zip(others, replies, strict=True):
+            if isinstance(reply, Exception):
+                changed.append(member)
+            else:
+                judge(member, member.is_unchanged, reply)
+        return changed
 
 
 def _wake_all(members: Sequence[QuietLook]) -> None:

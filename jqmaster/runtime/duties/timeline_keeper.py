@@ -18,6 +18,8 @@ from jqmaster.store.operations.history import BacklogSample
 from jqmaster.store.operations.timeline import TimelineStore
 
 POLL_S: Final = 1.0
+# The number of ticks of `SharedRests` between two checks for an outage of the store or a new sample of the backlog.
+ASKED_EVERY: Final = 4
 
 # A function that receives the ID of the former leader, and returns why it no longer leads and who demoted it.
 EndOfLead = Callable[[str], Awaitable[tuple[LeaderCause, str]]]
@@ -64,6 +66,7 @@ class TimelineKeeper(LeaderLoop):
     def look(self, workers: Sequence[Worker], now_ms: int) -> None:
         """Take the registered workers at this store time."""
         self._seen = workers, now_ms, self._clock.monotonic_s()
+        self._wake.set()
 
     async def _round(self) -> float:
         if self._seen is None:
@@ -90,8 +93,9 @@ class TimelineKeeper(LeaderLoop):
     async def _sleep(self, seconds: float) -> None:
         if self._has_news():
             await super()._sleep(seconds)
+            self._wake.clear()
         else:
-            await self._rests.wait(self._wake, self._has_news)
+            await self._rests.wait(self._wake, self._has_news, every=ASKED_EVERY)
 
     def _has_news(self) -> bool:
         seen, sample = self._compared

@@ -1,11 +1,12 @@
 """Send this master's heartbeats to all shards on a store."""
 
 import asyncio
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from typing import Any, Final, Protocol
 
-from jqmaster.clock import Clock
-from jqmaster.domain.operations.master import Pace
+from jqmaster.clock import Clock, DueTime
+from jqmaster.domain.operations.master import ANSWER_LIVES_S, Pace
 from jqmaster.errors import JqmasterError
 from jqmaster.lifecycle import EntriesApart
 from jqmaster.live_value import LiveValue
@@ -15,21 +16,47 @@ from jqmaster.store.link.pages import pages
 from jqmaster.store.link.scripts import ScriptCall
 from jqmaster.store.link.shared_trips import MAX_TOGETHER
 
+# How often a heartbeat is sent in full although nothing has changed. It also removes masters that are silent, and
+# restores the entry of this master.
+FULL_EVERY: Final = 20
+# In place of the time of the leader's last heartbeat: this master holds the lock.
+_OWN: Final = -2
+
 
 class RegisteredShard(Protocol):
-    """A shard in which this master has registered. `pace`: returns the seconds between two heartbeats."""
+    """A shard in which this master has registered. `pace`: returns the seconds between two heartbeats.
+
+    `repeated`: the call that repeats a heartbeat; see `MasterStore.repeated`. `facts`: what it returned before the
+    shard's components took the last answer in full; None: they have to take another one. `faults`: failing loops, which
+    only a heartbeat in full describes. `fresh`: until when the last answer counts as current.
+    """
 
     name: str
     pace: LiveValue[Pace]
+    facts: bytes | None
+    faults: Collection[str]
+    fresh: DueTime
+
+    @property
+    def repeated(self) -> ScriptCall: ...
 
     def heartbeat(self) -> ScriptCall: ...
 
-    def take(self, data: Sequence[Any], sent_at_s: float) -> None: ...
+    def take(self, data: Sequence[Any], sent_at_s: float) -> bool:
+        """Take the answer to a heartbeat. Return whether the shard's components have all that it names."""
+        ...
+
+    def take_seen(self, leader_seen_ms: int, now_ms: int, sent_at_s: float) -> bool:
+        """Take the last answer again, with a newer heartbeat of the leader. Return what `take` returns."""
+        ...
 
 
 class Heartbeats(PeriodicLoop):
     """One loop for each store. It sends this master's heartbeats to all shards there, `MAX_TOGETHER` in a round trip,
     so that a quiet shard needs no task and no timer for them.
+
+    Most heartbeats only repeat the last one, and find out whether its answer still holds. That costs the store a
+    quarter, and this process almost nothing.
 
     It shares the event loop with everything else on purpose, so that a master whose loop stands still falls silent.
     """
@@ -42,6 +69,7 @@ class Heartbeats(PeriodicLoop):
         self._members: dict[RegisteredShard, None] = {}
         self._apart = EntriesApart("membership")
         self._is_free = asyncio.Lock()
+        self._rounds = 0
 
     def join(self, member: RegisteredShard) -> None:
         """Send heartbeats for this member, too. It has just sent one."""
@@ -68,35 +96,84 @@ class Heartbeats(PeriodicLoop):
         return self._beat_s()
 
     def _beat_s(self) -> float:
-        # Compare the distinct paces only: most shards share one.
-        paces = {member.pace for member in self._members}
-        return min((pace.current.beat_s for pace in paces), default=0.0)
+        ttl_s = min([member.pace.current.ttl_s for member in self._members], default=0.0)
+        return Pace(ttl_s).beat_s
 
     async def _round(self) -> float:
-        for page in pages(list(self._members), MAX_TOGETHER):
+        self._rounds += 1
+        for number, page in enumerate(pages(list(self._members), MAX_TOGETHER)):
             async with self._is_free:
-                await self._send([member for member in page if member in self._members])
+                members = [member for member in page if member in self._members]
+                # Spread the heartbeats in full over the rounds.
+                if (self._rounds + number) % FULL_EVERY:
+                    members = await self._repeat(members)
+                if members:
+                    await self._send(members)
         return self._beat_s()
 
+    async def _repeat(self, members: Sequence[RegisteredShard]) -> list[RegisteredShard]:
+        """Repeat the last heartbeats. Return the members that must send one in full."""
+        steady, others = list[RegisteredShard](), list[RegisteredShard]()
+        # Call as few functions as possible in these loops: they are much of what a quiet shard costs.
+        for member in members:
+            if member.faults:
+                member.facts = None
+                others.append(member)
+            else:
+                steady.append(member)
+        if not steady:
+            return others
+        sent_at_s = self._clock.monotonic_s()
+        fresh_until_s = sent_at_s + ANSWER_LIVES_S
+        for part, data in await self._client.run_joined([member.repeated for member in steady]):
+            if isinstance(data, Exception):
+                others += steady[part]
+                continue
+            now_ms, facts, seen_ms = data
+            for member, found, leader_seen_ms in zip(steady[part], facts, seen_ms, strict=True):
+                if found != member.facts or not found:
+                    member.facts = found
+                    others.append(member)
+                elif leader_seen_ms == _OWN:
+                    member.fresh.at_s = fresh_until_s
+                else:
+                    seen = partial(member.take_seen, leader_seen_ms, now_ms, sent_at_s)
+                    self._take(member, sent_at_s, seen)
+        return others
+
     async def _send(self, members: Sequence[RegisteredShard]) -> None:
-        # Do not use context managers in this loop: it is most of what a quiet shard costs.
+        """Send heartbeats in full."""
         calls: dict[RegisteredShard, ScriptCall] = {}
         for member in members:
             try:
                 calls[member] = member.heartbeat()
             except Exception as exc:
+                member.facts = None
                 self._apart.failed(member.name, exc)
         sent_at_s = self._clock.monotonic_s()
         replies = await self._client.run_shards([*calls.values()])
         for member, reply in zip(calls, replies, strict=True):
-            try:
-                if isinstance(reply, Exception):
-                    raise reply
-                member.take(reply[1], sent_at_s)
-            except JqmasterError as exc:
-                # Report the error for this shard only: shards of the same store are independent.
-                self._failed(exc, f"{self._complaint} in {member.name}")
-            except Exception as exc:
-                self._apart.failed(member.name, exc)
-            else:
-                self._apart.worked(member.name)
+            self._take(member, sent_at_s, partial(_taken, member, reply, sent_at_s))
+
+    def _take(self, member: RegisteredShard, sent_at_s: float, take: Callable[[], bool]) -> None:
+        """Let a member take the answer to a heartbeat. Errors concern this member only: shards of the same store are
+        independent."""
+        is_taken = False
+        try:
+            is_taken = take()
+        except JqmasterError as exc:
+            self._failed(exc, f"{self._complaint} in {member.name}")
+        except Exception as exc:
+            self._apart.failed(member.name, exc)
+        else:
+            self._apart.worked(member.name)
+        if is_taken:
+            member.fresh.at_s = sent_at_s + ANSWER_LIVES_S
+        else:
+            member.facts = None
+
+
+def _taken(member: RegisteredShard, reply: tuple[str, Sequence[Any]] | Exception, sent_at_s: float) -> bool:
+    if isinstance(reply, Exception):
+        raise reply
+    return member.take(reply[1], sent_at_s)

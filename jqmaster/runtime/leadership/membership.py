@@ -3,12 +3,13 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, Final
 
-from jqmaster.clock import Clock, sleep_to_tick
-from jqmaster.domain.operations.master import MasterRecord, Pace
+from jqmaster.clock import Clock, DueTime, sleep_to_tick
+from jqmaster.domain.operations.master import ANSWER_LIVES_S, MasterRecord, Pace
 from jqmaster.errors import JqmasterError
 from jqmaster.lifecycle import BackgroundLoops
 from jqmaster.live_value import LiveValue
@@ -25,8 +26,11 @@ class Membership:
     """Component: registers this master, and leaves the further heartbeats to `beats`, those of the shard's store.
 
     * `describe`: called once, with the store time of the start.
-    * `duty_faults`: its result is part of each heartbeat.
-    * `on_answer`: gets the answer to each heartbeat, with the time at which it was sent.
+    * `duty_faults`: its result is part of each heartbeat in full.
+    * `faults`: failing loops, which `duty_faults` describes.
+    * `on_answer`: gets the answer to each heartbeat, with the time at which it was sent. Returns whether the shard's
+      components have all that the answer names.
+    * `fresh`: until when the last answer counts as current.
     """
 
     def __init__(
@@ -39,11 +43,15 @@ class Membership:
         pace: LiveValue[Pace],
         describe: Callable[[int], Awaitable[MasterRecord]],
         duty_faults: Callable[[], Mapping[str, str]],
-        on_answer: Callable[[BeatAnswer, float], None] = lambda answer, sent_at_s: None,
+        faults: Collection[str] = (),
+        on_answer: Callable[[BeatAnswer, float], bool] = lambda answer, sent_at_s: True,
+        fresh: DueTime | None = None,
     ) -> None:
         self.name = name
+        self.faults = faults
+        self.fresh = fresh or DueTime()
+        self.facts: bytes | None = None
         self._store = store
-        self._is_on_time = store.is_on_time
         self._clock = clock
         self._beats = beats
         self.pace = pace
@@ -51,8 +59,7 @@ class Membership:
         self._duty_faults = duty_faults
         self._on_answer = on_answer
         self._record: MasterRecord | None = None
-        # The call that sends this master's record.
-        self._beat: ScriptCall | None = None
+        self._answer: BeatAnswer | None = None
         self._loops = BackgroundLoops("membership", is_vital=True)
 
     async def start(self) -> None:
@@ -70,17 +77,28 @@ class Membership:
                 await self._store.forget(self._record.id)
 
     def heartbeat(self) -> ScriptCall:
-        """Return the call that sends the next heartbeat."""
+        """Return the call that sends the next heartbeat in full."""
         assert self._record
-        faults = self._duty_faults()
-        if self._beat is None or faults != self._record.duty_faults or not self._is_on_time:
-            self._record = replace(self._record, duty_faults=dict(faults))
-            self._beat = self._store.heartbeat(self._record.id, self._store.encoded(self._record))
-        return self._beat
+        self._record = replace(self._record, duty_faults=dict(self._duty_faults()))
+        return self._store.heartbeat(self._record.id, self._store.encoded(self._record))
 
-    def take(self, data: Sequence[Any], sent_at_s: float) -> None:
-        """Take the answer to a heartbeat."""
-        self._on_answer(self._store.answer(data), sent_at_s)
+    @cached_property
+    def repeated(self) -> ScriptCall:
+        """Return the call that repeats a heartbeat."""
+        assert self._record
+        return self._store.repeated(self._record.id)
+
+    def take(self, data: Sequence[Any], sent_at_s: float) -> bool:
+        """Take the answer to a heartbeat in full."""
+        self._answer = self._store.answer(data)
+        return self._on_answer(self._answer, sent_at_s)
+
+    def take_seen(self, leader_seen_ms: int, now_ms: int, sent_at_s: float) -> bool:
+        """Take the last answer again, with a newer heartbeat of the leader."""
+        assert self._answer
+        leader = (self._answer.leader[0], leader_seen_ms) if self._answer.leader else None
+        self._answer = self._answer._replace(now_ms=now_ms, leader=leader)
+        return self._on_answer(self._answer, sent_at_s)
 
     async def _join(self) -> None:
         while True:
@@ -89,7 +107,8 @@ class Membership:
                     self._record = await self._describe((await self._store.look()).now_ms)
                 sent_at_s = self._clock.monotonic_s()
                 self._record = replace(self._record, duty_faults=dict(self._duty_faults()))
-                self._on_answer(await self._store.beat(self._record), sent_at_s)
+                if self._on_answer(await self._store.beat(self._record), sent_at_s):
+                    self.fresh.at_s = sent_at_s + ANSWER_LIVES_S
             except JqmasterError as exc:
                 logger.warning("cannot send the heartbeat of this master: %s", exc.detail)
                 await sleep_to_tick(self._clock, self.pace.current.beat_s)

@@ -3,24 +3,26 @@
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from typing import Final
+from itertools import repeat
+from typing import Any, Final
 
 from jqmaster.clock import Clock, wait_for_event
 from jqmaster.domain.operations.master import Pace
-from jqmaster.errors import JqmasterError, StoreUnavailableError
+from jqmaster.errors import DamagedError, JqmasterError, StoreUnavailableError
 from jqmaster.lifecycle import BackgroundLoops
 from jqmaster.live_value import LiveValue
-from jqmaster.store.leadership.leadership import Leadership, LeadershipStore
+from jqmaster.store.leadership.leadership import Leadership, LeadershipStore, Renewed
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.pages import pages
 from jqmaster.store.link.scripts import ScriptCall
-from jqmaster.store.link.shared_trips import MAX_TOGETHER, Reply
+from jqmaster.store.link.shared_trips import MAX_TOGETHER
 
 logger = logging.getLogger(__name__)
 
 RENEWALS_PER_TTL: Final = 3
 # The share of its TTL for which a leader trusts its lock. It stops leading before the lock can expire.
 TRUST: Final = 0.8
+_OK: Final = int(Renewed.OK)
 
 
 class HeldLock:
@@ -50,6 +52,8 @@ class HeldLock:
         self._ttl_s = self._tried_ttl_s = ttl_s
         # The call that renews the lock, and the TTL that it sets.
         self._call: tuple[ScriptCall, float] | None = None
+        # False: the next successful renewal ends a refusal.
+        self._is_accepted = False
         self._on_lost = on_lost
         self._on_answer = on_answer
         # Stored instead of computed on each access, because each lone job reads it.
@@ -70,29 +74,26 @@ class HeldLock:
             self._call = self._store.renewal(self._leadership, ttl_ms=int(ttl_s * 1000)), ttl_s
         return self._call[0]
 
-    def take(self, reply: Reply | Exception) -> bool:
-        """Take the answer to the last renewal. Return whether the lock is held."""
-        if isinstance(reply, JqmasterError):
-            logger.warning("cannot renew the lock: %s", reply.detail)
-            self._on_answer(reply.detail if isinstance(reply, StoreUnavailableError) else "")
-            self.be_unanswered()
-            return True
-        if isinstance(reply, Exception):
-            logger.error("cannot renew the lock: %r", reply)
-        elif reply[0] == "ok":
+    def renewed(self) -> None:
+        """Trust the lock again, because its last renewal succeeded."""
+        if not self._is_accepted:
+            self._is_accepted = True
             self._on_answer("")
-            self._set_by_last_renewal()
-            return True
-        return False
+        self._sent_at_s, self._ttl_s = self._tried_at_s, self._tried_ttl_s
+        self.trusted_until_s = self._sent_at_s + self._ttl_s * TRUST
+
+    def fail(self, error: JqmasterError) -> None:
+        """Keep the lock while it can be trusted, although the store refused its last renewal or gave no answer."""
+        logger.warning("cannot renew the lock: %s", error.detail)
+        self._is_accepted = False
+        self._on_answer(error.detail if isinstance(error, StoreUnavailableError) else "")
+        self.be_unanswered()
 
     def be_unanswered(self) -> None:
         """Allow for the case that the last renewal shortened the lock although its answer was lost."""
         if self._tried_at_s + self._tried_ttl_s < self._sent_at_s + self._ttl_s:
-            self._set_by_last_renewal()
-
-    def _set_by_last_renewal(self) -> None:
-        self._sent_at_s, self._ttl_s = self._tried_at_s, self._tried_ttl_s
-        self.trusted_until_s = self._sent_at_s + self._ttl_s * TRUST
+            self._sent_at_s, self._ttl_s = self._tried_at_s, self._tried_ttl_s
+            self.trusted_until_s = self._sent_at_s + self._ttl_s * TRUST
 
     def lose(self) -> None:
         self._on_lost()
@@ -131,7 +132,7 @@ class Renewals:
     async def _run(self) -> None:
         while True:
             self._is_due_earlier.clear()
-            self._due_s = min((lock.due_s for lock in self._locks), default=float("inf"))
+            self._due_s = min([lock.due_s for lock in self._locks], default=float("inf"))
             if not self._locks:
                 await self._is_due_earlier.wait()
             elif not await wait_for_event(
@@ -146,20 +147,36 @@ class Renewals:
         if not locks:
             return
         now_s = self._clock.monotonic_s()
-        replies: Sequence[Reply | Exception] = ()
+        answers: Sequence[tuple[slice, Any]] = ()
         try:
-            async with asyncio.timeout(min(lock.trusted_until_s for lock in locks) - now_s):
-                replies = await self._client.run_shards([lock.renewal(now_s) for lock in locks])
+            async with asyncio.timeout(min([lock.trusted_until_s for lock in locks]) - now_s):
+                answers = await self._client.run_joined([lock.renewal(now_s) for lock in locks])
         except TimeoutError:
             for lock in locks:
                 lock.be_unanswered()
         except JqmasterError as exc:
-            replies = [exc] * len(locks)
-        # Skip locks that were released while the call was under way.
-        for lock, reply in zip(locks, replies, strict=False):
-            if lock in self._locks and not lock.take(reply):
-                self._lose(lock)
+            answers = [(slice(len(locks)), exc)]
+        for part, data in answers:
+            outcomes = repeat(data) if isinstance(data, Exception) else data[0]
+            for lock, outcome in zip(locks[part], outcomes, strict=False):
+                # Skip locks that were released while the call was under way.
+                if lock not in self._locks:
+                    continue
+                if outcome == _OK:
+                    lock.renewed()
+                else:
+                    self._not_renewed(lock, outcome)
         self._trusted(locks)
+
+    def _not_renewed(self, lock: HeldLock, outcome: int | Exception) -> None:
+        if outcome == Renewed.UNREADABLE:
+            lock.fail(DamagedError("the lock has the wrong type"))
+        elif isinstance(outcome, JqmasterError):
+            lock.fail(outcome)
+        else:
+            if isinstance(outcome, Exception):
+                logger.error("cannot renew the lock: %r", outcome)
+            self._lose(lock)
 
     def _trusted(self, locks: Sequence[HeldLock]) -> list[HeldLock]:
         """Return the locks that can still be trusted. Give up the other locks as lost."""

@@ -61,22 +61,10 @@ class HistoryKeeper(PeriodicLoop):
         return FLUSH_S
 
     async def _pause(self, seconds: float) -> None:
-        if self._has_counts():
+        if self._parts or self._tally.has_any():
             await super()._pause(seconds)
         else:
-            await self._rests.wait(self._wake, self._has_counts)
-
-    def _has_counts(self) -> bool:
-        if self._tally.is_empty and not self._parts:
-            return False
-        return bool(
-            self._parts
-            or self._tally.has_counts
-            or (
-                self._tally.has_workers
-                and self._clock.monotonic_s() - self._workers_told_s >= WORKERS_FLUSH_S
-            )
-        )
+            await self._rests.wait(self._wake, self._tally.has_any)
 
     async def flush(self, *, is_last: bool = False) -> None:
         """Write the counts to the store. If this fails, keep them for the next call."""

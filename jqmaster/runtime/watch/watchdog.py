@@ -4,7 +4,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from jqmaster.clock import Clock, SharedRests
+from jqmaster.clock import Clock, DueTime, SharedRests
 from jqmaster.errors import JqmasterError
 from jqmaster.lifecycle import LoopFailures
 from jqmaster.runtime.periodic_loop import PeriodicLoop
@@ -18,8 +18,6 @@ POLL_S: Final = 1.0
 # The number of ticks of `SharedRests` between two checks whether there is a reason to watch. It is small enough to
 # rebuild connections in time.
 ASKED_EVERY: Final = 4
-# How long the mark from the answer to a heartbeat stays valid.
-TOLD_LIVES_S: Final = 1.5
 # After this long without progress, replace all connections. A client that is silently dead after a reconnect is the
 # classic cause of a stalled queue without an error.
 REBUILD_AFTER_S: Final = 10.0
@@ -38,6 +36,7 @@ class Watchdog(PeriodicLoop):
     * `mark`: the mark of the data that this master serves.
     * `is_calm`: returns whether a stall is ruled out. While it is ruled out, and the last heartbeat found this `mark`
       in the data, the watchdog pauses its checks.
+    * `fresh`: until when what the last heartbeat found is current.
     """
 
     is_vital = True
@@ -54,6 +53,7 @@ class Watchdog(PeriodicLoop):
         fail: Callable[[str], None],
         is_calm: Callable[[], bool] = lambda: False,
         rests: SharedRests | None = None,
+        fresh: DueTime | None = None,
     ) -> None:
         super().__init__("watchdog", clock, complaint="cannot watch", first_after_s=POLL_S)
         self._shard = shard
@@ -68,13 +68,11 @@ class Watchdog(PeriodicLoop):
         self._rebuilt_for_loops_s = -REBUILD_AFTER_S
         self._born_s = clock.monotonic_s()
         self._serving_since_s: float | None = None
-        # The mark in the last answer to a heartbeat, and when that answer came.
-        self._told: tuple[str | None, float] = (None, float("-inf"))
+        self._fresh = fresh or DueTime()
 
-    def take_mark(self, mark: str | None) -> None:
-        """Take the mark that the data have now; None: they have none."""
-        self._told = mark, self._clock.monotonic_s()
-        self._is_own(mark)
+    def take_mark(self, mark: str | None) -> bool:
+        """Take the mark that the data have now; None: they have none. Return whether it is this master's."""
+        return self._is_own(mark)
 
     async def _round(self) -> float:
         # Check the loops first and without the store: what makes a loop fail may make the following steps fail, too.
@@ -95,23 +93,21 @@ class Watchdog(PeriodicLoop):
 
     def _has_reason(self) -> bool:
         """Return whether a round might find something."""
-        mark, told_at_s = self._told
         return (
             self._serving_since_s is None
             or not self._failures.is_empty
-            or mark != self._mark
-            or self._clock.monotonic_s() - told_at_s > TOLD_LIVES_S
+            or self._clock.monotonic_s() > self._fresh.at_s
             or not self._is_calm()
         )
 
     async def _is_store_serving(self) -> bool:
         """Return whether the store serves its own data. An outage of the store is not a stall of this master."""
-        mark, told_at_s = self._told
-        if self._clock.monotonic_s() - told_at_s > TOLD_LIVES_S:
-            try:
-                mark = await generation.read(self._shard)
-            except JqmasterError:
-                return False
+        if self._clock.monotonic_s() <= self._fresh.at_s:
+            return True
+        try:
+            mark = await generation.read(self._shard)
+        except JqmasterError:
+            return False
         return self._is_own(mark)
 
     def _is_own(self, mark: str | None) -> bool:

@@ -6,7 +6,7 @@ import hmac
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from jqmaster.clock import TICK_S, Clock, DueTime, SharedRests, until_tick_s, wait_for_event
+from jqmaster.clock import NOW_S, TICK_S, Clock, DueTime, SharedRests, until_tick_s, wait_for_event
 from jqmaster.domain.identity.access import (
     ConfiguredTokens,
     Principal,
@@ -16,6 +16,7 @@ from jqmaster.domain.identity.access import (
     with_implied,
 )
 from jqmaster.domain.matching.glob import compile_glob
+from jqmaster.domain.operations.master import ANSWER_LIVES_S
 from jqmaster.errors import JqmasterError, StoreUnavailableError
 from jqmaster.lifecycle import BackgroundLoops
 from jqmaster.store.identity.credentials import CredentialStore, Directory, StoredToken
@@ -36,6 +37,8 @@ class IdentityDirectory:
 
     `starts_blind`: it starts even if the store is unreachable. Until it has read the store, it assumes that there are
     tokens, so that nobody is admitted without one.
+
+    `fresh`: until when the last answer to a heartbeat shows that the copy has the newest version.
     """
 
     def __init__(
@@ -46,6 +49,7 @@ class IdentityDirectory:
         configured: ConfiguredTokens,
         *,
         rests: SharedRests | None = None,
+        fresh: DueTime | None = None,
         starts_blind: bool = False,
     ) -> None:
         self._store = store
@@ -56,13 +60,12 @@ class IdentityDirectory:
         self._directory = Directory(0, 0, {}, 0)
         self.has_any = starts_blind
         self._principals: dict[str, Principal] = {}
-        # When the copy was read, by this process's clock and by the store's.
-        self._read_at_s, self._read_at_ms = float("-inf"), 0
+        # When the copy was last known to be current, by this process's clock and by the store's.
+        self._read_at_s, self._read_at_ms = NOW_S, 0
         self._used_ms: dict[str, int] = {}
         self._woken = asyncio.Event()
         self._rests = rests or SharedRests(clock)
-        # The time when the copy becomes too old, and the store must be read again.
-        self._old = DueTime()
+        self._fresh = fresh or DueTime()
         self._loops = BackgroundLoops("identity", is_vital=True)
 
     async def start(self) -> None:
@@ -84,20 +87,21 @@ class IdentityDirectory:
         """Make the loop read again, because somebody changed something."""
         self._woken.set()
 
-    def take_version(self, version: int, now_ms: int, read_at_s: float) -> None:
+    def take_version(self, version: int, now_ms: int, read_at_s: float) -> bool:
         """Take the version that was in the store at `now_ms`. It was read no earlier than `read_at_s`, by this
-        process's clock. If the version is new, read the changes."""
+        process's clock. If the version is new, read the changes. Return whether it is not."""
         if version != self._directory.version:
             self._woken.set()
-        elif read_at_s > self._read_at_s:
+            return False
+        if read_at_s > self._read_at_s:
             self._read_at_s, self._read_at_ms = read_at_s, now_ms
-            self._old.at_s = read_at_s + OLD_S
+        return True
 
     async def reload(self) -> None:
         """Read the changes of tokens and users."""
         asked_at_s = self._clock.monotonic_s()
         version, now_ms = await self._store.version()
-        if self._read_at_s == float("-inf") or version != self._directory.version:
+        if self._read_at_s == NOW_S or version != self._directory.version:
             directory = await self._store.load()
             self._principals = {t.id: principal_of(t) for t in directory.tokens.values()}
             self._directory = directory
@@ -105,7 +109,6 @@ class IdentityDirectory:
             now_ms = directory.now_ms
         # Use the times from before the read: the copy may lack changes that were made during it.
         self._read_at_s, self._read_at_ms = asked_at_s, now_ms
-        self._old.at_s = asked_at_s + OLD_S
 
     async def reload_after_change(self) -> None:
         """Read a change that was just made here, if the store answers."""
@@ -115,12 +118,19 @@ class IdentityDirectory:
     @property
     def now_ms(self) -> int:
         """Return an estimate of the store's time."""
-        return self._read_at_ms + round((self._clock.monotonic_s() - self._read_at_s) * 1000)
+        return self._at_ms(self._clock.monotonic_s())
 
     @property
     def read_at_ms(self) -> int:
-        """Return the store's time when the copy was read."""
-        return self._read_at_ms
+        """Return the store's time when the copy was last known to be current."""
+        return self._at_ms(self._current_at_s())
+
+    def _at_ms(self, at_s: float) -> int:
+        return 0 if self._read_at_s == NOW_S else self._read_at_ms + round((at_s - self._read_at_s) * 1000)
+
+    def _current_at_s(self) -> float:
+        """Return when the copy was last known to be current, by this process's clock."""
+        return max(self._read_at_s, self._fresh.at_s - ANSWER_LIVES_S)
 
     @property
     def tokens(self) -> Mapping[str, StoredToken]:
@@ -150,14 +160,15 @@ class IdentityDirectory:
         if token_id is None:
             return None
         stored = self._directory.tokens.get(token_id)
-        age_s = self._clock.monotonic_s() - self._read_at_s
+        now_s = self._clock.monotonic_s()
+        age_s = now_s - self._current_at_s()
         only_pushes = stored is not None and stored.scopes <= _PUSHERS
         if age_s > (pushers_trusted_s if only_pushes else TRUSTED_S):
             self.wake()
             raise StoreUnavailableError("the token cannot be checked at this moment", retry_after_s=1.0)
         if stored is None or not hmac.compare_digest(stored.digest, digest):
             return None
-        now_ms = self._read_at_ms + round(age_s * 1000)
+        now_ms = self._at_ms(now_s)
         if stored.is_expired(now_ms):
             return None
         self._used_ms[token_id] = now_ms
@@ -166,14 +177,14 @@ class IdentityDirectory:
     async def _follow(self) -> None:
         while True:
             # Do not read the store while the answers to this master's heartbeats show an unchanged version.
-            await self._rests.wait(self._woken, self._is_old, due=self._old)
+            await self._rests.wait(self._woken, self._is_old, due=self._fresh)
             try:
                 await self.reload()
             except JqmasterError:  # the loop tries again, and a copy that is too old is not used
                 await wait_for_event(self._woken, until_tick_s(self._clock.monotonic_s(), POLL_S))
 
     def _is_old(self) -> bool:
-        return self._clock.monotonic_s() >= self._old.at_s
+        return self._clock.monotonic_s() >= self._current_at_s() + OLD_S
 
     async def _note_uses(self) -> None:
         while True:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from jqmaster.clock import Clock, SharedRests
+from jqmaster.clock import Clock, DueTime, SharedRests
 from jqmaster.domain.identity.access import ConfiguredTokens, token_id_of
 from jqmaster.lifecycle import Component
 from jqmaster.live_value import LiveValue
@@ -66,6 +66,7 @@ class Identity:
         *,
         is_exposed: bool = False,
         rests: SharedRests | None = None,
+        fresh: DueTime | None = None,
         provider: "OidcProvider | None" = None,
         provider_policy: ProviderPolicy | None = None,
         starts_blind: bool = False,
@@ -74,11 +75,11 @@ class Identity:
 
         * `is_exposed`: callers from this machine are not trusted without a token.
         * `provider`: logs people in by the rules of `provider_policy`.
-        * `starts_blind`: see `IdentityDirectory`.
+        * `fresh` and `starts_blind`: see `IdentityDirectory`.
         """
         store, sessions, logins = CredentialStore(shard), SessionStore(shard), LoginStore(shard)
         directory = IdentityDirectory(
-            store, logins, clock, configured, rests=rests, starts_blind=starts_blind
+            store, logins, clock, configured, rests=rests, fresh=fresh, starts_blind=starts_blind
         )
         admins = AdminGuard(store, directory, configured, is_exposed=is_exposed)
         passwords = Passwords()

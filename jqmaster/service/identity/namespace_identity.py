@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from jqmaster.clock import Clock, SharedRests
+from jqmaster.clock import Clock, DueTime, SharedRests
 from jqmaster.domain.identity.access import ConfiguredTokens, Principal
 from jqmaster.errors import StoreUnavailableError
 from jqmaster.live_value import LiveValue
@@ -108,13 +108,14 @@ class NamespaceIdentity:
         *,
         is_exposed: bool,
         rests: SharedRests | None = None,
+        fresh: DueTime | None = None,
         stale_tokens_s: LiveValue[float],
         policy: LiveValue[LoginPolicy],
     ) -> "NamespaceIdentity":
         """Build the identity services of a namespace. `configured`: the tokens of the settings, which belong to the
-        installation. `stale_tokens_s`: see `NamespaceCredentials`."""
+        installation. `fresh`: see `IdentityDirectory`. `stale_tokens_s`: see `NamespaceCredentials`."""
         store, logins, sessions = CredentialStore(shard), LoginStore(shard), SessionStore(shard)
-        directory = IdentityDirectory(store, logins, clock, ConfiguredTokens(), rests=rests)
+        directory = IdentityDirectory(store, logins, clock, ConfiguredTokens(), rests=rests, fresh=fresh)
         own = OwnLogins(
             directory,
             LoginService(

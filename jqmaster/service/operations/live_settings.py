@@ -33,8 +33,8 @@ logger = logging.getLogger(__name__)
 # Interval at which the store is read while no heartbeat is answered. Otherwise, a message announces each change. If it
 # is lost, the answer to the next heartbeat shows the change within a second.
 POLL_S: Final = 0.5
-# Time for which the answer to a heartbeat is considered current.
-ANSWERED_S: Final = 2.0
+# How long to wait for the answer to a late heartbeat before the store is read.
+LATE_S: Final = 0.5
 # How often a change is tried. A try fails only if somebody has changed the settings since they were read.
 MAX_REPEATS: Final = 10
 AUDIT_TARGET: Final = "settings"
@@ -83,6 +83,8 @@ class LiveSettings:
 
     `beneath`: the settings that the changes in the store override: the configured settings, or for a namespace those
     of the installation. A namespace also follows the changes of the installation, and overrides only some settings.
+
+    `fresh`: until when the last answer to a heartbeat shows that nothing has changed in the store.
     """
 
     def __init__(
@@ -111,8 +113,7 @@ class LiveSettings:
         self._namespace_followers: list[Callable[[], None]] = []
         self._wake = asyncio.Event()
         self._rests = rests or SharedRests()
-        # The time when the last known versions of the store are no longer current.
-        self._untold = DueTime()
+        self.fresh = DueTime()
         self._loops = BackgroundLoops("settings", is_vital=True)
 
     @property
@@ -167,12 +168,13 @@ class LiveSettings:
         """Make the loop read the store again. Use this after a change of settings."""
         self._wake.set()
 
-    def take_versions(self, versions: tuple[int, int, int]) -> None:
-        """Take the `Versions` that are in the store now. Read what has changed."""
-        self._untold.at_s = self._rests.now_s() + ANSWERED_S
+    def take_versions(self, versions: tuple[int, int, int]) -> bool:
+        """Take the `Versions` that are in the store now. Read what has changed. Return whether nothing has."""
         # Use `!=` instead of `>`, because a restored store may have a lower version.
         if versions != (self._stored.version, self.targets_version, self._namespaces_version):
             self._wake.set()
+            return False
+        return True
 
     async def change(self, changes: Mapping[str, Any], who: str) -> None:
         """Change settings. The changes are in force here on return, and at the other masters within a second. None
@@ -238,7 +240,7 @@ class LiveSettings:
     async def _watch(self) -> None:
         while True:
             if not self._is_untold():
-                await self._rests.wait(self._wake, self._is_untold, due=self._untold)
+                await self._rests.wait(self._wake, self._is_untold, due=self.fresh)
             else:
                 pause_s = until_tick_s(asyncio.get_running_loop().time(), POLL_S)
                 if not await wait_for_event(self._wake, pause_s) and not self._is_untold():
@@ -247,7 +249,7 @@ class LiveSettings:
             await self._look()
 
     def _is_untold(self) -> bool:
-        return self._rests.now_s() >= self._untold.at_s
+        return self._rests.now_s() >= self.fresh.at_s + LATE_S
 
     async def _look(self) -> None:
         try:

@@ -1,7 +1,7 @@
 """The leader's lock and the epoch."""
 
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, IntEnum
 
 from jqmaster.store import codec
 from jqmaster.store.identity.audit import MAX_ENTRIES
@@ -31,6 +31,15 @@ class Leadership:
         return cls(f"{number}:{nonce}", master_id)
 
 
+class Renewed(IntEnum):
+    """The outcome of the renewal of a lock. UNREADABLE: it may still be held."""
+
+    OK = 0
+    LOST = 1
+    DEMOTED = 2
+    UNREADABLE = 3
+
+
 class Demotion(Enum):
     """The outcome of an operator's demotion of a leader."""
 
@@ -56,11 +65,13 @@ class LeadershipStore:
         return Leadership(data[0].decode(), master_id) if word == "ok" else None
 
     def renewal(self, leadership: Leadership, *, ttl_ms: int) -> ScriptCall:
-        """Return the call that renews the lock. An answer other than `ok`: the lead is lost, or this master was
-        demoted."""
+        """Return the call that renews the lock, for `StoreClient.run_joined`. The answer has a `Renewed` for each
+        shard."""
         k = self._shard.keys
         return ScriptCall(
-            load("renew_leadership"), (k.leader, k.demoted), (leadership.holder, leadership.master_id, ttl_ms)
+            load("renew_leaderships"),
+            (k.leader, k.demoted),
+            (leadership.master_id, leadership.holder, ttl_ms),
         )
 
     async def resign(self, leadership: Leadership) -> bool:

@@ -83,12 +83,6 @@ class MasterStore:
             fields["duty_faults"] = {name: fault[:MAX_FAULT_CHARS] for name, fault in faults}
         return codec.pack(fields)
 
-    @property
-    def is_on_time(self) -> bool:
-        """Return whether heartbeats get their time from the store's clock, so that the same call can be sent
-        repeatedly."""
-        return self._shard.now is None
-
     def heartbeat(self, master_id: str, info: bytes) -> ScriptCall:
         """Return the call that sends a heartbeat; the first one registers the master. It removes masters that have been
         silent for `FORGET_MS`."""
@@ -97,6 +91,12 @@ class MasterStore:
             self._beat_keys,
             (self._shard.now_arg, master_id, info, FORGET_MS, MAX_MASTERS),
         )
+
+    def repeated(self, master_id: str) -> ScriptCall:
+        """Return the call that repeats a heartbeat with the same entry, for `StoreClient.run_joined`."""
+        k = self._shard.keys
+        keys = (k.generation, k.leader, k.settings, k.identity, k.masters)
+        return ScriptCall(load("repeat_heartbeats"), keys, (self._shard.now_arg, master_id))
 
     def answer(self, data: Sequence[Any]) -> BeatAnswer:
         """Decode the answer to a heartbeat."""

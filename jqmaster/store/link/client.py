@@ -28,7 +28,7 @@ from jqmaster.store.link.cluster import ClusterLocator
 from jqmaster.store.link.leader_port import TravellingClaim
 from jqmaster.store.link.pool import PackedCommands, StorePool
 from jqmaster.store.link.refusals import RETRY_AFTER_S, classified
-from jqmaster.store.link.script_pages import PagedTrip, RepeatedTrips, page_replies
+from jqmaster.store.link.script_pages import JoinedCalls, in_pages, page_call, page_replies
 from jqmaster.store.link.scripts import Arg, ScriptCall, load
 from jqmaster.store.link.shared_scan import SharedScan
 from jqmaster.store.link.shared_trips import SharedTrips
@@ -77,8 +77,8 @@ class StoreClient:
         self._pool = StorePool(url, access or StoreAccess(), timeout_s=timeout_s, connections=connections)
         self._locator = self._pool.locator
         self.redis = self._pool.redis
-        self.together = SharedTrips(self._run_once)
-        self._repeated = RepeatedTrips()
+        self.together = SharedTrips(self.run_shards)
+        self._joined = JoinedCalls()
         self.scan = SharedScan(self.command)
         # On a Cluster: whether listeners receive messages that are published only on the node of the shard, and whether
         # this master publishes there (see runtime/leadership/sharding.py).
@@ -184,30 +184,37 @@ class StoreClient:
         """Run scripts of different shards as `run_each` does. Consecutive calls of one script share one call of the
         store, which costs a fraction of separate calls. On a Cluster, each shard has a slot of its own, so the calls
         share only the round trip. If an error occurs after other calls were done, only the failed calls get it.
-        Repeating the same calls in the same order costs less.
         """
         if len(calls) <= 1 or self.is_on_cluster:
             return await self.run_each(calls)
-        return await self._run_trip(self._repeated.trip(calls))
-
-    async def _run_once(self, calls: Sequence[ScriptCall]) -> list[tuple[str, list[Any]] | Exception]:
-        """Do the same as `run_shards` for calls that will not be repeated."""
-        if len(calls) <= 1 or self.is_on_cluster:
-            return await self.run_each(calls)
-        return await self._run_trip(PagedTrip.of(calls))
-
-    async def _run_trip(self, trip: PagedTrip) -> list[tuple[str, list[Any]] | Exception]:
         replies: list[Any] = []
-        known = {"packed": trip.commands} if trip.commands else {}
-        of_pages = await self._replies(trip.together, None, **known)
-        for page, reply in zip(trip.pages, of_pages, strict=True):
+        pages = in_pages(calls)
+        of_pages = await self._replies([*map(page_call, pages)], None)
+        for page, reply in zip(pages, of_pages, strict=True):
             # Count the calls of the page except the first, which `_replies` has counted.
             self.script_calls[page[0].script.name] += len(page) - 1
             found = [reply] * len(page) if isinstance(reply, JqmasterError) else page_replies(page, reply)
             # Without `found`, the store refused the page. Repeat its calls one by one, because the reason may concern
             # only one shard.
             replies += await self._replies_or_error(page) if found is None else found
-        return self._read_each(trip.calls, replies)
+        return self._read_each(calls, replies)
+
+    async def run_joined(self, calls: Sequence[ScriptCall]) -> list[tuple[slice, list[Any] | Exception]]:
+        """Run calls of one script that takes several shards, each for another shard. Return the data of each reply, or
+        the error, with the part of `calls` that it answers: usually all of them; only one on a Cluster, where each
+        shard has a slot of its own, and after the store refused the whole. Repeating the same calls in the same order
+        costs less. Raise what `run_each` raises.
+        """
+        if len(calls) > 1 and not self.is_on_cluster:
+            joined = self._joined.of(calls)
+            (reply,) = await self._replies([joined.together], None, packed=joined.packed)
+            self.script_calls[joined.together.script.name] += len(calls) - 1
+            if not isinstance(reply, ResponseError):
+                (found,) = self._read_each([joined.together], [reply])
+                return [(slice(len(calls)), _data_of(found))]
+            # The reason may concern only one shard.
+        replies = await self.run_each(calls)
+        return [(slice(n, n + 1), _data_of(found)) for n, found in enumerate(replies)]
 
     async def command(self, *parts: Arg) -> Any:
         """Run one plain read command."""
@@ -414,6 +421,10 @@ class StoreClient:
         if word == STALE_EPOCH:
             raise StaleEpochError
         return word, reply[1:]
+
+
+def _data_of(found: tuple[str, list[Any]] | Exception) -> list[Any] | Exception:
+    return found[1] if isinstance(found, tuple) else found
 
 
 def _whole_error(calls: Sequence[ScriptCall], replies: Sequence[Any]) -> JqmasterError:

@@ -1,4 +1,4 @@
-"""Runs one script for a page of shards in one call."""
+"""Runs one script for several shards in one call."""
 
 import hashlib
 from collections.abc import Sequence
@@ -11,8 +11,8 @@ from redis.exceptions import ResponseError
 from jqmaster.store.link.pool import PackedCommands
 from jqmaster.store.link.scripts import Arg, Script, ScriptCall
 
-# Maximum number of round trips in the cache.
-MAX_TRIPS: Final = 500
+# Maximum number of joined calls in the cache.
+MAX_JOINED: Final = 500
 # The template of a page: it runs one script for several shards in turn, each with its own keys and arguments. An error
 # affects only its shard.
 _PAGE: Final = b"""%(flags)s
@@ -43,7 +43,6 @@ def in_pages(calls: Sequence[ScriptCall]) -> Sequence[Sequence[ScriptCall]]:
     """Return the calls in pages: consecutive calls of one script with equal numbers of keys and arguments."""
     pages: list[list[ScriptCall]] = []
     first: ScriptCall | None = None
-    # Use one loop and call no function for each item: these comparisons are a large part of the cost of a quiet shard.
     for call in calls:
         if (
             first is not None
@@ -74,50 +73,42 @@ def page_call(page: Sequence[ScriptCall]) -> ScriptCall:
     return ScriptCall(_paged(first.script), keys, args)
 
 
-class PagedTrip(NamedTuple):
-    """A round trip for calls of different shards.
-
-    * `together`: for each page, the one call that makes its calls.
-    * `commands`: the commands to send. None: they are not composed yet.
-    """
+class JoinedCall(NamedTuple):
+    """One call of a script that takes several shards. `packed`: the command to send."""
 
     calls: Sequence[ScriptCall]
-    pages: Sequence[Sequence[ScriptCall]]
-    together: Sequence[ScriptCall]
-    commands: PackedCommands | None = None
+    together: ScriptCall
+    packed: PackedCommands
 
     @classmethod
-    def of(cls, calls: Sequence[ScriptCall]) -> "PagedTrip":
-        """Return the round trip for these calls. Raise ScriptHeaderError if the counts of keys and arguments are
-        wrong."""
-        pages = in_pages(calls)
-        return cls(calls, pages, [*map(page_call, pages)])
+    def of(cls, calls: Sequence[ScriptCall]) -> "JoinedCall":
+        """Join calls of one script, each for another shard. The keys of all shards are put together by kind. The last
+        arguments, those that may repeat, come from each call, and those before them from the first one. Raise
+        ScriptHeaderError if the counts of keys and arguments are wrong."""
+        first = calls[0]
+        shared = len(first.script.args) - first.script.group
+        keys = [key for of_kind in zip(*(call.keys for call in calls), strict=True) for key in of_kind]
+        args = [*first.args[:shared], *(arg for call in calls for arg in call.args[shared:])]
+        command = first.script.command(keys, args, None, is_sharded=False)
+        return cls(calls, ScriptCall(first.script, keys, args), PackedCommands([command]))
 
 
-class RepeatedTrips:
-    """Keeps the commands of round trips that repeat the same calls, as quiet shards do every second. A repeated trip
-    does not touch its many keys and arguments, which the processor's cache no longer holds."""
+class JoinedCalls:
+    """Keeps joined calls, because quiet shards repeat the same ones every second. A repeated call does not touch its
+    many keys and arguments, which the processor's cache no longer holds."""
 
     def __init__(self) -> None:
         # By `id` of the first call, which stays valid because the entry refers to the call.
-        self._known: dict[int, PagedTrip] = {}
+        self._known: dict[int, JoinedCall] = {}
 
-    def trip(self, calls: Sequence[ScriptCall]) -> PagedTrip:
-        """Return the round trip for these calls. Raise what `PagedTrip.of` raises."""
+    def of(self, calls: Sequence[ScriptCall]) -> JoinedCall:
+        """Return what `JoinedCall.of` returns, or raise what it raises."""
         known = self._known.get(id(calls[0]))
         if known is None or known.calls != calls:
-            trip = PagedTrip.of(calls)
-        elif known.commands is None:
-            commands = (
-                call.script.command(call.keys, call.args, None, is_sharded=False) for call in known.together
-            )
-            trip = known._replace(commands=PackedCommands(commands))
-        else:
-            return known
-        if len(self._known) >= MAX_TRIPS:
-            self._known.clear()
-        self._known[id(calls[0])] = trip
-        return trip
+            if len(self._known) >= MAX_JOINED:
+                self._known.clear()
+            known = self._known[id(calls[0])] = JoinedCall.of(calls)
+        return known
 
 
 def page_replies(page: Sequence[ScriptCall], reply: Any) -> Sequence[Any] | None:

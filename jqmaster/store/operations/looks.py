@@ -74,6 +74,8 @@ class LookStore:
         self._due_keys, self._waiting_keys = len(due), len(waiting)
         # The answer that `look` received last.
         self._seen: Sequence[Any] = ()
+        # What the call for entries finds while that answer remains the same; empty: it had entries.
+        self.facts_without_entries = b""
 
     @property
     def is_shared(self) -> bool:
@@ -90,7 +92,14 @@ class LookStore:
         """Look at the shard as the leader of `epoch`. Raise StaleEpochError."""
         _, data = await self._shard.client.together.run(self.call(epoch))
         self._seen = data
+        # The script returns empty lists if the shard has none of the keys.
+        editions = "" if data[1] else f"{epoch} {data[7]} {data[8]} {data[9]}"
+        self.facts_without_entries = editions.encode()
         return self._read(data)
+
+    def call_for_entries(self) -> ScriptCall:
+        """Return the call that finds out whether the shard still has no entries, for `StoreClient.run_joined`."""
+        return ScriptCall(load("look_for_entries"), self._keys, (self._shard.now_arg, len(self._keys)))
 
     def unchanged_at_ms(self, data: Sequence[Any]) -> int | None:
         """Return the store's time in the answer to a later call, if that call found the same as the last `look`;

@@ -38,14 +38,14 @@ def test_each_end_of_an_attempt_is_counted_once_as_what_it_is() -> None:
 
 def test_it_is_empty_until_something_is_counted_and_again_when_all_of_it_is_taken() -> None:
     tally = Tally()
-    assert (tally.is_empty, tally.has_counts, tally.has_workers) == (True, False, False)
+    assert not tally.has_any()
     tally.of("work").pushed += 1
-    assert (tally.is_empty, tally.has_counts, tally.has_workers) == (False, True, False)
+    assert tally.has_any()
     tally.on("worker").succeed(3, jobs=1)
     tally.take()
-    assert (tally.is_empty, tally.has_counts, tally.has_workers) == (False, False, True)
+    assert tally.has_any()
     tally.take_workers()
-    assert tally.is_empty
+    assert not tally.has_any()
 
 
 def test_taken_counts_go_on_since_the_start() -> None:

@@ -74,8 +74,11 @@ class ScriptedStore:
         self.now = NOTHING
         self.failure: Exception | None = None
         self.is_shared = False
+        self.facts_without_entries = b""
         self.answers = asyncio.Event()
         self.answers.set()
+
+    def call_for_entries(self) -> None: ...
 
     async def look(self, epoch: str) -> Look:
         await self.answers.wait()

@@ -1,8 +1,9 @@
 """One loop looks at all quiet shards on a store, and a shard that has changed looks for itself."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Any
 
 import pytest
@@ -31,6 +32,9 @@ from tests.support.waiting import wait_until
 pytestmark = [pytest.mark.req("D29", "S6"), real_time.LOOPS]
 
 SHARDS = 6
+# The first shards have entries, although they are quiet.
+WITH_ENTRIES = 2
+of_each_kind = pytest.mark.parametrize("number", [WITH_ENTRIES - 1, WITH_ENTRIES])
 QUIET_S = 0.2
 
 
@@ -84,6 +88,10 @@ class Quiet:
         self.led: list[Led] = []
         self.trips: list[int] = []
 
+    async def counted(self, run: Callable[[Any], Awaitable[Any]], calls: Any) -> Any:
+        self.trips.append(len(calls))
+        return await run(calls)
+
     async def rounds(self, count: int) -> None:
         """Wait until each shard has got so many further looks."""
         before = [one.seen for one in self.led]
@@ -111,18 +119,15 @@ async def quiet(lone_server: StoreServer, monkeypatch: pytest.MonkeyPatch) -> As
         lead = await LeadershipStore(shard).elect("me", "n", ttl_ms=60_000)
         assert lead
         one.led.append(Led(shard, lead.epoch, one.shared))
+    for led in one.led[:WITH_ENTRIES]:
+        await one.redis.zadd(led.shard.keys.scheduled, {"a late job": 1e13})
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(running([one.shared]))
         for led in one.led:
             await stack.enter_async_context(running([led.duty, led.look]))
         await wait_until(lambda: len(one.shared._due_s) == SHARDS, what="every shard is quiet")
-        run_shards = client.run_shards
-
-        async def counting(calls: Any) -> Any:
-            one.trips.append(len(calls))
-            return await run_shards(calls)
-
-        monkeypatch.setattr(client, "run_shards", counting)
+        for name in ("run_shards", "run_joined"):
+            monkeypatch.setattr(client, name, partial(one.counted, getattr(client, name)))
         yield one
     for key in [key async for key in one.redis.scan_iter("*overheard*")]:
         await one.redis.delete(key)
@@ -137,12 +142,24 @@ async def test_quiet_shards_share_calls_and_none_looks_for_itself(quiet: Quiet) 
     assert [one.duty.rounds for one in quiet.led] == [0] * SHARDS
 
 
-async def test_a_shard_in_which_something_is_due_begins_its_duty_and_the_others_rest(quiet: Quiet) -> None:
+@of_each_kind
+async def test_a_shard_in_which_something_is_due_begins_its_duty_and_the_others_rest(
+    quiet: Quiet, number: int
+) -> None:
     looked = [one.looked for one in quiet.led]
-    await quiet.redis.zadd(quiet.led[2].shard.keys.scheduled, {"a job": 1})
-    await wait_until(lambda: quiet.led[2].duty.rounds, what="the duty begins")
-    assert quiet.led[2].looked > looked[2]
-    assert [one.looked for one in quiet.led[3:]] == looked[3:]
+    await quiet.redis.zadd(quiet.led[number].shard.keys.scheduled, {"a job": 1})
+    await wait_until(lambda: quiet.led[number].duty.rounds, what="the duty begins")
+    assert quiet.led[number].looked > looked[number]
+    assert [one.looked for one in quiet.led[number + 1 :]] == looked[number + 1 :]
+
+
+async def test_changed_constraints_of_a_shard_without_entries_are_seen(quiet: Quiet) -> None:
+    led = quiet.led[WITH_ENTRIES]
+    await quiet.redis.hset(led.shard.keys.rules, "edition", "7")
+    await wait_until(lambda: led.look._seen and led.look._seen.edition == (0, 7, 0), what="they are seen")
+    looked = led.looked
+    await quiet.rounds(2)
+    assert led.looked == looked, "it is quiet again"
 
 
 async def test_a_shard_that_is_stirred_looks_for_itself_at_once_and_is_quiet_again_later(
@@ -154,22 +171,33 @@ async def test_a_shard_that_is_stirred_looks_for_itself_at_once_and_is_quiet_aga
     await wait_until(lambda: len(quiet.shared._due_s) == SHARDS, what="it is quiet again")
 
 
-async def test_a_leader_with_an_old_epoch_learns_it_and_the_others_go_on(quiet: Quiet) -> None:
-    await quiet.redis.set(quiet.led[1].shard.keys.epoch, "99:other")
-    await wait_until(lambda: quiet.led[1].stale, what="the lead is over")
+@of_each_kind
+async def test_a_leader_with_an_old_epoch_learns_it_and_the_others_go_on(quiet: Quiet, number: int) -> None:
+    await quiet.redis.set(quiet.led[number].shard.keys.epoch, "99:other")
+    await wait_until(lambda: quiet.led[number].stale, what="the lead is over")
     await wait_until(lambda: len(quiet.shared._due_s) == SHARDS - 1, what="it has left")
-    assert [one.stale for one in quiet.led] == [0, 1, 0, 0, 0, 0]
+    assert [one.stale for one in quiet.led] == [int(n == number) for n in range(SHARDS)]
 
 
-async def test_a_damaged_shard_concerns_no_other(quiet: Quiet, monkeypatch: pytest.MonkeyPatch) -> None:
+@of_each_kind
+async def test_a_damaged_shard_concerns_no_other(
+    quiet: Quiet, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
     def fails(*_: object) -> bool:
         raise ValueError("cannot be read")
 
-    monkeypatch.setattr(quiet.led[4].store, "unchanged_at_ms", fails)
-    looked = [one.looked for one in quiet.led]
-    await wait_until(lambda: quiet.led[4].looked > looked[4] + 1, what="looks of its own")
-    await quiet.rounds(2)
-    assert [one.looked for one in quiet.led[:4]] == looked[:4]
+    led, others = quiet.led[number], [*quiet.led[:number], *quiet.led[number + 1 :]]
+    monkeypatch.setattr(led.look, "take_time", fails)
+    looked = [one.looked for one in others]
+    before = led.looked
+    await wait_until(lambda: led.looked > before + 1, what="looks of its own")
+    await wait_until(lambda: led.look in quiet.shared._due_s, what="it is quiet again")
+    seen = [one.seen for one in others]
+    await wait_until(
+        lambda: all(one.seen > then for one, then in zip(others, seen, strict=True)),
+        what="they are looked at",
+    )
+    assert [one.looked for one in others] == looked
 
 
 @pytest.mark.parametrize("is_refused", [True, False])
@@ -184,7 +212,8 @@ async def test_while_the_store_gives_no_answer_each_shard_looks_for_itself(
         await asyncio.Event().wait()
 
     looked = [one.looked for one in quiet.led]
-    monkeypatch.setattr(quiet.client, "run_shards", away)
+    for name in ("run_shards", "run_joined"):
+        monkeypatch.setattr(quiet.client, name, away)
 
     def have_looked() -> bool:
         return all(one.looked > then for one, then in zip(quiet.led, looked, strict=True))
@@ -202,12 +231,15 @@ async def test_a_store_whose_clock_was_set_back_is_noticed_by_a_quiet_leader(qui
     await wait_until(lambda: led.looked > looked, what="a look of its own, which begins the reaper")
 
 
-async def test_a_step_of_the_stores_clock_forward_delays_nothing_that_is_due(quiet: Quiet) -> None:
-    led = quiet.led[3]
+@of_each_kind
+async def test_a_step_of_the_stores_clock_forward_delays_nothing_that_is_due(
+    quiet: Quiet, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    led = quiet.led[number]
     seen = led.look._seen
     assert seen
-    looked, later = led.looked, led.look._overhears_until_ms
+    looked, later, take_time = led.looked, led.look._overhears_until_ms, led.look.take_time
     # The clock steps over the instant at which an entry is due.
     assert later - seen.now_ms > 30_000
-    led.store.unchanged_at_ms = lambda data: later  # type: ignore[method-assign]
+    monkeypatch.setattr(led.look, "take_time", lambda now_ms, *times: take_time(later, *times))
     await wait_until(lambda: led.looked > looked, what="a look of its own")

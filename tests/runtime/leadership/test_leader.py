@@ -132,15 +132,14 @@ async def test_one_of_several_leads_and_keeps_the_lead(
     electorate: Electorate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     renewals = 0
-    take = HeldLock.take
+    renewed = HeldLock.renewed
 
-    def counted(lock: HeldLock, reply: Any) -> bool:
+    def counted(lock: HeldLock) -> None:
         nonlocal renewals
-        is_held = take(lock, reply)
-        renewals += is_held
-        return is_held
+        renewals += 1
+        renewed(lock)
 
-    monkeypatch.setattr(HeldLock, "take", counted)
+    monkeypatch.setattr(HeldLock, "renewed", counted)
     # The lock lives for three seconds: a busy machine must not lose it.
     leaders = [await electorate.leader(f"m{n}", ttl_s=3) for n in range(3)]
     await wait_until(lambda: electorate.log.leading)
@@ -246,7 +245,7 @@ async def test_a_store_that_refuses_ends_the_lead_before_the_lock_could_go(
     ttl_s = 1.5
     leader = await electorate.leader("m1", ttl_s=ttl_s)
     await wait_until(lambda: leader.leadership)
-    monkeypatch.setattr(leader._store._shard.client, "run_shards", refuses)
+    monkeypatch.setattr(leader._store._shard.client, "run_joined", refuses)
     monkeypatch.setattr("jqmaster.runtime.leadership.renewals.wait_for_event", recorded)
     await wait_until(lambda: not electorate.log.leading)
     monkeypatch.undo()

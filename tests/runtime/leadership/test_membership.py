@@ -33,8 +33,12 @@ class Joining:
             pace=LiveValue(PACE),
             describe=self._describe,
             duty_faults=lambda: self.faults,
-            on_answer=lambda answer, sent_at_s: self.answers.append((answer, sent_at_s)),
+            on_answer=self._on_answer,
         )
+
+    def _on_answer(self, answer: BeatAnswer, sent_at_s: float) -> bool:
+        self.answers.append((answer, sent_at_s))
+        return True
 
     async def _describe(self, started_at_ms: int) -> MasterRecord:
         return MasterRecord("me", "node", 1, "http://me", "1", started_at_ms)

@@ -71,13 +71,13 @@ class Leads:
 async def leads(lone_server: StoreServer, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Leads]:
     client = StoreClient(lone_server.url)
     one = Leads(client)
-    run_shards = client.run_shards
+    run_joined = client.run_joined
 
     async def counting(calls: Sequence[ScriptCall]) -> list[Any]:
         one.trips.append(len(calls))
-        return await run_shards(calls)
+        return await run_joined(calls)
 
-    monkeypatch.setattr(client, "run_shards", counting)
+    monkeypatch.setattr(client, "run_joined", counting)
     await one.renewals.start()
     await one.begin()
     yield one
@@ -137,7 +137,7 @@ async def test_every_lead_ends_in_time_while_the_store_gives_no_answer(
     await leads.until_renewed()
     until_s = max(lock.trusted_until_s for lock in leads.locks)
     with monkeypatch.context() as patch:
-        patch.setattr(leads.client, "run_shards", unanswered)
+        patch.setattr(leads.client, "run_joined", unanswered)
         await wait_until(lambda: len(leads.lost) == LEADS, what="every lead is lost")
     # Trust counts from the sending of the last answered renewal; a busy machine notices its end a little later.
     assert leads.clock.monotonic_s() - until_s < (1 - TRUST) * TTL_S
@@ -154,7 +154,7 @@ async def test_a_shorter_life_counts_from_a_renewal_without_an_answer(
 
     lock = leads.locks[0]
     with monkeypatch.context() as patch:
-        patch.setattr(leads.client, "run_shards", unknown)
+        patch.setattr(leads.client, "run_joined", unknown)
         leads.pace.current = Pace(0.5)
         before_s = lock.trusted_until_s
         await wait_until(lambda: lock.trusted_until_s < before_s, what="trust is shorter")

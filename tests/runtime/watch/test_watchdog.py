@@ -3,6 +3,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from jqmaster.domain.operations.master import ANSWER_LIVES_S
 from jqmaster.errors import StoreUnavailableError
 from jqmaster.lifecycle import BackgroundLoops, LoopFailures, running
 from jqmaster.runtime.watch.progress import Stall
@@ -258,6 +259,7 @@ async def test_a_mark_that_was_just_told_is_not_read_again(
     mark = await generation.mark(watching.world.shard, "mark")
     for _ in range(3):
         watching.watchdog.take_mark(mark)
+        watching.watchdog._fresh.at_s = watching.clock.now_s + ANSWER_LIVES_S
         watching.round_s = watching.clock.now_s
         await watching.clock.pass_s(1)
     assert reads == []

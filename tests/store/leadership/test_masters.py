@@ -1,4 +1,5 @@
-"""beat_master.lua, forget_master.lua, demote.lua, depose.lua, and what `look` returns of them."""
+"""beat_master.lua, repeat_heartbeats.lua, forget_master.lua, demote.lua, depose.lua, and what `look` returns of
+them."""
 
 from typing import Any
 
@@ -10,7 +11,7 @@ from jqmaster.errors import StaleEpochError
 from jqmaster.store.health import generation
 from jqmaster.store.identity.audit import AuditStore, encode_entry
 from jqmaster.store.leadership import masters as registry
-from jqmaster.store.leadership.leadership import Demotion, Leadership
+from jqmaster.store.leadership.leadership import Demotion, Leadership, Renewed
 from jqmaster.store.leadership.masters import FORGET_MS, BeatAnswer, MasterStore
 from tests.support.leads import renewed
 from tests.support.store import StoreWorld
@@ -148,7 +149,7 @@ async def test_a_demoted_leader_keeps_the_lock_until_it_gives_it_back_and_is_not
     assert await audited(world) == [("me", "act", "master-1")]
     assert await world.leadership.current() == leadership, "it ends its work first"
     async with world.unchanged():
-        assert await renewed(world.leadership, leadership, ttl_ms=60_000) is False
+        assert await renewed(world.leadership, leadership, ttl_ms=60_000) is Renewed.DEMOTED
     assert await world.leadership.resign(leadership)
     async with world.unchanged():
         assert await world.leadership.elect("master-1", "n", ttl_ms=60_000) is None
@@ -208,7 +209,7 @@ async def test_a_silent_leader_is_deposed_at_once_and_can_do_nothing_more(
     assert await world.leadership.current() == found
     assert await audited(world) == [("me", "act", "master-1")]
     async with world.unchanged():
-        assert await renewed(world.leadership, silent, ttl_ms=60_000) is False
+        assert await renewed(world.leadership, silent, ttl_ms=60_000) is Renewed.LOST
         assert await world.leadership.resign(silent) is False
         with pytest.raises(StaleEpochError):
             await world.claims.claim(silent.epoch, worker_id, ("work",), 1)
@@ -310,3 +311,70 @@ async def test_the_answer_to_a_beat_tells_what_every_master_follows(
     answer = await masters.beat(record("m1"))
     assert (answer.versions, answer.identity) == ((0, 0, 0), 0)
     await redis.delete(k.settings, k.identity)
+
+
+async def repeated(world: StoreWorld, masters: MasterStore, master_id: str) -> tuple[bytes, int]:
+    """Repeat a heartbeat a little later. Return what the store holds, and the time of the leader's last heartbeat."""
+    world.pass_ms(1)
+    ((_, data),) = await world.shard.client.run_joined([masters.repeated(master_id)])
+    assert isinstance(data, list), data
+    now_ms, (facts,), (seen_ms,) = data
+    assert now_ms == world.now_ms
+    return facts, seen_ms
+
+
+@pytest.mark.req("D1", "S6")
+async def test_a_repeated_heartbeat_says_that_the_master_lives_and_returns_the_same_until_something_changes(
+    world: StoreWorld, masters: MasterStore
+) -> None:
+    await masters.beat(record("master-1"))
+    before = await repeated(world, masters, "master-1")
+    assert before[1] == -2, "it holds the lock itself"
+    assert await repeated(world, masters, "master-1") == before
+    assert (await masters.look()).seen == [SeenMaster(record("master-1"), world.now_ms)]
+    k, seen = world.shard.keys, {before[0]}
+    for command in (
+        ("HSET", k.settings, "version", "1"),
+        ("HSET", k.settings, "targets", "1"),
+        ("HSET", k.settings, "namespaces", "1"),
+        ("HSET", k.identity, "version", "1"),
+        ("DEL", k.settings),
+        ("SET", k.generation, "another"),
+        ("SET", k.leader, "1:n:m2"),
+        ("DEL", k.leader),
+    ):
+        await world.redis.execute_command(*command)
+        facts, _ = await repeated(world, masters, "master-1")
+        assert facts not in seen, command
+        seen.add(facts)
+    await world.redis.delete(k.identity, k.generation)
+
+
+async def test_a_repeated_heartbeat_tells_when_the_leader_sent_its_last_one(
+    world: StoreWorld, masters: MasterStore
+) -> None:
+    await masters.beat(record("m2"))
+    assert (await repeated(world, masters, "m2"))[1] == -1, "the leader has sent none"
+    await masters.beat(record("master-1"))
+    seen_ms = world.now_ms
+    assert (await repeated(world, masters, "m2"))[1] == seen_ms
+    await world.leadership.resign(Leadership(world.epoch, "master-1"))
+    assert (await repeated(world, masters, "m2"))[1] == -1
+
+
+async def test_a_repeated_heartbeat_adds_no_master_and_passes_over_damaged_keys(
+    world: StoreWorld, masters: MasterStore
+) -> None:
+    k = world.shard.keys
+    async with world.unchanged():
+        assert (await repeated(world, masters, "m1"))[0] == b""
+    await masters.beat(record("m1"))
+    for key in (k.settings, k.identity):
+        await world.redis.set(key, "damaged")
+    facts, _ = await repeated(world, masters, "m1")
+    assert facts
+    await world.redis.rename(k.masters, k.settings)
+    await world.redis.set(k.masters, "damaged")
+    async with world.unchanged():
+        assert await repeated(world, masters, "m1") == (b"", -1)
+    await world.redis.delete(k.settings, k.identity, k.masters, k.master_info)

@@ -18,7 +18,7 @@ from jqmaster.errors import (
     StoreUnavailableError,
 )
 from jqmaster.store.keys import Keys
-from jqmaster.store.leadership.leadership import LeadershipStore
+from jqmaster.store.leadership.leadership import Leadership, LeadershipStore, Renewed
 from jqmaster.store.leadership.masters import MasterStore
 from jqmaster.store.link import script_pages, scripts
 from jqmaster.store.link.client import StoreClient
@@ -51,6 +51,15 @@ class Pages:
     def beats(self) -> list[ScriptCall]:
         stores = [MasterStore(shard) for shard in self.shards]
         return [store.heartbeat(f"m{number}", store.encoded(ME)) for number, store in enumerate(stores)]
+
+    async def renewals(self) -> list[ScriptCall]:
+        """Return the calls that renew a lock in each shard, which is held."""
+        calls = []
+        for shard in self.shards:
+            store, lead = LeadershipStore(shard), Leadership("9:n", "m1")
+            await admin_of(self.client).set(shard.keys.leader, lead.holder)
+            calls.append(store.renewal(lead, ttl_ms=90_000))
+        return calls
 
     async def masters(self) -> list[list[str]]:
         """Return the IDs of the masters in each shard."""
@@ -88,7 +97,7 @@ async def test_each_shard_is_written_with_its_own_keys_and_arguments(pages: Page
     assert await pages.masters() == [[f"m{number}"] for number in range(SHARDS)]
 
 
-async def test_calls_that_are_made_again_are_packed_once_and_others_are_not_kept(
+async def test_joined_calls_that_are_made_again_are_packed_once(
     pages: Pages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     packed: list[int] = []
@@ -99,33 +108,62 @@ async def test_calls_that_are_made_again_are_packed_once_and_others_are_not_kept
         packed.append(len(self))
 
     monkeypatch.setattr(PackedCommands, "__init__", counting)
-    beats = pages.beats()
-    for _ in range(4):
-        replies = await pages.client.run_shards(list(beats))
-        assert all(not isinstance(reply, Exception) and reply[0] == "ok" for reply in replies)
-    assert packed == [1]
-    assert await pages.masters() == [[f"m{number}"] for number in range(SHARDS)]
-    # The script is gone, and another call takes the place of one.
-    await admin_of(pages.client).script_flush()
-    beats[4] = MasterStore(pages.shards[4]).heartbeat("other", b"\x80")
+    renewals = await pages.renewals()
     for _ in range(3):
-        await pages.client.run_shards(list(beats))
+        assert await pages.client.run_joined(list(renewals)) == [(slice(SHARDS), [[Renewed.OK] * SHARDS])]
+        # The script is gone.
         await admin_of(pages.client).script_flush()
+    assert packed == [1]
+    # Another call takes the place of one.
+    await admin_of(pages.client).set(pages.shards[4].keys.leader, "9:other:m2")
+    renewals[4] = LeadershipStore(pages.shards[4]).renewal(Leadership("9:other", "m2"), ttl_ms=90_000)
+    renewals[0] = replace(renewals[0])
+    assert await pages.client.run_joined(renewals) == [(slice(SHARDS), [[Renewed.OK] * SHARDS])]
     assert packed == [1, 1]
-    assert (await admin_of(pages.client).zrange(pages.shards[4].keys.masters, 0, -1)) == [b"m4", b"other"]
 
 
-async def test_only_so_many_round_trips_are_kept(pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(script_pages, "MAX_TRIPS", 3)
-    trips = script_pages.RepeatedTrips()
-    first = pages.beats()
-    assert trips.trip(first).commands is None
-    assert trips.trip(first).commands is not None
-    others = [pages.beats() for _ in range(3)]
-    for calls in others:
-        assert trips.trip(calls).commands is None
-        assert trips.trip(calls).commands is not None
-    assert trips.trip(first).commands is None, "it was forgotten"
+async def test_a_call_of_one_shard_among_joined_calls_that_changed_is_not_mistaken(pages: Pages) -> None:
+    renewals = await pages.renewals()
+    await pages.client.run_joined(renewals)
+    stranger = LeadershipStore(pages.shards[4]).renewal(Leadership("9:other", "m1"), ttl_ms=90_000)
+    ((_, data),) = await pages.client.run_joined([*renewals[:4], stranger])
+    assert data == [[Renewed.OK] * 4 + [Renewed.LOST]]
+
+
+async def test_only_so_many_joined_calls_are_kept(pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(script_pages, "MAX_JOINED", 3)
+    joined = script_pages.JoinedCalls()
+    all_calls = [[replace(call) for call in await pages.renewals()] for _ in range(4)]
+    first = joined.of(all_calls[0])
+    assert joined.of(all_calls[0]) is first
+    for calls in all_calls[1:]:
+        joined.of(calls)
+    assert joined.of(all_calls[0]) is not first, "it was forgotten"
+
+
+async def test_a_joined_call_that_is_refused_for_one_shard_is_made_for_each(
+    pages: Pages, lone_server: StoreServer
+) -> None:
+    """As by an access list that lacks the keys of one namespace."""
+    redis, renewals = admin_of(pages.client), await pages.renewals()
+    allowed = [f"%RW~{{{pages.tag}-{number}}}:*" for number in range(SHARDS) if number != 2]
+    await redis.execute_command("ACL", "SETUSER", "some", "on", ">secret", "+@all", *allowed)
+    some = StoreClient(f"unix://some:secret@{lone_server.socket}")
+    try:
+        answers = await some.run_joined(renewals)
+        assert [part for part, _ in answers] == [slice(n, n + 1) for n in range(SHARDS)]
+        assert [data for _, data in answers if isinstance(data, list)] == [[[Renewed.OK]]] * (SHARDS - 1)
+        assert isinstance(answers[2][1], StoreRefusedError)
+    finally:
+        await some.close()
+        await redis.execute_command("ACL", "DELUSER", "some")
+
+
+async def test_joined_calls_are_unconfirmed_together_if_too_few_replicas_have_them(pages: Pages) -> None:
+    renewals = await pages.renewals()
+    pages.client.quorum_replicas, pages.client._timeout_s = 1, 0.1
+    ((part, error),) = await pages.client.run_joined(renewals)
+    assert (part, type(error)) == (slice(SHARDS), OutcomeUnknownError)
 
 
 async def test_a_page_has_one_time_and_a_shard_with_a_time_of_its_own_keeps_it(pages: Pages) -> None:
@@ -159,7 +197,8 @@ async def test_each_leader_is_fenced_by_its_own_epoch(pages: Pages) -> None:
         for shard, lead in zip(pages.shards, leads, strict=True)
         if lead
     ]
-    assert [reply[0] for reply in await pages.client.run_shards(renewals)] == ["ok", "lost", "ok", "ok", "ok"]  # type: ignore[index]
+    ((_, data),) = await pages.client.run_joined(renewals)
+    assert data == [[Renewed.OK, Renewed.LOST, Renewed.OK, Renewed.OK, Renewed.OK]]
     lives_ms = [await admin_of(pages.client).pttl(shard.keys.leader) for shard in pages.shards]
     assert [ms > 60_000 for ms in lives_ms] == [True, False, True, True, True]
 

@@ -1,9 +1,11 @@
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from jqmaster.domain.jobs.job import FINISHED, JobState
 from jqmaster.errors import StaleEpochError
+from jqmaster.store.keys import Keys
 from jqmaster.store.operations.looks import MANY_NAMES, Look, LookStore
 from tests.support.admin import admin_of
 from tests.support.store import StoreWorld
@@ -121,3 +123,54 @@ async def test_a_key_of_a_wrong_type_is_due_and_hides_no_other(world: StoreWorld
     assert seen.silent_ms > 0
     for key in (k.scheduled, k.workers, k.ready_counts, k.rules, k.finished(JobState.FAILED), k.running):
         await redis.delete(key)
+
+
+async def found_facts(world: StoreWorld, looks: LookStore) -> bytes:
+    ((_, data),) = await world.shard.client.run_joined([looks.call_for_entries()])
+    assert isinstance(data, list), data
+    now_ms, (facts,) = data
+    assert now_ms == world.now_ms
+    return bytes(facts)
+
+
+async def test_a_shard_without_entries_is_known_again_until_it_has_one(world: StoreWorld) -> None:
+    redis, k, looks = admin_of(world.shard.client), world.shard.keys, LookStore(world.shard)
+    await looks.look(world.epoch)
+    known = looks.facts_without_entries
+    assert known
+    assert await found_facts(world, looks) == known
+    for key in looks.call_for_entries().keys[2:]:
+        await redis.set(key, "whatever")
+        assert await found_facts(world, looks) == b"", key
+        await redis.delete(key)
+    for field in ("version", "edition", "settled"):
+        await redis.hset(k.rules, field, "9")
+        assert await found_facts(world, looks) not in (b"", known), field
+        await looks.look(world.epoch)
+        known = looks.facts_without_entries
+        assert await found_facts(world, looks) == known
+    await redis.set(k.epoch, "99:other")
+    assert await found_facts(world, looks) not in (b"", known)
+    await redis.set(k.epoch, world.epoch)
+    await redis.delete(k.rules)
+
+
+async def test_a_shard_with_entries_is_known_only_by_a_whole_look(world: StoreWorld) -> None:
+    redis, k, looks = admin_of(world.shard.client), world.shard.keys, LookStore(world.shard)
+    await redis.zadd(k.scheduled, {"later": world.now_ms + 9_000})
+    await looks.look(world.epoch)
+    assert looks.facts_without_entries == b""
+    await redis.delete(k.scheduled)
+
+
+async def test_each_of_several_shards_is_judged_by_its_own_entries(world: StoreWorld) -> None:
+    redis = admin_of(world.shard.client)
+    shards = [replace(world.shard, keys=Keys(f"{world.shard.keys.tag[1:-2]}-{n}")) for n in range(4)]
+    calls = [LookStore(shard).call_for_entries() for shard in shards]
+    for n, shard in enumerate(shards):
+        await redis.set(shard.keys.epoch, f"{n}:n")
+    await redis.zadd(shards[2].keys.results, {"one": 1})
+    ((_, data),) = await world.shard.client.run_joined(calls)
+    assert isinstance(data, list), data
+    assert data[1] == [b"0:n 0 0 0", b"1:n 0 0 0", b"", b"3:n 0 0 0"]
+    await redis.delete(*(shard.keys.epoch for shard in shards), shards[2].keys.results)

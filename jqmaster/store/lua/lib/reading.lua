@@ -1,4 +1,4 @@
--- Reads for scripts that must not stop at a key of a wrong type.
+-- Reads for scripts that must not stop at a key of a wrong type, and for those whose keys mostly do not exist.
 local reading = (function()
   -- Returns the reply to a command; nil if the store answered with an error.
   local function try(...)
@@ -7,5 +7,18 @@ local reading = (function()
     return found
   end
 
-  return {try = try}
+  -- Calls `read` with the place of each key between two places that exists. Checks half of them at a time if only some
+  -- exist. `unpack` cannot fail, because callers have at most some thousand keys.
+  local function each_existing(keys, from, to, read)
+    local count = redis.call('EXISTS', unpack(keys, from, to))
+    if count == to - from + 1 then
+      for at = from, to do read(at) end
+    elseif count > 0 then
+      local middle = math.floor((from + to) / 2)
+      each_existing(keys, from, middle, read)
+      each_existing(keys, middle + 1, to, read)
+    end
+  end
+
+  return {try = try, each_existing = each_existing}
 end)()

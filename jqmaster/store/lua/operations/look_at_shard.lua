@@ -25,17 +25,14 @@ local FIRST_LOOKED_FOR, FIRST_DUE = 3, 5
 
 if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 
--- Returns how many keys of a range exist. `unpack` cannot fail, because the number of a shard's indexes does not grow.
-local function existing(from, to)
-  return redis.call('EXISTS', unpack(KEYS, from, to))
-end
-
 local function editions()
   local found = reading.try('HMGET', rules_key, 'version', 'edition', 'settled') or {}
   return tonumber(found[1] or 0), tonumber(found[2] or 0), tonumber(found[3] or 0)
 end
 
-if existing(FIRST_LOOKED_FOR, #KEYS) == 0 then return {'ok', now_ms, {}, {}, {}, 0, 0, -1, editions()} end
+if redis.call('EXISTS', unpack(KEYS, FIRST_LOOKED_FOR)) == 0 then
+  return {'ok', now_ms, {}, {}, {}, 0, 0, -1, editions()}
+end
 
 -- Returns whether jobs may be ready. A key of a wrong type counts as ready jobs: the other keys are still read, and the
 -- duty of this key finds and reports the fault.
@@ -56,27 +53,15 @@ local function first_of(key)
   return math.ceil(tonumber(first[2])), redis.call('ZCARD', key)
 end
 
--- For the keys of a range in order, calls `read` with each one that exists, and `skip` for each other one. Checks half
--- of the range at a time, because most keys do not exist.
-local function read_each(from, to, read, skip)
-  if from > to then return end
-  if existing(from, to) == 0 then
-    for _ = from, to do skip() end
-  elseif from == to then
-    read(KEYS[from])
-  else
-    local middle = math.floor((from + to) / 2)
-    read_each(from, middle, read, skip)
-    read_each(middle + 1, to, read, skip)
-  end
-end
-
 local firsts, counts, waiting = {}, {}, {}
+for n = 1, due_keys do firsts[n], counts[n] = -1, 0 end
+for n = 1, #KEYS - FIRST_DUE - due_keys + 1 do waiting[n] = 0 end
 local last_due = FIRST_DUE + due_keys - 1
-read_each(FIRST_DUE, last_due, function(key) firsts[#firsts + 1], counts[#counts + 1] = first_of(key) end, function()
-  firsts[#firsts + 1], counts[#counts + 1] = -1, 0
+reading.each_existing(KEYS, FIRST_DUE, last_due, function(at)
+  local n = at - FIRST_DUE + 1
+  firsts[n], counts[n] = first_of(KEYS[at])
 end)
-read_each(last_due + 1, #KEYS, function() waiting[#waiting + 1] = 1 end, function() waiting[#waiting + 1] = 0 end)
+reading.each_existing(KEYS, last_due + 1, #KEYS, function(at) waiting[at - last_due] = 1 end)
 local heard_ms, workers = first_of(workers_key)
 local silent_ms = heard_ms < 0 and -1 or math.max(0, now_ms - heard_ms)
 return {'ok', now_ms, firsts, counts, waiting, has_ready(), workers, silent_ms, editions()}
