@@ -47,7 +47,7 @@ class RegisteredShard(Protocol):
         ...
 
     def take_seen(self, leader_seen_ms: int, now_ms: int, sent_at_s: float) -> bool:
-        """Take the last answer again, with a newer heartbeat of the leader. Return what `take` returns."""
+        """Take the last answer again, with a newer heartbeat of the leader. Return the same as `take`."""
         ...
 
 

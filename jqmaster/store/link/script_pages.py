@@ -102,7 +102,7 @@ class JoinedCalls:
         self._known: dict[int, JoinedCall] = {}
 
     def of(self, calls: Sequence[ScriptCall]) -> JoinedCall:
-        """Return what `JoinedCall.of` returns, or raise what it raises."""
+        """Join calls like `JoinedCall.of`, unless they are known."""
         known = self._known.get(id(calls[0]))
         if known is None or known.calls != calls:
             if len(self._known) >= MAX_JOINED:

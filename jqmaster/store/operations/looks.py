@@ -74,7 +74,7 @@ class LookStore:
         self._due_keys, self._waiting_keys = len(due), len(waiting)
         # The answer that `look` received last.
         self._seen: Sequence[Any] = ()
-        # What the call for entries finds while that answer remains the same; empty: it had entries.
+        # The answer to the call for entries while nothing changes. Empty: the shard had entries.
         self.facts_without_entries = b""
 
     @property

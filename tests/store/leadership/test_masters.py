@@ -314,7 +314,8 @@ async def test_the_answer_to_a_beat_tells_what_every_master_follows(
 
 
 async def repeated(world: StoreWorld, masters: MasterStore, master_id: str) -> tuple[bytes, int]:
-    """Repeat a heartbeat a little later. Return what the store holds, and the time of the leader's last heartbeat."""
+    """Repeat a heartbeat a little later. Return the facts about the shard, and the time of the leader's last
+    heartbeat."""
     world.pass_ms(1)
     ((_, data),) = await world.shard.client.run_joined([masters.repeated(master_id)])
     assert isinstance(data, list), data

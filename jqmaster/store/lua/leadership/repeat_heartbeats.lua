@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- Repeats a master's heartbeats in several shards. Returns what `beat_master` found in each shard, without evaluating
--- it: while that is the same, the master needs no other answer. All keys of one kind are adjacent.
+-- Repeats a master's heartbeats in several shards. Returns the facts of each shard that `beat_master` evaluates, as one
+-- text. While it is the same, the master needs no other answer. All keys of one kind are adjacent.
 -- KEYS generation:string leader:string settings:hash identity:hash masters:zset [+ generation:string leader:string
 --   settings:hash identity:hash masters:zset]
 -- ARGV now_ms master_id
--- REPLY ok:now_ms,[for each shard what it holds(empty: it does not list the master)],[for each shard the time of the
+-- REPLY ok:now_ms,[for each shard its facts(empty: it does not list the master)],[for each shard the time of the
 --   leader's last heartbeat(-1: there is none; -2: the master itself holds the lock)]
 -- CHECKS FIRST nothing: this script never refuses
 -- include lib/clock.lua
