@@ -130,8 +130,8 @@ class System:
             passed_s = time.monotonic() - began_s
             if passed_s > timeout_s:
                 raise SystemExit("the jobs did not come to an end")
-            # Check again halfway to the expected end, because each check costs master and store as much as many jobs
-            # do.
+            # A check costs the master and the store more than many jobs do, so check again only halfway to the
+            # expected end.
             rest_s = passed_s * (now - left) / (first - now) if first > now else 0.0
             time.sleep(min(max(MIN_LOOK_S, rest_s / 2), MAX_LOOK_S))
             now = self.unfinished()

@@ -46,8 +46,8 @@ class Portion:
         self.taken = 0
 
     def has_room(self, size: int = 1, *, of: float = 1.0) -> bool:
-        """Return whether the namespace may take `size` more, if only this share of the bound may be used. A namespace
-        that holds nothing gets whatever is free."""
+        """Return whether the namespace may take `size` more while only the fraction `of` of the bound may be used. A
+        namespace that holds nothing gets whatever is free."""
         free = max(1, int(self.shared.most.current * of)) - self.shared.taken - size
         return free >= 0 and (
             not self.taken or self.taken + size <= FREE_FACTOR * free or not self.shared.is_shared

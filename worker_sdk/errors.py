@@ -139,7 +139,7 @@ class NotReady(Exception):  # noqa: N818
 
 class Challenged(Exception):  # noqa: N818
     """Raise it in a handler after `ctx.open_challenge()`, when another system has the work. The worker is then free.
-    The callback starts the handler again, with `ctx.callback`. `OutsideWork` does so by itself.
+    The callback starts the handler again, with `ctx.callback`. `OutsideWork` raises it for you.
 
     * `request_id`: the `request_id` of the challenge.
 

@@ -116,7 +116,8 @@ async def _resume(call: ToolCall) -> dict[str, Any]:
     name = call.get("pause")
     if not name.startswith(PAUSE_PREFIX):
         raise ArgumentError(
-            f"pause: the name of a pause begins with {PAUSE_PREFIX}. put_constraint ends the pause of a constraint"
+            f"pause: the name of a pause begins with {PAUSE_PREFIX}. To end the pause of a constraint, use "
+            "put_constraint"
         )
     path = f"/api/constraints/{part(name)}"
 

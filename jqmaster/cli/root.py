@@ -88,7 +88,7 @@ COMMANDS: Final = (
 )
 
 
-# Commands that print a list. They also accept the word `list`, because other lists are the command `list` of a group.
+# Commands that print a list. `jqmaster jobs list` works as well, because users know `list` from the groups of commands.
 _LISTS: Final = ("actions", "audit", "jobs", "names", "pauses")
 
 

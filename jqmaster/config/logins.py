@@ -171,7 +171,9 @@ class LoginSettings(ListeningSettings):
     def _are_proxies(cls, networks: list[str]) -> list[str]:
         for text in networks:
             if ipaddress.ip_network(text).prefixlen == 0:
-                raise ValueError(f"{text}: with every address, anybody could name themselves admin")
+                raise ValueError(
+                    f"{text} trusts every address, so anybody could claim to be an admin: name the proxy's addresses"
+                )
         return networks
 
     @model_validator(mode="after")

@@ -152,7 +152,7 @@ class TargetUnderTest:
         return self.secret
 
     def _look(self, answer: RawMessage) -> None:
-        """Note what would be wrong with the answer to any request."""
+        """Note which of the rules for every answer this answer breaks."""
         faults = []
         if answer.status in _ASKS_FOR_TIME and "retry-after" in answer.fields:
             after = answer.fields["retry-after"]

@@ -39,7 +39,7 @@ class Pod:
 
     @property
     def containers(self) -> list[Object]:
-        """Its containers, those that start first as well."""
+        """Its containers, including the init containers."""
         return [*self.spec.get("initContainers", ()), *self.spec["containers"]]
 
     @property

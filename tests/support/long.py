@@ -21,8 +21,8 @@ def size(usual: int, whole: int) -> int:
 
 
 def left_out(*cases: Any) -> list[ParameterSet]:
-    """Return cases of a parametrised test that only `make test-long` runs: the others prove the same promise. A case of
-    several values is a tuple."""
+    """Return cases of a parametrised test that only `make test-long` runs. The other cases of the test cover the same
+    behavior. A case of several values is a tuple."""
     return [
         pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.long)
         for case in cases

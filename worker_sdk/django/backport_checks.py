@@ -14,8 +14,8 @@ _APPLICATION: Final = "django_tasks"
 
 
 def problems_of_backport(app_configs: Any, **_: Any) -> list[checks.CheckMessage]:
-    """Return the faults of the setting `TASKS`. The backends are checked here only if the site lacks the application of
-    the backport, which otherwise checks them."""
+    """Return the faults of the setting `TASKS`. If the application of the backport is installed, it checks the backends
+    itself; otherwise they are checked here."""
     return list(_problems()) if django.VERSION < (6, 0) else []
 
 

@@ -74,7 +74,7 @@ class DjangoRows:
                     [*same, ids, bodies],
                 )
             else:
-                # Pass bytes as parameters, which MySQL drivers encode themselves. The drivers send many rows at once
+                # Pass bytes as parameters, because MySQL drivers know how to encode them, and send many rows at once
                 # only if all values are placeholders.
                 cursor.executemany(
                     f"{into} VALUES (%s, %s, %s, %s, %s, %s, %s)",

@@ -213,8 +213,8 @@ def _user_fields(name: str, role: str) -> list[tuple[str, bytes]]:
 
 
 def _fields(request: HttpRequest, name: str, role: str) -> list[tuple[str, bytes]]:
-    """Return the header fields for the master: those that name the user, and those of the browser that describe the
-    message."""
+    """Return the header fields for the master: the name and role of the user, and the fields of the browser's request
+    that the master needs."""
     fields = [
         (field, request.headers[field].encode("latin-1"))
         for field in _REQUEST_FIELDS

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from worker_sdk.pusher.client import Pusher
     from worker_sdk.pusher.sync_client import SyncPusher
 
-# How long a call of a handler waits for a master. It is longer than a web request may wait: an attempt should not fail
-# because a master is being restarted.
+# How long a push inside a handler waits for a master. This is longer than in a web request, because an attempt should
+# not fail only because a master restarts.
 MAX_WAIT_IN_JOBS_S: Final = 60.0
 
 

@@ -180,8 +180,8 @@ def give_id(job: JobMap) -> None:
 
 
 def _note_trace(job: JobMap) -> None:
-    # Add no trace to a job with the caller's own ID or key. Repeated in another trace, the job would differ under the
-    # same ID or key, and be refused.
+    # Add no trace to a job whose ID or key the caller chose. If the caller pushed it again in another trace, the master
+    # would find another job under the same ID or key, and refuse it.
     if "key" not in job:
         tracing.note_creation(job)
 

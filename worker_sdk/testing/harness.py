@@ -291,7 +291,7 @@ def _named(name: "str | Task[..., Any] | TaskJob[Any]", argument: Any) -> tuple[
         return name, argument
     if isinstance(name, TaskJob):
         if argument is not None:
-            raise TypeError("a job from to_job already has its arguments: omit argument")
+            raise TypeError("a job from to_job already has its arguments: do not pass argument=")
         return str(name["name"]), name["argument"]
     if argument is not None and not isinstance(argument, Mapping):
         raise TypeError(

@@ -127,8 +127,8 @@ class Endings:
                 end()
 
     def end_each(self, runs: Sequence[JobRun], ends: Sequence[Any]) -> None:
-        """Report the ends of runs whose common call has returned a result or an exception for each run, and free their
-        slots."""
+        """Report the ends of runs that one call executed together, and free their slots. `ends`: a result or an
+        exception for each run."""
         if self.is_copy:
             forked.end_copy()
         told, answered_s = self._reports.told, self._reports.answered_s

@@ -127,8 +127,8 @@ def ends_of(name: str, value: Any, count: int) -> list[Any]:
         return [None] * count
     if not isinstance(value, Sequence) or isinstance(value, str | bytes | bytearray):
         raise TypeError(
-            f"{name} returned a {type(value).__name__}: a call of gathered jobs returns a sequence with a result or an "
-            "exception for each of them, or None"
+            f"{name} returned a {type(value).__name__}: a handler of gathered jobs must return None, or a sequence "
+            "with one result or exception for each job"
         )
     if len(value) != count:
         raise TypeError(f"{name} returned {len(value)} results for {count} jobs")

@@ -58,7 +58,7 @@ class EdgeProtocol(GuardedProtocol):
         self._stalled_since_s = 0.0  # time of that check; meaningful only if `_untaken` is not 0
         self._lingers = False
         self._tls_fields: tuple[tuple[bytes, bytes], ...] = ()
-        # Whether no request on this connection has carried a valid credential so far.
+        # True from the time at which the connection is accepted until a request on it carries a valid credential.
         self._is_unproven = False
         # The request on this connection that is being answered.
         self._answering: EdgeCycle | None = None

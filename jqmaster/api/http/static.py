@@ -21,7 +21,7 @@ from jqmaster.api.encoding.negotiation import has_tag, join_fields, negotiate, t
 from jqmaster.api.http.problems import problem_response
 from jqmaster.api.http.security_headers import security_headers
 
-# Content types of the files that are served. Files of other kinds, such as types for the checker, are not served.
+# Content types of the files that are served, by the end of their names. Other files, such as `.d.ts`, are not served.
 CONTENT_TYPES: Final = {
     ".html": b"text/html; charset=utf-8",
     ".js": b"text/javascript; charset=utf-8",

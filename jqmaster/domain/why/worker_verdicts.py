@@ -1,4 +1,4 @@
-"""Verdicts on workers: none is alive for the job, none has the labels that it requires, or none takes it now."""
+"""Verdicts on workers: none is alive for the job, none has the labels that the job requires, or none takes it now."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -73,7 +73,7 @@ class NoMatchingWorker:
         wanted = ", ".join(f"{key}={value}" for key, value in self.requires.items())
         none = f"None of the {self.workers} live workers" if self.workers > 1 else "The only live worker"
         has = "has" if self.workers > 1 else "does not have"
-        first = f"{none} for jobs named {self.name} {has} the labels that it requires ({wanted})."
+        first = f"{none} for jobs named {self.name} {has} the labels that the job requires ({wanted})."
         if len(self.nearest) == 1:
             (one,) = self.nearest
             return f"{first} The nearest worker, {one.place}, {one.lack}."

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-# The number of jobs that are assigned at once may double this many times, while claims leave jobs behind.
+# While claims leave jobs behind, the next round assigns twice as many jobs. It may double them this many times.
 MAX_DOUBLINGS: Final = 5
 
 

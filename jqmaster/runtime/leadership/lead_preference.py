@@ -47,7 +47,7 @@ class LeadPreference:
         return [*([owner] if owner else []), *preference(namespace, ids - {owner})]
 
     def owners_among(self, ids: frozenset[str]) -> Mapping[str, str]:
-        """Return the first of these masters for each open namespace."""
+        """Return, for each open namespace, which of these masters should lead it."""
         if (chosen := self._owners.get(ids)) is None:
             if len(self._owners) >= _MAX_KEPT:
                 self._owners.clear()

@@ -121,8 +121,8 @@ class UsageStore:
         return found
 
     async def known_gates(self, cid: str) -> tuple[list[str], int]:
-        """Return the gates of a constraint that unfinished jobs pass, and their total number. The gates with the most
-        waiting jobs come first.
+        """Return the gates of a constraint that have unfinished jobs, and the total number of these gates. The gates
+        with the most waiting jobs come first.
         """
         total, crowded = await self._client.pipeline(
             [

@@ -235,8 +235,9 @@ class WorkerStore:
         return answer
 
     async def reattach(self, worker_id: str, claims: Sequence[tuple[str, str, bytes]]) -> bool:
-        """Let a worker that was detached for its silence continue. Write the entry of each (job ID, token, history
-        entry) that it still holds. Return False if it was not detached, or was detached permanently."""
+        """Let a worker that was detached for its silence continue. `claims`: (job ID, token, history entry);
+        the entries of those that the worker still holds are written. Return False if it was not detached, or was
+        detached permanently."""
         k = self._keys
         for start in range(0, len(claims) or 1, MAX_PER_CALL):
             is_last = start + MAX_PER_CALL >= len(claims)

@@ -220,7 +220,7 @@ export default {
   "action.delete.title": "Delete jobs",
   "action.cancel.text": "Waiting jobs end as canceled. The workers of running jobs are told to stop them.",
   "action.retry.text": "Finished jobs become ready again, with all their retries.",
-  "action.run.text": "Jobs that wait for a time become ready at once.",
+  "action.run.text": "Jobs that wait for a later time become ready now.",
   "action.set_priority.text": "Changes the priority of waiting jobs. The lowest number runs first.",
   "action.delete.text":
     "The jobs are deleted with their arguments, results and errors. This cannot be undone.",
@@ -409,5 +409,5 @@ export default {
   "login.problem.provider_unavailable": "The login provider does not answer. Try again, or use a token.",
   "login.problem.too_many_logins": "Too many logins failed. Wait a minute.",
   "login.problem.store_unavailable": "The store does not answer. Try again.",
-  "login.token.hint": "A token of this master. Create more with jqmaster tokens.",
+  "login.token.hint": "A token of this master. To create more, run `jqmaster tokens`.",
 };

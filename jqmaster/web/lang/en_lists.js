@@ -9,7 +9,7 @@ export default {
     "Runs after this job, even if it fails:||Runs after these {count} jobs, even if some fail:",
   "job.dependents": "{count} job depends on this one:||{count} jobs depend on this one:",
   "job.revives.jobs":
-    "If you retry this job, 1 job that was skipped because of it waits again.||If you retry this job, {count} jobs that were skipped because of it wait again.",
+    "1 job was skipped because of this one. It waits again if you retry this job.||{count} jobs were skipped because of this one. They wait again if you retry this job.",
   "job.revives.held":
     "1 job stays skipped, because it also needs other jobs.||{count} jobs stay skipped, because they also need other jobs.",
   "job.revives.gone":
@@ -104,7 +104,7 @@ export default {
   "why.text.no_worker.silent":
     "No live worker is registered for jobs named {name}; 1 worker that knows the name is silent or detached.||No live worker is registered for jobs named {name}; {count} workers that know the name are silent or detached.",
   "why.text.no_matching_worker":
-    "The only live worker for jobs named {name} does not have the labels that it requires ({labels}). Nearest: {nearest}.||None of the {count} live workers for jobs named {name} has the labels that it requires ({labels}). Nearest: {nearest}.",
+    "The only live worker for jobs named {name} does not have the labels that the job requires ({labels}). Nearest: {nearest}.||None of the {count} live workers for jobs named {name} has the labels that the job requires ({labels}). Nearest: {nearest}.",
   "why.text.near": "the worker {worker} ({lacks})",
   "why.text.near.host": "the worker on host {worker} ({lacks})",
   "why.text.near.none": "no label {label}",

@@ -188,8 +188,8 @@ async def test_a_live_stream_ends_when_the_proxy_names_the_person_no_more(store_
     ("changed", "told"),
     [
         ({"login_proxies": []}, "requires login_proxies"),
-        ({"login_proxies": ["0.0.0.0/0"]}, "anybody could name themselves admin"),
-        ({"login_proxies": ["::/0"]}, "anybody could name themselves admin"),
+        ({"login_proxies": ["0.0.0.0/0"]}, "anybody could claim to be an admin"),
+        ({"login_proxies": ["::/0"]}, "anybody could claim to be an admin"),
         ({"login_proxies": ["the proxy"]}, "the proxy"),
         ({"public_url": None}, "requires public_url"),
         ({"group_roles": []}, "nobody has a role"),

@@ -590,13 +590,13 @@ def test_labels_that_no_worker_has_are_told_with_the_nearest_workers() -> None:
     assert told(snapshot(job), fleet(*workers)) == [
         (
             "no_matching_worker",
-            "None of the 2 live workers for jobs named mail has the labels that it requires (gpu=1, zone=b). Nearest: "
-            "the worker on host node has no label gpu; the worker on host node has gpu=2 instead of 1, zone=a "
+            "None of the 2 live workers for jobs named mail has the labels that the job requires (gpu=1, zone=b). "
+            "Nearest: the worker on host node has no label gpu; the worker on host node has gpu=2 instead of 1, zone=a "
             "instead of b.",
         )
     ]
     assert only(snapshot(job), fleet(workers[0])) == (
-        "The only live worker for jobs named mail does not have the labels that it requires (gpu=1, zone=b). "
+        "The only live worker for jobs named mail does not have the labels that the job requires (gpu=1, zone=b). "
         "The nearest worker, on host node, has no label gpu."
     )
     nameless = replace(workers[0], spec=replace(workers[0].spec, node_id=""))

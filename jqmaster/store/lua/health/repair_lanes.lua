@@ -4,7 +4,7 @@
 -- KEYS epoch:string rules:hash audit:stream
 -- ARGV now_ms tag epoch wake_channel(empty: wake nobody) audit_entry audit_max [+ lane]
 -- REPLY ok:[each repaired lane] | stale_epoch
--- CHECKS FIRST that the epoch is current, then the fault of each lane
+-- CHECKS FIRST that the epoch is current; then, for each lane, that it still has a fault
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/jobs/record.lua

@@ -5,7 +5,7 @@
 -- ARGV now_ms tag job_id
 --   attempt(of the job as the caller read it)
 --   finished_at_ms(as the caller read it)
---   content(the record from the length of its extras on; empty: unchanged)
+--   content(the end of the record, from the field with the length of its extras; empty: unchanged)
 --   result(empty: unchanged)
 --   drops(letters p: progress and checkpoint, s: partial results, c: challenges)
 --   audit_entry audit_max

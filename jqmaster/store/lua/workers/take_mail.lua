@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Reads the jobs that were claimed for a poll. A poll without jobs keeps waiting or ends. It also ends if the worker
--- has opened a newer poll. If the jobs of the poll were returned, the poll is opened again, so that other jobs are
+-- has opened a newer poll. If its jobs have gone back to the queue, the poll is opened again, so that other jobs are
 -- claimed for it.
 -- KEYS worker:hash mail:string epoch:string
 -- ARGV now_ms worker_id worker_id_bytes poll_id

@@ -9,8 +9,8 @@
 -- `starts:{gate}` has the same entries by time, for the rate limit, and `started:{gate}` has the sum of its charges.
 --
 -- An entry is the token of the claim, followed by the charge as text. So a claim that ends gives back exactly what it
--- took, even if the constraint has changed meanwhile. A start may be moved to the time of its call. Then its entry in
--- `starts:{gate}` ends with a space and the time of the claim.
+-- took, even if the constraint has changed meanwhile. A start may be moved to the time at which the attempt called the
+-- other system. Its entry in `starts:{gate}` then ends with a space and the time of the claim.
 local charges = lazily.made_by(function()
   local tag = ARGV.tag
   local TOKEN_LENGTH, MAX_NAMED, MAX_SINCE = 16, 1000, 5000

@@ -15,7 +15,7 @@ local homes = (function()
   -- definition:
   --   1. the number of its base lane, from 1
   --   2. its keyed gates, as a job's record stores them
-  --   3. the IDs of these gates if the record leaves them to the lane; otherwise an empty text
+  --   3. the IDs of these gates, if the lane stores them and the job's record does not; otherwise an empty text
   --   4. for each keyed gate, the text of its key value; if the constraint has conditional overrides, [text, ID of the
   --     override that the job meets]
   local function read(packed)
@@ -36,8 +36,8 @@ local homes = (function()
         keyed = record.gates_at(bytes, 1)
       end
       n = n + 1
-      -- Set all fields at once: growing the table would reallocate it. Other lists hold the homes that are found later:
-      -- a table with eight fields takes twice as long as one with four.
+      -- Set all fields at once, because a table that grows is reallocated. Keep it at four fields: a table with eight
+      -- takes twice as long. So `home_of` and `own_of` hold what is found later.
       definitions[n] = {base = bases[parts[at]], bytes = bytes, keyed = keyed, before_texts = at + 2}
       at = at + 3 + #keyed
     end

@@ -204,7 +204,7 @@ local jobs_ahead = (function()
     local is_asked = {}
     for _, name in ipairs(names) do is_asked[name] = true end
     walk_group(lane.group, own_name)
-    -- Also count lanes that are parked at the same gates: when the gates open, their jobs may start before it.
+    -- Also count lanes that are parked at the same gates: when a gate opens, their jobs may start before this job.
     for _, gate_id in ipairs(passed) do walk_waiters(gate_id, is_asked) end
     for _, name in ipairs(names) do walk_open(name) end
     if lane.at ~= '' and gates.of(lane.at, now_ms).room > 0 and sum() == 0 then

@@ -102,8 +102,8 @@ local parking = lazily.made_by(function()
     return has_any_opened
   end
 
-  -- Opens the next lane at each keyed gate of a lane that is no longer open, or that moved back in the order. Lanes at
-  -- a gate that is known to be closed stay parked. Returns the opened lanes.
+  -- Call this when a lane was parked, or moved back in the order. At each of its keyed gates, opens the next parked
+  -- lane, unless the gate is known to be closed. Returns the opened lanes.
   local function follow(lane, except_gate_id)
     local came_back = {}
     for _, gate_id in ipairs(closed_among(lane.keyed)) do

@@ -1,8 +1,8 @@
 -- Writes an entry of the registry of namespaces, and gives it a new version.
 local registry = (function()
-  -- Writes an entry; an empty document removes it. Masters read the new version in one command with that of the
-  -- settings. The version is at least the clock's time, so that a store restored to an older state does not use a
-  -- version twice.
+  -- Writes an entry; an empty document removes it. The version is at least the clock's time, so that a store restored
+  -- to an older state does not use a version twice. It is a field of the settings, so that masters read both versions
+  -- with one command.
   local function write(namespaces_key, settings_key, name, tag, document, now_ms)
     local version = math.max(tonumber(redis.call('HGET', settings_key, 'namespaces') or '0') + 1, now_ms)
     if document == '' then

@@ -3,7 +3,7 @@
 -- the leftover copy must be removed.
 -- KEYS namespaces:hash settings:hash audit:stream move:hash moves:zset left_copies:zset
 -- ARGV now_ms name number
---   version(16 digits of the entry that the caller read)
+--   version(of the entry that the caller read, 16 digits)
 --   tag
 --   document(the new entry)
 --   step(the last step of the move)
