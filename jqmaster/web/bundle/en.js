@@ -273,7 +273,7 @@ var en_default = {
   "action.delete.title": "Delete jobs",
   "action.cancel.text": "Waiting jobs end as canceled. The workers of running jobs are told to stop them.",
   "action.retry.text": "Finished jobs become ready again, with all their retries.",
-  "action.run.text": "Jobs that wait for a time become ready at once.",
+  "action.run.text": "Jobs that wait for a later time become ready now.",
   "action.set_priority.text": "Changes the priority of waiting jobs. The lowest number runs first.",
   "action.delete.text": "The jobs are deleted with their arguments, results and errors. This cannot be undone.",
   "action.counting": "Counting …",
@@ -456,7 +456,7 @@ var en_default = {
   "login.problem.provider_unavailable": "The login provider does not answer. Try again, or use a token.",
   "login.problem.too_many_logins": "Too many logins failed. Wait a minute.",
   "login.problem.store_unavailable": "The store does not answer. Try again.",
-  "login.token.hint": "A token of this master. Create more with jqmaster tokens."
+  "login.token.hint": "A token of this master. To create more, run `jqmaster tokens`."
 };
 
 // lang/en_audit.js
@@ -1292,7 +1292,7 @@ var en_lists_default = {
   "job.after.succeeded": "Depends on this job:||Depends on these {count} jobs:",
   "job.after.finished": "Runs after this job, even if it fails:||Runs after these {count} jobs, even if some fail:",
   "job.dependents": "{count} job depends on this one:||{count} jobs depend on this one:",
-  "job.revives.jobs": "If you retry this job, 1 job that was skipped because of it waits again.||If you retry this job, {count} jobs that were skipped because of it wait again.",
+  "job.revives.jobs": "1 job was skipped because of this one. It waits again if you retry this job.||{count} jobs were skipped because of this one. They wait again if you retry this job.",
   "job.revives.held": "1 job stays skipped, because it also needs other jobs.||{count} jobs stay skipped, because they also need other jobs.",
   "job.revives.gone": "1 job that waited for this one was removed, and a retry does not run it.||{count} jobs that waited for this one were removed, and a retry does not run them.",
   "job.awaited": "awaited",
@@ -1376,7 +1376,7 @@ var en_lists_default = {
   "why.text.no_worker": "No worker is registered for jobs named {name}.",
   "why.text.no_worker.similar": "No worker is registered for jobs named {name}; did you mean {similar}?",
   "why.text.no_worker.silent": "No live worker is registered for jobs named {name}; 1 worker that knows the name is silent or detached.||No live worker is registered for jobs named {name}; {count} workers that know the name are silent or detached.",
-  "why.text.no_matching_worker": "The only live worker for jobs named {name} does not have the labels that it requires ({labels}). Nearest: {nearest}.||None of the {count} live workers for jobs named {name} has the labels that it requires ({labels}). Nearest: {nearest}.",
+  "why.text.no_matching_worker": "The only live worker for jobs named {name} does not have the labels that the job requires ({labels}). Nearest: {nearest}.||None of the {count} live workers for jobs named {name} has the labels that the job requires ({labels}). Nearest: {nearest}.",
   "why.text.near": "the worker {worker} ({lacks})",
   "why.text.near.host": "the worker on host {worker} ({lacks})",
   "why.text.near.none": "no label {label}",
