@@ -55,6 +55,32 @@ def test_a_dead_link_and_a_dead_anchor_are_found(tmp_path: Path) -> None:
     assert LINK.findall("see [`a`](b.md#c) and ![picture](d.webp), [e [f]](g)") == ["b.md#c", "g"]
 
 
+def broken_tables(page: Path) -> list[str]:
+    """Return the heads of tables that are shown as text: other text stands directly above the head or in it, or it has
+    another number of cells than the rule below it."""
+    prose = re.sub(r"^ *```.*?^ *```$", "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
+    lines = ["", *prose.splitlines()]
+    found = []
+    for above, head, rule in zip(lines, lines[1:], lines[2:], strict=False):
+        if not re.fullmatch(r"\|(\s*:?-+:?\s*\|)+", rule.strip()):
+            continue
+        bars = re.sub(r"\\\||`[^`]*`", "", head).count("|")
+        if above.strip() or not head.lstrip().startswith("|") or bars != rule.count("|"):
+            found.append(head)
+    return found
+
+
+@for_each("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_each_table_has_a_head(page: Path) -> None:
+    assert broken_tables(page) == []
+
+
+def test_a_table_whose_head_is_part_of_a_sentence_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("Some words. | a | b |\n|---|---|\n| 1 | 2 |\n\n| a |\n|---|\n| 1 |\n")
+    assert broken_tables(page) == ["Some words. | a | b |"]
+
+
 def test_the_index_leads_to_every_document() -> None:
     index = (ROOT / "docs" / "index.md").read_text("utf-8")
     listed = {link.partition("#")[0] for link in LINK.findall(index)}

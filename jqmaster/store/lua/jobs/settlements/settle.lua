@@ -6,8 +6,7 @@
 --   wake_channel(empty: wake nobody)
 --   finished_channel
 --   used(MessagePack: by job ID, when the attempt made its last call, or 0, and the thousandths used of each unit;
---       empty:
---       no report)
+--       empty: no report)
 --   [+ id token_bytes target_state index_key delay_ms cause is_counted
 --      history_entry(empty: none)
 --      result

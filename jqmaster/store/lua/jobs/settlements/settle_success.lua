@@ -8,8 +8,7 @@
 --   wake_channel(empty: wake nobody)
 --   finished_channel
 --   used(MessagePack: by number of the attempt, when it made its last call, or 0, and the thousandths used of each
---       unit;
---       empty: no report)
+--       unit; empty: no report)
 --   [+ id token_bytes result](of the attempts of each worker in turn)
 -- REPLY ok:
 --     [1: accepted, 0: stale or damaged, -1: stale, and the worker is not registered],
