@@ -12,9 +12,10 @@ WEB_TOOLS := tools/web/node_modules/.package-lock.json
 TS_TOOLS  := clients/typescript/node_modules/.package-lock.json
 PYTEST := $(BIN)/python -m pytest
 
-# Three processes, which take tests from each other: on two cores, one works while the others wait. With five, masters
-# and workers of the tests starve, so that their waits end and tests are repeated.
-TEST_ARGS ?= -n 3 --dist worksteal
+# Four processes, which take tests from each other. On two cores, two of them work while the other two begin with the tests
+# that wait (tests/support/order.py). With more, masters and workers of the tests starve, so that their waits end and tests
+# are repeated.
+TEST_ARGS ?= -n 4 --dist worksteal
 
 # `make test-all` only: another Python and another server, if this machine has them.
 OTHER_PYTHON ?= $(shell for p in python3.13 "$$HOME"/.pyenv/versions/3.13*/bin/python python3.14 python3.12; do \

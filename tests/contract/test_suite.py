@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support import duration, run_limit, suite
-from tests.support.order import longest_first
+from tests.support.order import waiting_first
 
 ROOT = Path(__file__).parents[2]
 # `crowded` fails only beside another process of the run, `broken` always.
@@ -120,8 +120,9 @@ def test_failures_of_an_earlier_run_are_forgotten() -> None:
 class Item:
     """The parts of a test that determine its order."""
 
-    def __init__(self, name: str, timeout_s: float) -> None:
+    def __init__(self, name: str, timeout_s: float, folder: str = "tests/api/") -> None:
         self.name = name
+        self.nodeid = f"{folder}test_it.py::test_{name}"
         self._timeout_s = timeout_s
 
     def get_closest_marker(self, name: str) -> pytest.Mark:
@@ -134,7 +135,7 @@ def test_every_second_process_begins_with_long_tests_and_each_test_runs_once(
     processes: int, long_ones: int
 ) -> None:
     items: list[Any] = [Item(f"{n}", 200.0 + n if n < long_ones else 60.0) for n in range(20)]
-    ordered: list[Any] = longest_first(items, processes)
+    ordered: list[Any] = waiting_first(items, processes)
     assert sorted(item.name for item in ordered) == sorted(item.name for item in items)
     begins = [sum((20 + earlier) // processes for earlier in range(number)) for number in range(processes)]
     longest = [f"{n}" for n in reversed(range(long_ones))]
@@ -142,6 +143,17 @@ def test_every_second_process_begins_with_long_tests_and_each_test_runs_once(
     assert [ordered[begins[2 * n]].name for n in range(sharing)] == longest[:sharing]
     if long_ones == 6 and processes > 1:
         assert {ordered[begins[n]].name for n in range(1, processes, 2)}.isdisjoint(longest)
+
+
+def test_tests_of_processes_follow_the_long_ones_in_every_second_process() -> None:
+    folders = ["tests/api/", "tests/system/"] * 10
+    items: list[Any] = [Item(f"{n}", 200.0 if n == 0 else 60.0, folder) for n, folder in enumerate(folders)]
+    ordered: list[Any] = waiting_first(items, 4)
+    parts = [[item.name for item in ordered[first : first + 5]] for first in (0, 5, 10, 15)]
+    assert parts[0] == ["0", "3", "7", "11", "15"]
+    assert parts[2] == ["1", "5", "9", "13", "17"]
+    # One does not fit, and begins as soon as possible. The others keep their order.
+    assert parts[1] + parts[3] == ["19", "2", "4", "6", "8", "10", "12", "14", "16", "18"]
 
 
 BLOCKED = """
