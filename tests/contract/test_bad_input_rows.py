@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.support.each import for_each
+from tests.support.syntax import declarations
 
 TESTS: Final = Path(__file__).parents[1]
 
@@ -113,7 +114,7 @@ def marked_rows() -> dict[int, list[str]]:
         text = path.read_text()
         if "mark.row" not in text:
             continue
-        for node in ast.walk(ast.parse(text)):
+        for node in declarations(ast.parse(text)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 for decorator in node.decorator_list:
                     if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == "pytest.mark.row":

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.contract.lexicon import HOMONYMS, lua_faults, misplaced
+from tests.support.syntax import declarations
 
 ROOT = Path(__file__).parents[2]
 # Generated from the API's schemas under their names.
@@ -35,7 +36,7 @@ def classes() -> dict[str, list[Path]]:
         for path in sorted((ROOT / package).rglob("*.py")):
             place = path.relative_to(ROOT)
             if place not in GENERATED:
-                for node in ast.walk(ast.parse(path.read_text())):
+                for node in declarations(ast.parse(path.read_text())):
                     if isinstance(node, ast.ClassDef):
                         found[node.name].append(place)
     return found

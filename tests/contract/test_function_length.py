@@ -10,6 +10,8 @@ from typing import Final
 
 import pytest
 
+from tests.support.syntax import declarations
+
 ROOT: Final = Path(__file__).parents[2]
 FOLDERS: Final = ("jqmaster", "worker_sdk", "tools", "examples", "benchmarks")
 WEB_TOOLS: Final = ROOT / "tools" / "web"
@@ -26,7 +28,7 @@ LONGER: Final = {
 
 def lengths(source: str) -> Iterator[tuple[str, int]]:
     """Yield the name and the length of each function of a Python source."""
-    for node in ast.walk(ast.parse(source)):
+    for node in declarations(ast.parse(source)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node.name, (node.end_lineno or 0) - node.lineno + 1
 

@@ -20,6 +20,7 @@ from jqmaster.domain.jobs.job import JobState
 from jqmaster.service.operations.settings_catalog import CATALOG
 from jqmaster.spec.openapi import master_document, worker_document
 from tests.contract.lexicon import SAY_INSTEAD
+from tests.support.syntax import declarations
 from tests.support.web_sources import web_sources
 
 ROOT = Path(__file__).parents[2]
@@ -158,10 +159,10 @@ def code_texts() -> Iterator[tuple[str, str]]:
         file for room in ROOMS for file in room.rglob("*.py") if "node_modules" not in file.parts
     ):
         source, place = file.read_text("utf-8"), str(file.relative_to(ROOT))
-        for node in ast.walk(ast.parse(source)):
-            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-                yield place, ast.get_docstring(node) or ""
-            elif isinstance(node, ast.Call) and not place.startswith("tests"):
+        tree = ast.parse(source)
+        yield from ((place, ast.get_docstring(node) or "") for node in declarations(tree))
+        for node in () if place.startswith("tests") else ast.walk(tree):
+            if isinstance(node, ast.Call):
                 yield from ((place, text) for text in raised_texts(node))
         for comment in re.findall(r"^ *# .*(?:\n *# .*)*", source, re.MULTILINE):
             yield place, re.sub(r"^ *# ", "", comment, flags=re.MULTILINE)
@@ -242,7 +243,7 @@ def test_names_of_tests_begin_with_their_subject() -> None:
     names = [
         (file, node.name)
         for file in sorted((ROOT / "tests").rglob("test_*.py"))
-        for node in ast.walk(ast.parse(file.read_text("utf-8")))
+        for node in declarations(ast.parse(file.read_text("utf-8")))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_")
     ]
     assert len(names) > 5_000, "the tests were not found"

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.support.each import for_each
+from tests.support.syntax import declarations
 
 TESTS: Final = Path(__file__).parents[1]
 
@@ -37,7 +38,7 @@ def marked_rules() -> dict[str, list[str]]:
         text = path.read_text()
         if "mark.rule" not in text:
             continue
-        for node in ast.walk(ast.parse(text)):
+        for node in declarations(ast.parse(text)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 for decorator in node.decorator_list:
                     if isinstance(decorator, ast.Call):
