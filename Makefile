@@ -36,7 +36,7 @@ OTHER_SERVER ?= $(shell command -v redis-server)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-rooms run duration test test-long test-all test-cluster test-django quick coverage check check-python check-types check-web-if-possible check-typescript-if-possible format browser faketime promtool vendor bundle check-web check-typescript spec docs chart test-chart wheels release conformance lock sbom audit bench bench-peers pictures chaos prove prove-definitions prove-outbox prove-many clean
+.PHONY: help programs setup setup-rooms run duration test test-long test-all test-cluster test-django quick coverage check check-python check-types check-web-if-possible check-typescript-if-possible format browser faketime promtool vendor bundle check-web check-typescript spec docs chart test-chart wheels release conformance lock sbom audit bench bench-peers pictures chaos prove prove-definitions prove-outbox prove-many clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
@@ -76,6 +76,9 @@ run: $(PRODUCT) ## Master, worker and real jobs, live in the terminal; installs 
 INSTALLED = { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq \
 	&& DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(1) >/dev/null; }
 
+# What single tests need. It is installed one after another, because apt works for one caller at a time.
+programs: browser faketime promtool
+
 # Only the tests of the web UI need it; without it they are skipped, and say so.
 browser: ## Install Chromium where it is missing and may be installed
 	@command -v chromium-headless-shell >/dev/null || $(call INSTALLED,chromium-headless-shell fonts-noto-cjk) || \
@@ -100,7 +103,8 @@ promtool: setup ## Put promtool, which checks alerts, into .venv, where Debian's
 duration:
 	@$(PYTHON) tests/support/duration.py
 
-test: duration setup check browser faketime promtool ## All checks, then the whole suite, with the table of requirements at its end
+test: duration setup ## All checks, then the whole suite, with the table of requirements at its end
+	@$(MAKE) --no-print-directory programs & $(MAKE) --no-print-directory check; checked=$$?; wait; exit $$checked
 	$(BIN)/python -m tests.support.suite $(TEST_ARGS) -p tests.support.req_report --req-report -p tests.support.branch_coverage
 
 test-long: setup browser ## What takes long, whole: deploys by the hundred, a hundred thousand jobs, people at work in the web UI

@@ -14,7 +14,7 @@ from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.shard import Shard
 from tests.support.admin import forget_keys
-from tests.support.order import waiting_first
+from tests.support.order import spread
 from tests.support.server import StoreServer, is_cluster_wanted, started
 from tests.support.store import StoreWorld
 
@@ -52,10 +52,10 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Spread the tests that wait over every second of the run's processes."""
+    """Spread the tests that wait over the run's processes, and keep those together that share a browser."""
     worker = getattr(config, "workerinput", None)
     if worker is not None:
-        items[:] = waiting_first(items, worker["workercount"])
+        items[:] = spread(items, worker["workercount"])
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support import duration, run_limit, suite
-from tests.support.order import waiting_first
+from tests.support.order import spread
 
 ROOT = Path(__file__).parents[2]
 # `crowded` fails only beside another process of the run, `broken` always.
@@ -135,7 +135,7 @@ def test_every_second_process_begins_with_long_tests_and_each_test_runs_once(
     processes: int, long_ones: int
 ) -> None:
     items: list[Any] = [Item(f"{n}", 200.0 + n if n < long_ones else 60.0) for n in range(20)]
-    ordered: list[Any] = waiting_first(items, processes)
+    ordered: list[Any] = spread(items, processes)
     assert sorted(item.name for item in ordered) == sorted(item.name for item in items)
     begins = [sum((20 + earlier) // processes for earlier in range(number)) for number in range(processes)]
     longest = [f"{n}" for n in reversed(range(long_ones))]
@@ -148,12 +148,22 @@ def test_every_second_process_begins_with_long_tests_and_each_test_runs_once(
 def test_tests_of_processes_follow_the_long_ones_in_every_second_process() -> None:
     folders = ["tests/api/", "tests/system/"] * 10
     items: list[Any] = [Item(f"{n}", 200.0 if n == 0 else 60.0, folder) for n, folder in enumerate(folders)]
-    ordered: list[Any] = waiting_first(items, 4)
+    ordered: list[Any] = spread(items, 4)
     parts = [[item.name for item in ordered[first : first + 5]] for first in (0, 5, 10, 15)]
     assert parts[0] == ["0", "3", "7", "11", "15"]
     assert parts[2] == ["1", "5", "9", "13", "17"]
     # One does not fit, and begins as soon as possible. The others keep their order.
     assert parts[1] + parts[3] == ["19", "2", "4", "6", "8", "10", "12", "14", "16", "18"]
+
+
+@pytest.mark.parametrize("processes", [1, 2, 4])
+def test_tests_that_share_a_browser_run_one_after_another(processes: int) -> None:
+    folders = ["tests/api/", "tests/ui/"] * 4 + ["tests/system/"] * 8
+    items: list[Any] = [Item(f"{n}", 60.0, folder) for n, folder in enumerate(folders)]
+    names = [item.name for item in spread(items, processes)]
+    begin = names.index("1")
+    assert names[begin : begin + 4] == ["1", "3", "5", "7"]
+    assert begin == {1: 8, 2: 8, 4: 4}[processes]
 
 
 BLOCKED = """
