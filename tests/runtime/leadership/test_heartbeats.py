@@ -32,9 +32,8 @@ SHARDS = 20
 
 
 class Process:
-    """A master that serves many shards of one store. `trips`: the kind of each of its
-    round trips, and how many calls it had. `has_all`:
-    whether the components of the shards have all that the answers name."""
+    """A master that serves many shards of one store. `trips`: the kind of each of its round trips, and how many calls
+    it had. `has_all`: whether the components of the shards have all that the answers name."""
 
     def __init__(self, client: StoreClient) -> None:
         self.client = client
