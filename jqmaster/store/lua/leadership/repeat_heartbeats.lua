@@ -30,10 +30,8 @@ local facts, seen_ms = {}, {}
 for n = 1, shards do
   local masters_at = 4 * shards + n
   local masters_key, holder = KEYS[masters_at], found[shards + n] or ''
-  -- Do not add the master, because that takes its description, too. A second heartbeat in the same millisecond changes
-  -- nothing.
-  if redis.pcall('ZADD', masters_key, 'XX', 'CH', score, master_id) == 1
-    or reading.try('ZSCORE', masters_key, master_id) then
+  -- Do not add the master, because that takes its description, too.
+  if redis.pcall('ZADD', masters_key, 'XX', 'CH', score, master_id) == 1 then
     facts[n] = (found[n] or '') .. ' ' .. holder .. (versions[n] or '')
   else
     facts[n] = ''
