@@ -69,6 +69,8 @@ class ServedShard:
             on_answer=self._take_answer,
             fresh=shared.live.fresh,
         )
+        for check in services.outside_checks:
+            check.on_change = self._membership.tell
         self._sharding = Sharding(
             services.stores.masters, link.client, shared.clock, pace=shared.policies.pace
         )

@@ -14,6 +14,7 @@ from jqmaster.domain.jobs.outcome import (
     ExpiryRules,
     Outcome,
     decide_expired,
+    leave_ms,
     never_reached_worker,
     proof_due_ms,
 )
@@ -187,6 +188,7 @@ class Reaper(LeaderLoop):
                     name=job.name,
                     message=message,
                     worker_id=job.worker_id,
+                    leave_ms=leave_ms(decision),
                 )
             )
         # Return these jobs as if they had never been claimed: jobs that were not started have no attempt.

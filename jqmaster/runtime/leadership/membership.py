@@ -82,6 +82,10 @@ class Membership:
         self._record = replace(self._record, duty_faults=dict(self._duty_faults()))
         return self._store.heartbeat(self._record.id, self._store.encoded(self._record))
 
+    def tell(self) -> None:
+        """Send the next heartbeat in full, because a fault that it describes has begun or ended."""
+        self.facts = None
+
     @cached_property
     def repeated(self) -> ScriptCall:
         """Return the call that repeats a heartbeat."""

@@ -1,5 +1,6 @@
 """Check whether another system, such as the archive of job logs, works, long before a job needs it."""
 
+from collections.abc import Callable
 from typing import Final, Protocol
 
 from jqmaster.clock import Clock
@@ -31,6 +32,8 @@ class OutsideCheck(PeriodicLoop):
         self._what = what
         self._until_then = until_then
         self.fault = ""
+        # Called when `fault` has changed.
+        self.on_change: Callable[[], object] = lambda: None
 
     async def _round(self) -> float:
         try:
@@ -38,9 +41,11 @@ class OutsideCheck(PeriodicLoop):
         except JqmasterError as exc:
             if exc.detail != self.fault:
                 self._logger.warning("%s: %s; %s", self._complaint, exc.detail, self._until_then)
-            self.fault = exc.detail
+                self.fault = exc.detail
+                self.on_change()
             return RETRY_S
         if self.fault:
             self._logger.info("%s can be used again", self._what)
-        self.fault = ""
+            self.fault = ""
+            self.on_change()
         return EVERY_S

@@ -10,7 +10,15 @@ from jqmaster.domain.challenges.challenge import read_request_id
 from jqmaster.domain.constraints.constraint import gate_id
 from jqmaster.domain.ids import is_id
 from jqmaster.domain.jobs.job import JobState
-from jqmaster.domain.jobs.outcome import Decision, Outcome, UsedUnits, WantedHold, decide, decide_not_ready
+from jqmaster.domain.jobs.outcome import (
+    Decision,
+    Outcome,
+    UsedUnits,
+    WantedHold,
+    decide,
+    decide_not_ready,
+    leave_ms,
+)
 from jqmaster.domain.jobs.stack_frame import kind_of
 from jqmaster.domain.matching.key_value import key_value
 from jqmaster.errors import JqmasterError, unknown_worker
@@ -225,6 +233,10 @@ class ReportService:
                     message=message,
                     frame=kind_of(outcome.error) if decision.state is JobState.FAILED else "",
                     used=outcome.used,
+                    # A stale report changes nothing, not even which worker gets the next jobs.
+                    leave_ms=leave_ms(decision)
+                    if (job.state, job.worker_id, job.token) == (JobState.RUNNING, worker_id, outcome.token)
+                    else 0,
                 )
             )
         return settlements

@@ -7,7 +7,7 @@ from typing import Any, Final
 from redis.exceptions import ResponseError
 
 from jqmaster.domain.jobs.job import JobState
-from jqmaster.domain.jobs.outcome import Decision, UsedUnits, leave_ms
+from jqmaster.domain.jobs.outcome import Decision, UsedUnits
 from jqmaster.domain.operations.tally import Tally
 from jqmaster.errors import DamagedError, unknown_worker
 from jqmaster.live_value import LiveValue
@@ -48,6 +48,7 @@ class Settlement:
       Without a name, the end is not counted.
     * `worker_id`: the worker that lost the attempt, if no worker reports its end.
     * `used`: the units that it has used.
+    * `leave_ms`: for how long the worker leaves jobs of this name to others (see the function of this name).
     """
 
     job_id: str
@@ -61,6 +62,7 @@ class Settlement:
     worker_id: str = ""
     frame: str = ""
     used: UsedUnits | None = None
+    leave_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,13 +295,13 @@ class SettlementStore:
 
 
 async def tell_left_to_others(shard: Shard, settlements: Sequence[Settlement], worker_id: str = "") -> None:
-    """Tell the leader which names the workers of these attempts leave to others (see `leave_ms`). `worker_id`: if one
-    worker reports them all."""
+    """Tell the leader which names the workers of these attempts leave to others. `worker_id`: if one worker reports
+    them all."""
     left: dict[tuple[str, str], int] = {}
     for s in settlements:
-        if s.name and (for_ms := leave_ms(s.decision)):
+        if s.leave_ms:
             key = worker_id or s.worker_id, s.name
-            left[key] = max(for_ms, left.get(key, 0))
+            left[key] = max(s.leave_ms, left.get(key, 0))
     for (of_worker, name), for_ms in left.items():
         message = LeftToOthers(of_worker, for_ms, name)
         if shard.leader.is_here:

@@ -175,6 +175,14 @@ async def test_components_that_lack_something_hear_of_it_with_each_heartbeat(pro
     assert (await process.told())[4] == told + 4
 
 
+async def test_a_fault_that_begins_or_ends_is_told_with_the_next_heartbeat(process: Process) -> None:
+    await process.lead()
+    told = len(process.answers[4])
+    process.members[4].tell()
+    assert (await process.told())[4] == told + 1
+    assert (await process.told())[4] == told + 1
+
+
 async def test_the_last_heartbeat_of_another_leader_is_in_each_answer(process: Process) -> None:
     redis, keys = admin_of(process.client), process.shards[2].keys
     await redis.set(keys.leader, "1:n:other")

@@ -2,6 +2,7 @@
 
 import socket
 import threading
+from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
@@ -26,6 +27,16 @@ async def test_a_master_names_an_archive_that_it_cannot_use_and_is_ready(
     async with master_on(store_server.url, log_archive_url=url) as (master, api):
         (check,) = master.shard.services.outside_checks
         await wait_until(lambda: check.fault, what="the fault is known")
+
+        async def told() -> Mapping[str, str]:
+            (seen,) = (await master.shard.services.stores.masters.look()).seen
+            return seen.record.duty_faults
+
+        async def others_know() -> bool:
+            return (await told()).get("log_archive", "") == check.fault
+
+        # Much sooner than the next heartbeat that is sent in full for no reason.
+        await wait_until(others_know, timeout_s=5, what="other masters know the fault")
         status, ready = await api.call("GET", "/readyz")
         assert status == 200
         assert any("archive of logs" in fault for fault in ready["duty_faults"])

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 
 import msgpack
 import pytest
@@ -154,6 +155,22 @@ async def test_a_result_of_another_worker_is_stale(world: StoreWorld, reports: R
     async with world.unchanged():
         for kind in ("success", "failure", "handed_back"):
             assert await reports.results(other, [outcome(job, kind)]) == ([], [job.job_id])
+
+
+@pytest.mark.req("J7", "D5")
+async def test_the_leader_hears_what_a_worker_leaves_to_others_only_from_the_holder_of_the_token(
+    world: StoreWorld, reports: ReportService
+) -> None:
+    worker, job = await world.running()
+    other = await world.worker()
+    back = outcome(job, "handed_back")
+    with world.leading_here() as words:
+        await reports.results(other, [back])
+        await reports.results(worker, [replace(back, token="0" * 32)])
+        assert not [word for word in words if word.startswith("left:")]
+        for _ in range(2):
+            assert await reports.results(worker, [back]) == ([job.job_id], [])
+    assert [word for word in words if word.startswith("left:")] == [f"left:{worker}:15000:work"]
 
 
 async def test_a_result_for_a_deleted_job_is_stale(world: StoreWorld, reports: ReportService) -> None:

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from jqmaster.domain.jobs.job import FINISHED, Attempt, Cause, JobState
-from jqmaster.domain.jobs.outcome import Decision
+from jqmaster.domain.jobs.outcome import Decision, leave_ms
 from jqmaster.errors import NotFoundError
 from jqmaster.store.jobs.settlements import Settlement
 from tests.store.jobs.test_claim import damage
@@ -174,7 +174,9 @@ async def test_the_leader_is_told_which_names_a_worker_leaves_to_others_before_t
     found = await world.get(job.job_id)
 
     def ended(decision: Decision) -> Settlement:
-        return replace(world.settlement(found, job.token, decision), name="send:mail")
+        return replace(
+            world.settlement(found, job.token, decision), name="send:mail", leave_ms=leave_ms(decision)
+        )
 
     told = f"left:{worker}:20000:send:mail", f"freed:{worker}:1", "due"
     async with world.published(world.shard.keys.wake_channel, *told):
