@@ -98,9 +98,10 @@ async def test_a_slow_store_slows_its_own_namespaces_only(
                 for _ in range(5):
                     await api.enqueue("work")
                 took_s[name] = time.monotonic() - began_s
-            assert took_s["mail"] >= 5 * SLOW_S
+            # The link delays each answer by a fifth of `SLOW_S` at least, and by three fifths on average.
+            assert took_s["mail"] >= 5 * SLOW_S / 5
             # None of its calls waited for the slow store.
-            assert took_s["shop"] < took_s["mail"] - 4 * SLOW_S
+            assert took_s["shop"] < took_s["mail"] / 2
             await assert_served(installation)
             link.clear()
             await installation.until_served("mail")
