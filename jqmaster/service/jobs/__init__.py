@@ -1,1 +1,1 @@
-"""Use cases of jobs: enqueue, wait for results, operators' actions, and explanations."""
+"""Use cases of jobs: enqueue jobs, wait for results, act on jobs for operators, and explain waits."""

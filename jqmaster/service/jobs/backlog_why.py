@@ -1,4 +1,4 @@
-"""Explains why the ready jobs of the queue, a name, a tag or a batch wait."""
+"""Explains why ready jobs wait: those of the queue, a name, a tag or a batch."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,12 +13,12 @@ from jqmaster.service.jobs.reader import JobReader
 from jqmaster.service.jobs.why import WhyService
 from jqmaster.store.constraints.why import WhyStore
 
-# Maximum number of jobs that are read, beginning with those that have waited longest.
+# Maximum number of jobs that are read, the longest-waiting first.
 MAX_EXAMINED: Final = 2_000
-# Maximum number of jobs that are explained: one for each group of jobs with the same lane and gates.
+# Maximum number of groups that are explained, by one job each. Jobs of a group have the same lane and gates.
 MAX_EXPLAINED: Final = 12
-# Maximum number of jobs of one group that are examined, one after another. The next one is needed only if the previous
-# one has started meanwhile.
+# Maximum number of jobs of one group that are tried, one after another. A further job is tried only if the previous job
+# started before it was explained.
 MAX_ASKED: Final = 3
 
 
@@ -26,8 +26,8 @@ MAX_ASKED: Final = 3
 class BacklogExplanation:
     """The causes for which ready jobs wait.
 
-    * `ready`: the number of ready jobs, a lower bound unless `is_exact`.
-    * `examined`: how many of them `causes` cover.
+    * `ready`: the number of ready jobs. If `is_exact` is False, there may be more.
+    * `examined`: the number of ready jobs that `causes` cover.
     """
 
     ready: int
@@ -41,8 +41,8 @@ class BacklogExplanation:
 
 
 class BacklogWhy:
-    """Explains one job of each group of jobs that wait for the same gates and labels, and counts the whole group
-    under the job's cause. Methods raise what the store raises."""
+    """Explains why ready jobs wait. Jobs with the same lane and gates form a group. One job of each group is explained,
+    and its cause counts for the whole group. Methods raise what the store raises."""
 
     def __init__(
         self, jobs: JobReader, store: WhyStore, why: WhyService, constraints: ConstraintCache
@@ -53,7 +53,7 @@ class BacklogWhy:
         self._constraints = constraints
 
     async def explain(self, wanted: JobFilter, access: ContentAccess) -> BacklogExplanation:
-        """Explain what the ready jobs that the filter selects wait for. The filter must not name states."""
+        """Explain why the ready jobs that match the filter wait. The filter must not name states."""
         ready = replace(wanted, state=JobState.READY)
         listed = await self._jobs.page(ready, limit=MAX_EXAMINED, cursor=None, order="oldest")
         jobs = listed.page.jobs
@@ -67,7 +67,7 @@ class BacklogWhy:
         return BacklogExplanation(count, is_exact, sum(one.count for one in causes), causes)
 
     async def _groups(self, jobs: Sequence[Job]) -> list[list[Job]]:
-        """Return the jobs in groups of one lane and the same gates, the largest group first."""
+        """Return the jobs by group, the largest group first. Jobs of a group have the same lane and gates."""
         known = await self._constraints.reload()
         is_keyed = any(one.key for one in known.constraint_set.constraints)
         gates = await self._store.keyed_gates([job.id for job in jobs]) if is_keyed else [b""] * len(jobs)
@@ -77,8 +77,8 @@ class BacklogWhy:
         return sorted(found.values(), key=len, reverse=True)
 
     async def _causes(self, groups: Sequence[Sequence[Job]], access: ContentAccess) -> list[WaitCause]:
-        """Return for each group why it waits. A group is left out if the jobs that were tried have started meanwhile.
-        The last jobs of a group are tried, because its first jobs start first."""
+        """Return the cause of each group's wait. The last jobs of a group are tried, because its first jobs start
+        first. If all tried jobs have started meanwhile, the group is left out."""
         found: dict[int, WaitCause] = {}
         for turn in range(1, MAX_ASKED + 1):
             asked = {

@@ -1,4 +1,4 @@
-"""Actions on many jobs that operators request. The leader carries them out (`runtime/duties/bulk_actions.py`)."""
+"""Actions of operators on many jobs. The leader carries them out (`runtime/duties/bulk_actions.py`)."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
@@ -34,7 +34,7 @@ class RequestedAction:
 
 
 class BulkActionService:
-    """Begins, reads and cancels actions on many jobs. `store_time_ms` reads the store's clock. Methods raise what
+    """Begins, reads and cancels actions on many jobs. `store_time_ms` returns the store's time. Methods raise what
     `StoreClient.run` raises."""
 
     def __init__(
@@ -56,8 +56,12 @@ class BulkActionService:
         return await self._count(await self._action(requested, ""))
 
     async def begin(self, requested: RequestedAction, who: str) -> StoredAction:
-        """Store the action; the leader begins at once. Raise InvalidError, ConflictError if more jobs match than the
-        action may change, RateLimitedError while too many actions are running."""
+        """Store the action. The leader begins to carry it out at once. Raise:
+
+        * InvalidError,
+        * ConflictError if more jobs match than the action may change,
+        * RateLimitedError while too many actions are running.
+        """
         action = await self._action(requested, who)
         counted = await self._count(action)
         if action.at_most is not None and counted.count > action.at_most:
@@ -85,7 +89,7 @@ class BulkActionService:
         return StoredAction(action, ids_count, progress, None)
 
     async def all(self) -> list[StoredAction]:
-        """Return the actions that are running or ended in the last days, newest first."""
+        """Return the running actions and those that ended in the last days, newest first."""
         return await self._actions.newest(MAX_KEPT)
 
     async def get(self, action_id: str) -> StoredAction:

@@ -1,5 +1,5 @@
-"""Coalescing: items that arrive during a call are collected, and the next call takes all of them. No item waits for
-others to come."""
+"""Combines items into calls. Items that arrive during a call wait, and the next call takes all of them. If no call is
+in progress, an item starts one at once."""
 
 import asyncio
 import contextvars
@@ -16,10 +16,10 @@ R = TypeVar("R")
 
 
 class Coalescer(Generic[T, R]):
-    """Component: combines items into calls of `flush`. `flush` gets up to `max_batch` items and returns one result
-    for each, in order. `pace` decides how long pushes wait after a flush.
+    """Component: combines items into calls of `flush`. `flush` gets up to `max_batch` items and returns one result for
+    each, in the same order. `pace` decides how long to pause after a flush.
 
-    If a caller is cancelled, its item stays: the request may still be carried out, as with any lost answer.
+    If a caller is cancelled, its item stays, and the request may still be carried out.
     """
 
     def __init__(
@@ -44,13 +44,13 @@ class Coalescer(Generic[T, R]):
         """Do nothing: no task runs before the first item."""
 
     async def stop(self) -> None:
-        """Wait until everything that was submitted is answered."""
+        """Wait until all submitted items are answered."""
         self._stopping.set()
         if self._worker:
             await self._worker
 
     async def submit(self, item: T) -> R:
-        """Wait for a flush with the item. Return the item's result, or raise the error of the flush. Raise
+        """Wait for a flush that takes the item. Return the item's result, or raise the error of the flush. Raise
         OverloadedError if too many items wait."""
         if len(self._waiting) >= self._max_waiting:
             raise OverloadedError("too many requests wait for the store", retry_after_s=1)
@@ -61,8 +61,8 @@ class Coalescer(Generic[T, R]):
         return await future
 
     async def lead(self, item: T) -> R:
-        """Do the same as `submit`. If no flush is in progress, the caller flushes its item itself, without a task. If
-        the caller is cancelled, so is this flush."""
+        """Do the same as `submit`, but flush the item in the caller's own task if no flush is in progress. Cancelling
+        the caller then cancels the flush."""
         if self._is_led or not (self._worker is None or self._worker.done()):
             return await self.submit(item)
         self._is_led = True
@@ -74,7 +74,8 @@ class Coalescer(Generic[T, R]):
                 self._begin_work()
 
     def _begin_work(self) -> None:
-        # The flush gets a separate context, because its log lines concern all its items, not only the first request.
+        # Use a new context, because the log lines of a flush concern all its items, not only the request that starts
+        # the task.
         self._worker = asyncio.create_task(self._work(), name="coalescer", context=contextvars.Context())
 
     async def _work(self) -> None:

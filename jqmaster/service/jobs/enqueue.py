@@ -35,8 +35,8 @@ from jqmaster.store.jobs.placement import StaleConstraints
 from jqmaster.store.link.pages import MAX_PER_CALL
 from jqmaster.tracing import Tracing
 
-# Maximum number of pushes that wait for the store, which allows many thousands of pushes a second. With more, the store
-# would be the bottleneck, and waits would only grow.
+# Maximum number of pushes that wait for the store. This allows many thousands of pushes a second. More waiting pushes
+# would only wait longer, because the store would be the bottleneck.
 MAX_WAITING_ENQUEUES: Final = 5_000
 # Getters of attributes that are read for each job of a bulk. `map` with a getter needs no Python frame per job.
 _KEY, _AFTER = map(attrgetter, ("key", "after"))
@@ -44,8 +44,8 @@ _KEY, _AFTER = map(attrgetter, ("key", "after"))
 
 @dataclass(frozen=True, slots=True)
 class Enqueued:
-    """The answer to one push. `is_new`: a job was created. Otherwise, the push is a repeat, or `conflict` names the
-    effect of the push on the job that holds the uniqueness key."""
+    """The answer to one push. `is_new`: whether a job was created. If not, the push is a repeat, or another job holds
+    the uniqueness key. In the second case, `conflict` names the effect of the push on that job."""
 
     job_id: str
     is_new: bool
@@ -54,8 +54,11 @@ class Enqueued:
 
 @dataclass(frozen=True, slots=True)
 class EnqueuedBulk:
-    """The answer to a bulk: the ID for each of its jobs, and, by index, the conflicts of jobs whose uniqueness key
-    another job held."""
+    """The answer to a bulk.
+
+    * `ids`: the ID for each job of the bulk.
+    * `conflicts`: by index, the conflicts of jobs whose uniqueness key another job held.
+    """
 
     ids: list[str]
     conflicts: Mapping[int, Conflict]
@@ -64,10 +67,10 @@ class EnqueuedBulk:
 class EnqueueService:
     """Component: enqueues jobs.
 
-    * `admit(durability)`: returns how many replicas must have a job before it is accepted. Raises while new jobs are
-      refused. `durability` is `None` for the configured one.
+    * `admit(durability)`: returns how many replicas must have a job before it is accepted. It raises an error while new
+      jobs are refused. `durability`: None for the configured level.
     * `pace`: slows pushes down.
-    * `can_notify`: webhooks can be signed.
+    * `can_notify`: whether webhooks can be signed.
     * `reach`: decides which jobs and batches a `caller` may name. The caller None is the master itself.
     """
 
@@ -86,7 +89,8 @@ class EnqueueService:
     ) -> None:
         """Collect the answers for one call.
 
-        * `admit`: returns how many replicas must have a new job of a durability level, or refuses the job.
+        * `admit`: returns how many replicas must have a new job of a durability level. It raises an error while such
+          jobs are refused.
         * `admitted`: the current answers of `admit`, without the levels that it refuses.
         * `most_per_s`: how many jobs may be pushed in a second. None: any number.
         """
@@ -99,8 +103,8 @@ class EnqueueService:
         self._tracing = tracing
         self._pace = pace
         self._can_notify = can_notify
-        # One coalescer for each number of replicas. Only pushes that need the same number share calls, so that no push
-        # waits for more replicas than it needs.
+        # One coalescer for each number of replicas. Only pushes that need the same number of replicas share a call, so
+        # no push waits for more replicas than it needs.
         self._enqueues: dict[int, Coalescer[JobSpec, Outcome]] = {}
         self._keys = IdempotencyKeys(new_jobs.idempotency)
         self._checks = PushChecks(new_jobs.checks)
@@ -122,16 +126,18 @@ class EnqueueService:
     ) -> Enqueued:
         """Enqueue a job.
 
-        `idempotency_key`: the key in a header, which is valid for 24 hours and for any name. The job may have its own
-        key instead. Each `caller` has separate idempotency keys. Raise:
+        `idempotency_key`: the key from a header. It is valid for 24 hours and for any job name. The job may have its
+        own key instead. Each `caller` has separate idempotency keys.
+
+        Raise:
 
         * ForbiddenError if the caller may not push jobs of this name,
         * InvalidError if the job names a job or batch that does not exist for the caller,
         * ConflictError if the ID or key was used for another request,
         * NotUniqueError if another job holds the uniqueness key and `on_conflict` is `reject`,
         * RateLimitedError while a constraint lets no more of these jobs wait,
-        * StoreUnavailableError while the store is too full or does not provide `durability`,
-        * OutcomeUnknownError if that level was not reached in time.
+        * StoreUnavailableError while the store is too full or cannot provide `durability`,
+        * OutcomeUnknownError if `durability` was not reached in time.
         """
         if spec.notify is not None:
             self._check_notify([spec], ())
@@ -164,15 +170,15 @@ class EnqueueService:
     ) -> EnqueuedBulk:
         """Enqueue jobs together. `caller`: as for `one`. Raise what `one` raises, for the whole bulk:
 
-        * ConflictError names each index whose ID is taken, or whose key was used for another request.
-        * NotUniqueError names each index whose uniqueness key another job holds. That job may be an earlier one of the
-          bulk.
+        * ConflictError names each job, by index, that has a taken ID or an idempotency key of another request.
+        * NotUniqueError names each job, by index, whose uniqueness key another job holds. The holder may be an earlier
+          job of the bulk.
         * RateLimitedError means that a constraint does not let all of these jobs wait.
 
         After these errors, no job is accepted, with two exceptions:
 
         * If another call takes an ID or a key between the check and the write, all other jobs are accepted. The error
-          says so.
+          says that they are.
         * If the store fails during a bulk of more than `MAX_PER_CALL` jobs, some of them may be accepted. The error is
           then OutcomeUnknownError.
         """
@@ -192,9 +198,11 @@ class EnqueueService:
         caller: Principal | None = None,
         durability: Durability | None = None,
     ) -> None:
-        """Raise what `bulk` would raise now, as far as a read of the store shows. Only the write itself checks
-        backlog limits and idempotency keys. For jobs with an idempotency key, only the write checks the ID, the
-        uniqueness key and the expiry."""
+        """Raise the error that `bulk` would raise now, as far as a read of the store shows it. Only the write checks:
+
+        * backlog limits and idempotency keys,
+        * the ID, the uniqueness key and the expiry of jobs with an idempotency key.
+        """
         self._check_notify(specs, ("jobs",))
         self._check_number(specs)
         await self._check_reach(specs, caller, is_bulk=True)
@@ -208,7 +216,7 @@ class EnqueueService:
         await self._checks.expiry(unkeyed, numbers)
 
     def _check_number(self, specs: Sequence[JobSpec]) -> None:
-        """Refuse a push that exceeds the quota of a whole second, because it would never be accepted."""
+        """Refuse a push with more jobs than the quota allows in a second, because it would never be accepted."""
         most = self._most_per_s.current
         if most is not None and len(specs) > most:
             rule = f"must have at most {most} jobs, the number that the namespace may push in a second"
@@ -230,8 +238,8 @@ class EnqueueService:
     async def _check_reach(
         self, specs: Sequence[JobSpec], caller: Principal | None, *, is_bulk: bool
     ) -> None:
-        """Refuse names that the caller may not push. For jobs and batches that the caller may not name, raise exactly
-        the error for unknown ones."""
+        """Refuse job names that the caller may not push. If the caller may not name a job or a batch, raise the same
+        error as for one that does not exist."""
         if caller is None or caller.allows_name is None:
             return
         self._reach.check_names(caller, specs)
@@ -270,7 +278,7 @@ class EnqueueService:
         self, specs: Sequence[JobSpec], replicas: int, numbers: Sequence[int]
     ) -> dict[int, NotUnique]:
         """Enqueue all jobs. Return, by position, the conflicts of jobs whose uniqueness key another job holds.
-        `numbers`: the index of each job in its push."""
+        `numbers`: the index of each job in the push."""
         if not any(map(_AFTER, specs)):
             return await self._enqueue_ordered(specs, replicas, numbers)
         order = sorted_positions(specs, numbers)
@@ -281,7 +289,7 @@ class EnqueueService:
         self, specs: Sequence[JobSpec], replicas: int, numbers: Sequence[int]
     ) -> dict[int, NotUnique]:
         await self._checks.ids(specs, numbers)
-        # If the whole push fits into one call of the store, that call makes these checks.
+        # If the whole push fits into one call of the store, the script of that call makes these checks.
         if len(specs) > MAX_PER_CALL:
             await self._checks.holders(specs, numbers)
             await self._checks.predecessors(specs, numbers)
@@ -314,10 +322,10 @@ class EnqueueService:
 
     def _conflicts(self, outcomes: Sequence[Outcome], numbers: Sequence[int] | None) -> dict[int, NotUnique]:
         """Return, by position, the conflicts of jobs that count as accepted although another job holds their uniqueness
-        key. Raise the error for jobs that were refused. `numbers` as for `error_of`."""
+        key. If any job was refused, raise the error. `numbers`: see `error_of`."""
         if refused := refused_jobs(outcomes):
-            # The checks before the write accepted these jobs. Since then, a concurrent call has taken an ID, a key or
-            # a batch, or a job has expired.
+            # The checks before the write passed. Since then, a concurrent call has taken an ID, a key or a batch, or a
+            # job has expired.
             raise self._error(refused, numbers, OTHERS_ACCEPTED)
         return {n: outcome for n, outcome in enumerate(outcomes) if isinstance(outcome, NotUnique)}
 
@@ -381,7 +389,7 @@ def _bulk_answer(ids: list[str], held: Mapping[int, NotUnique]) -> EnqueuedBulk:
 
 
 def _with_ids(spec: JobSpec, ids: Mapping[str, str]) -> JobSpec:
-    """Return the job with its own ID and the IDs of its predecessors replaced by those that belong to idempotency
-    keys."""
+    """Return the job with other IDs, for itself and its predecessors. `ids` maps each replaced ID to the ID that
+    belongs to the job's idempotency key."""
     after = spec.after and replace(spec.after, jobs=tuple(ids.get(one, one) for one in spec.after.jobs))
     return replace(spec, id=ids.get(spec.id, spec.id), after=after)

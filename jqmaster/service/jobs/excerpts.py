@@ -20,14 +20,15 @@ ExcerptPart = Literal["error", "argument", "worker", "progress"]
 MAX_ERROR_CHARS: Final = 300
 MAX_ARGUMENT_CHARS: Final = 200
 MAX_MESSAGE_CHARS: Final = 200
-# If the record of a job is longer than this, lists show no argument, because reading it would cost too much for one
+# If the record of a job is longer than this, lists do not show its argument: reading it would cost too much for one
 # line.
 MAX_RECORD_BYTES: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """The excerpts of one job. None: there is none, the caller may not see it, or it was not requested."""
+    """The excerpts of one job. A field is None if the job has no such value, the caller may not see it, or it was not
+    requested."""
 
     error: str | None = None
     argument: str | None = None
@@ -67,7 +68,7 @@ class JobExcerpts:
     async def _errors(self, jobs: Sequence[Job], access: ContentAccess) -> dict[str, str]:
         failed = [job for job in jobs if job.state is JobState.FAILED or job.failures or job.losses]
         if access.redactor.has("argument", "headers", "error"):
-            # Read the whole argument, because values that are redacted there must be removed from the error, too.
+            # Read the whole argument: its redacted values must be removed from the error, too.
             whole = await self._records.get_all([job.id for job in failed])
             failed = [whole[job.id] for job in failed if job.id in whole]
         ends = await self._records.last_ends([job.id for job in failed])

@@ -1,4 +1,4 @@
-"""Operators' decisions to ignore a group of failures, and to stop ignoring it."""
+"""Operators' actions to ignore a group of failures, and to stop ignoring it."""
 
 import logging
 from typing import Any, Final
@@ -18,7 +18,7 @@ MAX_IGNORE_S: Final = 366 * 86_400
 
 class FailureActions:
     """Ignores groups of failures. Methods raise what the store raises, and NotFoundError if no group has the ID.
-    Callers that may not see job content never see an ID."""
+    Callers that may not see job content never get the ID of a group."""
 
     def __init__(self, history: HistoryStore, reader: FailureReader) -> None:
         self._history = history
@@ -66,7 +66,7 @@ class FailureActions:
 
 
 def _standing(group: GroupedFailures, ignore: Ignore | None) -> dict[str, Any]:
-    """Return the facts for an audit entry: the kind of failure without its message, which not everybody may see."""
+    """Return the facts for an audit entry. They leave out the message of the failure, which not everybody may see."""
     return {
         "name": group.name,
         "cause": group.cause,

@@ -1,5 +1,5 @@
-"""Decisions of operators about groups of failures: the person who looks after a group, the version in which it is
-resolved, and the groups that count as one."""
+"""Operators' decisions about groups of failures: who looks after a group, in which version it is resolved, and which
+groups count as one."""
 
 import logging
 from typing import Any
@@ -16,9 +16,9 @@ logger = logging.getLogger(__name__)
 
 
 class FailureTriage:
-    """Assigns, resolves, reopens, merges and splits groups of failures. Methods return the group as the caller may
-    see it. They raise what the store raises, and NotFoundError if no group has the ID. Callers that may not see job
-    content never see an ID."""
+    """Assigns, resolves, reopens, merges and splits groups of failures. Methods return the group as the caller may see
+    it. They raise what the store raises, and NotFoundError if no group has the ID. Callers that may not see job content
+    never get the ID of a group."""
 
     def __init__(self, store: FailureTriageStore, reader: FailureReader) -> None:
         self._store = store
@@ -51,8 +51,8 @@ class FailureTriage:
         return await self._put(group, "resolution", None, entry, access)
 
     async def merge(self, group_id: str, into: str, *, who: str, access: ContentAccess) -> ShownFailures:
-        """Merge the group into another group of the same job name, and return that other group. Raise InvalidError if
-        they cannot be merged."""
+        """Merge the group into `into`, a group of the same job name, and return the merged group. Raise InvalidError if
+        the two cannot be merged."""
         group, target = await self._reader.existing(group_id), await self._reader.existing(into)
         if group.id == target.id:
             raise invalid([FieldError(("into",), "must be another group")])
@@ -65,7 +65,7 @@ class FailureTriage:
         return await self._shown(target.id, access)
 
     async def split(self, group_id: str, *, who: str, access: ContentAccess) -> ShownFailures:
-        """Make a merged group count separately again, and return it."""
+        """Separate a merged group again, and return it."""
         target = await self._reader.existing(group_id)
         group = next((one for one in target.merged if one.id == group_id), target)
         entry = _entry(group, who, "failure.split", {"into": target.id}, {"into": None})
@@ -93,7 +93,7 @@ class FailureTriage:
 def _entry(
     group: GroupedFailures, who: str, action: str, before: dict[str, Any], after: dict[str, Any]
 ) -> bytes:
-    """Encode an audit entry. It has the kind of failure without its message, which not everybody may see."""
+    """Encode an audit entry. The entry leaves out the message of the failure, which not everybody may see."""
     kind = {"name": group.name, "cause": group.cause}
     return encode_entry(who=who, action=action, target=group.id, before=kind | before, after=kind | after)
 

@@ -1,4 +1,4 @@
-"""The values of the argument or of a header that the jobs of a group of failures have."""
+"""Counts values in the arguments and headers of the jobs of a failure group."""
 
 import json
 from collections import Counter
@@ -34,10 +34,10 @@ class ValueCounts:
     """Counts of jobs by value, as JSON, the most frequent first.
 
     * `examined`: the number of jobs that were read.
-    * `without`: how many of them have no such value.
+    * `without`: the number of examined jobs that have no value at the path.
     * `is_complete`: False if there may be further jobs or values.
-    * `distinct`: the number of different values in these jobs, of which `values` has the most frequent.
-    * `paths`: paths at which these jobs have values.
+    * `distinct`: the number of different values in the examined jobs. `values` has only the most frequent ones.
+    * `paths`: paths at which the examined jobs have values.
     """
 
     values: list[tuple[str, int]]
@@ -83,14 +83,14 @@ class FailureValues:
 
 
 def _shown(job: Job, access: ContentAccess) -> Job:
-    """Return the job as the caller may see it, because a value at the path may contain redacted values."""
+    """Return the job with redacted values removed, because a value at the path may contain some."""
     content = JobContent(access, job)
     return replace(job, argument=content.argument() or b"", headers=content.headers())
 
 
 def _paths_of(fields: JobFields) -> Iterator[str]:
-    """Yield the paths of all values in the argument and the headers. For a map, yield the paths of its members
-    instead."""
+    """Yield the paths of all values in the argument and the headers. For a map, yield the paths of its members instead
+    of its own path."""
     rest: list[tuple[tuple[str | int, ...], object]] = [((), fields.argument)]
     while rest:
         parts, value = rest.pop()

@@ -25,11 +25,12 @@ _JOBS_PER_READ: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class ShownFailures:
-    """A group with its text.
+    """A failure group with its text.
 
     * `is_hidden`: the text is replaced, because the caller may not see it.
-    * `frame`: the place in the code at which the example failed. None: it is unknown, or the caller may not see it.
-    * `shows_merged`: the caller may see the texts of groups that were merged into it.
+    * `frame`: the place in the code where the group's example job failed. None: it is unknown, or the caller may not
+      see it.
+    * `shows_merged`: whether the caller may see the texts of the groups that were merged into this group.
     """
 
     group: GroupedFailures
@@ -41,7 +42,7 @@ class ShownFailures:
 
 
 class FailureReader:
-    """Reads groups of failures. A group stores only its text; details come from its latest job, the example.
+    """Reads groups of failures. A group itself stores only its text. Details come from its latest job, the example job.
 
     All methods raise what `StoreClient.run` raises.
     """
@@ -49,14 +50,15 @@ class FailureReader:
     def __init__(self, history: HistoryStore, records: RecordStore) -> None:
         self._history = history
         self._records = records
-        # Keyed by the example job of a group, and the time of its failure: if the job fails again, it has another key.
+        # The key is the ID of a group's example job with the time of the job's failure. If the job fails again, the key
+        # is another one.
         self._types: dict[tuple[str, int], str | None] = {}
         self._frames: dict[tuple[str, int], StackFrame | None] = {}
 
     async def groups(self, access: ContentAccess) -> list[GroupedFailures]:
-        """Return all groups, the latest first, without texts that the caller may not see. A caller that may not see
-        job content gets one group for each name, cause and error type. The ID of such a group is not a digest of a
-        text."""
+        """Return all groups, the latest first, without texts that the caller may not see. If the caller may not see job
+        content, groups with the same name, cause and error type are merged. The ID of a merged group reveals no text,
+        because it is no digest of one."""
         groups = await self._history.failure_groups()
         if access.error_text_cover is None:
             return groups
@@ -66,14 +68,15 @@ class FailureReader:
     async def existing(self, group_id: str) -> GroupedFailures:
         """Return the group, regardless of what the caller may see. Raise NotFoundError if no group has the ID."""
         groups = await self._history.failure_groups()
-        # An older message may name a merged group. Return the group into which it was merged.
+        # The ID may come from an older notice, and its group may have been merged into another group since. Return that
+        # other group.
         group = next((g for g in groups if any(one.id == group_id for one in (g, *g.merged))), None)
         if group is None:
             raise unknown_group(group_id)
         return group
 
     async def of_group(self, wanted: JobFilter) -> JobFilter:
-        """Return the filter, extended by the groups that people merged into its failure group."""
+        """Return the filter, extended by the groups that were merged into its failure group."""
         if wanted.failure_group is None:
             return wanted
         try:
@@ -85,14 +88,14 @@ class FailureReader:
         return replace(wanted, failure_group=group.id, merged_groups=tuple(one.id for one in group.merged))
 
     async def shown(self, groups: Sequence[GroupedFailures], access: ContentAccess) -> list[ShownFailures]:
-        """Return these groups with the texts that the caller may see."""
+        """Return these groups with the texts and details that the caller may see."""
         known = await self._types_of(groups)
         types = known if access.shows_error_type else {}
         shows_frames = access.is_granted and not access.redactor.meets("error", ("traceback",))
         cover = access.error_text_cover
         texts = {} if cover else await self._texts(groups, access)
-        # If anything is redacted, hide the texts of merged groups, because it is unknown which redacted values they
-        # contain.
+        # If anything is redacted, hide the texts of merged groups: they may contain redacted values, and it is unknown
+        # which.
         shows_merged = not cover and not access.redactor.has("argument", "headers", "error")
         found = []
         for group in groups:
@@ -116,8 +119,8 @@ class FailureReader:
         return self._types
 
     async def _texts(self, groups: Sequence[GroupedFailures], access: ContentAccess) -> dict[str, str]:
-        """Return the text of each group by its ID, without the redacted values of the group's example job. A group
-        whose example job is gone has no text here, because it is unknown which redacted values that text contains."""
+        """Return the texts by group ID, without the redacted values of the group's example job. If the example job is
+        gone and something is redacted, leave the group out: nothing tells which values to remove from its text."""
         if not access.redactor.has("argument", "headers", "error"):
             return {group.id: group.message for group in groups}
         texts = {}
@@ -143,7 +146,7 @@ def _key(group: GroupedFailures) -> tuple[str, int]:
 def _merged(
     groups: Sequence[GroupedFailures], types: Mapping[tuple[str, int], str | None]
 ) -> list[GroupedFailures]:
-    """Merge the groups by name, cause and type, in their order."""
+    """Merge groups that have the same name, cause and error type. Keep the order of the groups."""
     merged: dict[str, GroupedFailures] = {}
     for group in groups:
         merged_id = failure_group_id(group.name, group.cause, types.get(_key(group)) or "")
@@ -156,9 +159,9 @@ def _merged(
 
 
 def _both(first: GroupedFailures, other: GroupedFailures) -> GroupedFailures:
-    """Merge two groups that the caller may not distinguish. The result counts as ignored if both groups are ignored.
-    `first`: the group that was seen last."""
-    # Leave out people's decisions, because they concern a single group and not this merged one.
+    """Merge two groups that the caller may not tell apart. The result counts as ignored only while both groups are
+    ignored. `first`: the group with the later failure."""
+    # Leave out operators' decisions, because each concerns only one of the two groups.
     return replace(
         joined(first, other),
         ignore=_ignore_of_both(first, other),

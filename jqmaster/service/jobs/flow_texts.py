@@ -1,4 +1,4 @@
-"""Texts of a flow's jobs: what distinguishes each of them, and the errors of those that failed."""
+"""Texts of a flow's jobs: labels that tell jobs of one name apart, and the errors of failed jobs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from jqmaster.service.jobs.excerpts import JobExcerpts
 from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.link.pages import MAX_PER_CALL, pages
 
-# If a job's record is longer than this, it is not read, and its argument does not help to tell the jobs apart.
+# A job record that is longer than this is not read, so the label of the job does not use its argument.
 MAX_RECORD_BYTES: Final = 1024
 # Maximum number of jobs whose errors are read.
 MAX_ERRORS: Final = 100
@@ -36,7 +36,7 @@ class FlowTextReader:
         self._excerpts = excerpts
 
     async def of(self, jobs: Sequence[Job], access: ContentAccess) -> FlowTexts:
-        """Return the labels of the jobs that share a name, and the errors of the first jobs that failed."""
+        """Return labels for jobs that share a name, and the errors of the first failed jobs."""
         failed = sorted(
             (job for job in jobs if job.state is JobState.FAILED), key=lambda job: job.finished_at_ms
         )

@@ -1,4 +1,4 @@
-"""Flows: the jobs around a job that wait for one another, up to a limit."""
+"""Reads flows: the jobs that are linked to a job because they wait for one another, up to a limit."""
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,12 +14,12 @@ from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.link.pages import MAX_PER_CALL, pages
 
 MAX_JOBS: Final = 1_000
-# Maximum number of links that are shown, and of dependents that are read at each step.
+# Maximum number of links that are shown. It also limits the dependents that are read at each step.
 MAX_LINKS: Final = 10_000
 # Maximum number of members of a batch that are checked for links to other jobs.
 MAX_MEMBERS: Final = 2_000
-# Number of flows that are read at a time. A flow takes up to a few dozen reads, and many flows at once would keep other
-# callers of the store waiting.
+# Maximum number of flows that are read at a time. A flow takes up to a few dozen reads. Many flows at once would keep
+# other callers of the store waiting.
 FLOWS_AT_A_TIME: Final = 2
 
 
@@ -29,7 +29,7 @@ class FlowNode:
 
     * `job`: None if it was deleted.
     * `after`: its predecessors in the flow.
-    * `more_before`, `more_behind`: how many of its predecessors and dependents are left out.
+    * `more_before`, `more_behind`: the number of its predecessors and of its dependents that are left out.
     """
 
     id: str
@@ -49,12 +49,12 @@ class FlowGraph:
 
 @dataclass(frozen=True, slots=True)
 class Revival:
-    """The effect of a job's retry on the jobs that were skipped because of it.
+    """The effect of a job's retry on the jobs that were skipped because of the job.
 
     * `jobs`: how many would wait again.
-    * `held`: how many stay skipped because they also need other jobs.
-    * `gone`: how many were removed.
-    * `is_complete`: False: there are more than were read.
+    * `held`: how many would stay skipped, because they also need other jobs that did not succeed.
+    * `gone`: how many were deleted.
+    * `is_complete`: False if further jobs exist that were not read.
     """
 
     jobs: int
@@ -73,14 +73,14 @@ class FlowReader:
         self._reads = asyncio.Semaphore(FLOWS_AT_A_TIME)
 
     async def of_job(self, job_id: str, limit: int) -> FlowGraph:
-        """Return the flow of a job, the jobs next to it first. Raise NotFoundError."""
+        """Return the flow of a job, the nearest jobs first. Raise NotFoundError."""
         async with self._reads:
             if not is_id(job_id) or not await self._jobs([job_id]):
                 raise NotFoundError(f"no job {job_id[:64]}", code="unknown_job")
             return _flow(await self._around([job_id], limit))
 
     async def of_batch(self, batch_id: str, limit: int) -> FlowGraph:
-        """Return the flow of those members of a batch that wait for other jobs or for which other jobs wait."""
+        """Return the flow of a batch: its members that have predecessors or dependents, and the jobs linked to them."""
         async with self._reads:
             linked: list[str] = []
             after, looked_at, is_whole = "", 0, True
@@ -96,7 +96,7 @@ class FlowReader:
             return _flow(await self._around(linked[:limit], limit), is_whole=is_whole)
 
     async def revival(self, job_id: str) -> Revival:
-        """Return the effect of a job's retry on the jobs that were skipped because of it."""
+        """Return the effect of a job's retry on the jobs that were skipped because of the job."""
         async with self._reads:
             skipped: dict[str, Job] = {}
             seen, gone, is_complete, wave = {job_id}, 0, True, [job_id]
@@ -120,8 +120,8 @@ class FlowReader:
         return Revival(revived, len(skipped) - revived, gone, is_complete)
 
     async def _around(self, seeds: Sequence[str], limit: int) -> list[FlowNode]:
-        """Return the jobs that are linked with the given ones in either direction, directly or through other jobs,
-        nearest first."""
+        """Return the given jobs and all jobs linked to them, the nearest first. A link may have either direction, and
+        may pass through other jobs."""
         shown: dict[str, Job | None] = {}
         behind: dict[str, Dependents] = {}
         wave = list(seeds)
@@ -152,8 +152,8 @@ def _may_succeed(job: Job) -> bool:
 
 
 def _revived(skipped: Mapping[str, Job], hopeful: set[str]) -> int:
-    """Return how many of these jobs would wait again, because all their predecessors have succeeded or are
-    `hopeful`."""
+    """Return how many of the skipped jobs would wait again. A job does if each of its predecessors is `hopeful` or
+    would wait again itself. Add the IDs of these jobs to `hopeful`."""
     left, count = dict(skipped), -1
     while count != len(left):
         count = len(left)
@@ -169,8 +169,9 @@ def _before(job: Job | None) -> Sequence[str]:
 
 
 def _linked(shown: Mapping[str, Job | None], behind: Mapping[str, Dependents]) -> Iterator[FlowNode]:
-    """Yield the jobs with the links among them. The number of links is limited."""
-    # The predecessors of a deleted job are unknown, so take its links from its predecessors' lists of dependents.
+    """Yield the jobs with the links among them, up to `MAX_LINKS` links in all."""
+    # The record of a deleted job is gone, and with it the list of its predecessors. So the links come from the lists of
+    # dependents of the other jobs.
     known = {one: {other for other in behind[one].first if other in shown} for one in shown}
     for one, job in shown.items():
         for other in _before(job):

@@ -1,4 +1,4 @@
-"""Follow-ups: work that must be done later because of changes of jobs."""
+"""Follow-ups: work that must be done some time after a job has changed."""
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -10,9 +10,9 @@ from jqmaster.store.jobs.follow_ups import PER_READ, FollowUp, FollowUpStore
 
 logger = logging.getLogger(__name__)
 
-# A function that carries out entries of one kind, given by their subjects, as the leader of an epoch. The function
-# returns the subjects that must be carried out again, because there is more to do or because they failed. It may be
-# called again for finished subjects.
+# Carries out entries of one kind, as the leader of an epoch. Takes the subjects of the entries, such as job IDs.
+# Returns the subjects to carry out again, because they failed or have more to do. May be called again for finished
+# subjects.
 CarryOut = Callable[[Sequence[str], str], Awaitable[Sequence[str]]]
 
 
@@ -27,7 +27,7 @@ class FollowUps:
 
     async def carry_out(self, epoch: str) -> bool:
         """Carry out the oldest entries, as the leader of `epoch`. Return whether there may be more to do immediately.
-        Raise what the store raises when none of them could be carried out."""
+        If no entry could be carried out, raise what the store raised."""
         entries = await self._store.oldest()
         if not entries:
             return False
@@ -53,7 +53,7 @@ class FollowUps:
                 continue
             done += [entry for entry in of_kind if entry.subject not in again]
             postponed += [entry for entry in of_kind if entry.subject in again]
-            # Do not report more work only because entries failed, or they would be repeated at once.
+            # Do not report more work if entries only failed. Otherwise, they would be repeated at once.
             has_more = has_more or bool(again) or len(entries) == PER_READ
         await self._store.end(epoch, done, postponed)
         if failure:

@@ -1,4 +1,4 @@
-"""Idempotency keys. Each stands for one job, however often the push is repeated."""
+"""Idempotency keys. Each key stands for one job, however often the push is repeated."""
 
 import asyncio
 import hashlib
@@ -12,14 +12,14 @@ from jqmaster.store.jobs.enqueue_outcomes import NotUnique
 from jqmaster.store.jobs.idempotency import Bound, IdempotencyStore, KeyedSpec, KeysTaken
 
 HEADER_LIFE_MS: Final = 24 * 3600 * 1000
-# Maximum number of pushes with an idempotency key at a time. Each makes separate calls to the store, and connections
-# must remain for heartbeats and results.
+# Maximum number of concurrent pushes with an idempotency key. Each of them makes its own calls to the store. The limit
+# leaves connections for heartbeats and results.
 KEYED_AT_A_TIME: Final = 8
 _REUSED: Final = "it was used for another request"
 
 
 def key_owner(caller: Principal | None) -> str:
-    """Return the owner of the caller's idempotency keys. Callers of a master without tokens share one owner."""
+    """Return the owner of the caller's idempotency keys. If the master has no tokens, all callers share one owner."""
     return "" if caller is None or caller.name == LOCAL else caller.identity
 
 
@@ -31,8 +31,8 @@ def keyed_by_header(key: str, spec: JobSpec, owner: str) -> KeyedSpec:
 
 def keyed_by_job(spec: JobSpec, owner: str) -> KeyedSpec:
     """Return the job with its own key. Such a key is valid for the job's name."""
-    # The text is unambiguous, because names and owners contain no line feed. It never equals the text for a header's
-    # key, which contains none either.
+    # The text is unambiguous, because names and owners contain no line feed. It never equals the text of a header's
+    # key, because that text contains no line feed.
     return KeyedSpec(_digest(f"{owner}\n{spec.name}\n{spec.key}"), spec, spec.key_life_ms)
 
 
@@ -44,8 +44,8 @@ class IdempotencyKeys:
         self._places = asyncio.Semaphore(KEYED_AT_A_TIME)
 
     async def reserve_one(self, keyed: KeyedSpec, replicas: int) -> Bound:
-        """Return the job with the ID that belongs to the key of a single push. Raise ConflictError if the key was
-        used for another request."""
+        """Return the job of a single push with the ID that belongs to its key. Raise ConflictError if the key was used
+        for another request."""
         async with self._places:
             try:
                 (bound,) = await self._store.reserve_ids([keyed], replicas=replicas)
@@ -55,8 +55,8 @@ class IdempotencyKeys:
         return bound
 
     async def reserve(self, keyed: Mapping[int, KeyedSpec], replicas: int) -> list[Bound]:
-        """Return the jobs with the IDs that belong to the keys of a bulk. `keyed`: the jobs with keys, by index.
-        Raise ConflictError that names the keys that were used for other requests."""
+        """Return the jobs of a bulk with the IDs that belong to their keys. `keyed`: the jobs with keys, by index.
+        Raise ConflictError, which names the keys that were used for other requests."""
         async with self._places:
             try:
                 return await self._store.reserve_ids(list(keyed.values()), replicas=replicas)

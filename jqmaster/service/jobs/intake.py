@@ -1,6 +1,6 @@
-"""A limit on the resources that pushes take: memory for their bodies, and time of the store.
+"""Limits the resources that pushes take: memory for their bodies, and time of the store.
 
-The limit applies only to pushes. Heartbeats, results, claims and operators' calls are never delayed or refused by it.
+The limits apply only to pushes. They never delay or refuse heartbeats, results, claims or operators' calls.
 """
 
 import asyncio
@@ -13,11 +13,11 @@ from jqmaster.live_value import LiveValue
 from jqmaster.service.jobs.push_pace import PushPace
 from jqmaster.shared_bound import Portion, SharedBound
 
-# Number of bulks whose jobs are decoded and written at a time. With more than one, the store stays busy while the
-# next bulk is decoded. The other connections to the store remain for callers that do not push.
+# Maximum number of bulks that are decoded and written at a time. With more than one, the store stays busy while the
+# next bulk is decoded. The limit leaves connections to the store for callers that do not push.
 BULKS_AT_A_TIME: Final = 4
-# Maximum number of single pushes at a time. With more of them, the store would be the bottleneck, and waits would only
-# grow.
+# Maximum number of single pushes at a time. More of them would only wait longer, because the store would be the
+# bottleneck.
 MAX_SINGLE: Final = 5_000
 MAX_BULKS: Final = 64
 _RETRY_AFTER_S: Final = (1, 3)
@@ -26,8 +26,8 @@ _spread = random.Random()  # noqa: S311 - spreads repeats, guards nothing
 
 
 class IntakeRoom(NamedTuple):
-    """One namespace's shares of two limits: on the bytes of bodies in memory, and on the number of pushes in
-    progress."""
+    """One namespace's shares of the limits of a process: on the bytes of bodies in memory, and on the single pushes and
+    the bulks in progress."""
 
     held_bytes: Portion
     singles: Portion
@@ -35,8 +35,8 @@ class IntakeRoom(NamedTuple):
 
 
 class SharedIntakeRoom:
-    """The limits of a process for the pushes of all its namespaces. `max_bytes` limits their bodies. Each body counts
-    from its first byte until the push is answered."""
+    """The limits of a process on the pushes of all its namespaces together. `max_bytes` limits the bodies in memory. A
+    body counts from its first byte until the push is answered."""
 
     def __init__(self, max_bytes: LiveValue[int]) -> None:
         self._bounds = [
@@ -49,8 +49,8 @@ class SharedIntakeRoom:
 
 
 class Intake:
-    """Admits the pushes of a namespace, within its shares in `room`. Each namespace has its own queue and its own
-    pace."""
+    """Admits the pushes of a namespace, within its shares in `room`. Bulks of one namespace wait only for one
+    another."""
 
     def __init__(self, pace: PushPace, room: IntakeRoom) -> None:
         self.pace = pace
@@ -68,8 +68,8 @@ class Intake:
         return self._room.singles.taken + self._room.bulks.taken
 
     def enter(self, *, is_bulk: bool) -> "PushInProgress":
-        """Return a context in which the push stays until its answer is known. Raise OverloadedError before anything is
-        read."""
+        """Return a context that the caller enters before it reads the body, and leaves when the answer is known. Raise
+        OverloadedError if no push is admitted now."""
         room = self._room
         place = room.bulks if is_bulk else room.singles
         for portion in (room.held_bytes, place):
@@ -82,7 +82,7 @@ class Intake:
 
     def hold(self, size: int, *, held: int) -> None:
         """Reserve `size` more bytes for a push that already holds `held` bytes. Raise OverloadedError if they are not
-        available. If the namespace holds no other body, this one may use all free bytes."""
+        available. If the namespace holds no other body, this push may use all free bytes of the process."""
         portion = self._room.held_bytes
         is_full = portion.shared.taken + size > portion.shared.most.current
         if is_full or (portion.taken != held and not portion.has_room(size)):
@@ -115,7 +115,7 @@ class Intake:
 
 
 class PushInProgress:
-    """One push."""
+    """One admitted push."""
 
     __slots__ = ("_held_bytes", "_intake", "_is_bulk", "_place", "_turn_since_s")
 
@@ -141,7 +141,7 @@ class PushInProgress:
             self._intake.give_turn(asyncio.get_running_loop().time() - self._turn_since_s)
 
     def hold(self, size: int) -> None:
-        """Count `size` more bytes of its body. Raise OverloadedError if they exceed the limit."""
+        """Count `size` more bytes of the push's body. Raise OverloadedError if they exceed the limit."""
         self._intake.hold(size, held=self._held_bytes)
         self._held_bytes += size
 

@@ -25,11 +25,11 @@ from jqmaster.store.jobs.operator_actions import (
 from jqmaster.store.jobs.placement import StaleConstraints
 from jqmaster.store.jobs.records import RecordStore
 
-# Maximum number of jobs that one round trip cancels. The store does nothing else meanwhile.
+# Maximum number of jobs that one call of the store cancels. The store does nothing else meanwhile.
 MAX_CANCELS: Final = 100
 MAX_WAITING_CANCELS: Final = 5_000
-# Maximum number of commands to workers in progress. Beyond it, workers learn of a cancellation from the answers to
-# their heartbeats.
+# Maximum number of concurrent commands to workers. If it is reached, a worker learns of a cancellation from the answer
+# to its next heartbeat.
 MAX_COMMANDS: Final = 200
 _READ_AGAIN: Final = 3
 
@@ -37,8 +37,8 @@ TellWorker = Callable[[str, str, str], Coroutine[None, None, None]]
 
 
 class JobActions:
-    """Component: acts on jobs for operators. `tell_worker(worker_id, job_id, token)` tells a worker to stop a
-    canceled job; if that fails, the answer to the worker's next heartbeat repeats it."""
+    """Component: acts on jobs for operators. `tell_worker(worker_id, job_id, token)` tells a worker to stop a canceled
+    job. If the call fails, the answer to the worker's next heartbeat repeats the command."""
 
     def __init__(
         self,
@@ -94,12 +94,12 @@ class JobActions:
         return [end is None for end in await self._actions_store.delete_all(job_ids, counted_by)]
 
     async def run_all_now(self, job_ids: Sequence[str], counted_by: CountedBy = NOBODY) -> list[bool]:
-        """Run each job now, separately, and return for each whether this was done. The IDs must be valid."""
+        """Run each job now, separately, and return for each whether it will run now. The IDs must be valid."""
         return [end is None for end in await self._actions_store.run_all_now(job_ids, counted_by)]
 
     async def retry_all(self, jobs: Sequence[Job], counted_by: CountedBy = NOBODY) -> list[bool]:
-        """Retry each job separately if it has not changed since it was read, and return whether it was done. The jobs
-        must have been read with their arguments."""
+        """Retry each job separately, and return for each whether it was retried. A job that has changed since it was
+        read is not retried. The jobs must have been read with their arguments."""
 
         def retry(some: Sequence[Job], constraints: ConstraintSet) -> Awaitable[list[Refusal | None]]:
             return self._actions_store.retry_all(some, constraints, counted_by)
@@ -109,8 +109,8 @@ class JobActions:
     async def patch_all(
         self, jobs: Sequence[Job], changes: Changes, counted_by: CountedBy = NOBODY
     ) -> list[bool]:
-        """Change each job separately, and return whether it was done. The jobs must have been read with their
-        arguments."""
+        """Change each job separately, and return for each whether it was changed. The jobs must have been read with
+        their arguments."""
 
         def change(some: Sequence[Job], constraints: ConstraintSet) -> Awaitable[list[Refusal | None]]:
             return self._actions_store.patch_all(some, changes, constraints, counted_by)
@@ -118,14 +118,14 @@ class JobActions:
         return await self._under_constraints(jobs, change)
 
     async def retry(self, job_id: str, *, attempt: int | None = None) -> None:
-        """Run a finished job again. `attempt`: the last attempt that the caller knows of. If it is given, repeating the
+        """Run a finished job again. `attempt`: the last attempt that the caller knows of. If it is given, a repeated
         call changes nothing.
 
         Raise:
 
         * NotFoundError,
-        * ConflictError if the job is not over, or has run again since; with the code `value_erased` if somebody erased
-          a value that it needs,
+        * ConflictError if the job is not over, or has run again since `attempt`,
+        * ConflictError with the code `value_erased` if somebody erased a value that the job needs,
         * NotUniqueError if another job holds its uniqueness key.
         """
 
@@ -192,7 +192,8 @@ class JobActions:
         jobs: Sequence[Job],
         act: Callable[[Sequence[Job], ConstraintSet], Awaitable[list[Refusal | None]]],
     ) -> list[bool]:
-        """Run `act` under the current constraints, and match again only jobs that were matched against older ones."""
+        """Run `act` on jobs under the current constraints. If the constraints have changed meanwhile, repeat it for the
+        jobs that were matched against the older ones. Return for each job whether `act` succeeded."""
         ends: dict[str, bool] = {}
 
         async def some(constraints: ConstraintSet) -> None:
@@ -207,8 +208,7 @@ class JobActions:
         return [ends[job.id] for job in jobs]
 
     def _command_stop(self, claim: tuple[str, str] | None, job_id: str) -> None:
-        # Beyond the maximum number of commands, workers learn of the cancellation from the answers to their
-        # heartbeats.
+        # If `MAX_COMMANDS` is reached, the worker learns of the cancellation from the answer to its next heartbeat.
         if claim is None or len(self._commands) >= MAX_COMMANDS:
             return
         worker_id, token = claim

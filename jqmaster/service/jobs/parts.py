@@ -1,4 +1,4 @@
-"""Partial results of jobs, from workers to callers that wait for them."""
+"""Partial results of jobs: workers send them, and waiting callers get them."""
 
 import asyncio
 import contextlib
@@ -14,8 +14,8 @@ from jqmaster.service.jobs.reader import LOOK_AGAIN_S, unknown_job
 from jqmaster.service.jobs.waiters import FinishWaiters
 from jqmaster.store.jobs.parts import PartStore
 
-# Minimum pause between two answers to a listener. If partial results come one by one, the listener is woken only once
-# for several of them.
+# Pause between the wake-up of a waiting caller and the read of the store. Partial results that arrive in this time
+# reach the caller together.
 MIN_PAUSE_S: Final = 0.02
 
 
@@ -33,9 +33,10 @@ class PartService:
     async def save(
         self, worker_id: str, job_id: str, token: str, *, first: int, values: Sequence[bytes]
     ) -> None:
-        """Store partial results of a running job, all or none. Repeated partial results are stored once.
+        """Store partial results of a running job: either all of them or none. A repeated partial result is stored once.
 
-        Raise ConflictError for a stale token, TooLargeError if the attempt would have too many.
+        Raise ConflictError for a stale token, and TooLargeError if the attempt would have too many partial results or
+        bytes.
         """
         saved = (
             await self._store.save(worker_id, job_id, token, first, values) if is_id(worker_id) else "stale"
@@ -58,9 +59,11 @@ class PartService:
             yield news
 
     async def page(self, job_id: str, after: PartPosition, *, wait_s: float, watch: bool = False) -> PartPage:
-        """Return the partial results after a position as soon as there are any, or as soon as the job is over or in
-        another attempt. After `wait_s`, return an empty page. `watch`: make the store announce the job's end even if
-        this call does not wait. Raise NotFoundError."""
+        """Return the partial results after a position as soon as there are any. Return a page without results as soon
+        as the job is over or in another attempt, or after `wait_s`. Raise NotFoundError.
+
+        `watch`: make the store announce the job's end even if this call does not wait.
+        """
         if not is_id(job_id):
             raise unknown_job(job_id)
         ends_at_s = self._clock.monotonic_s() + wait_s

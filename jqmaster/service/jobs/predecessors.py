@@ -16,14 +16,14 @@ PAGES_AT_ONCE: Final = 20
 
 
 class PredecessorFollowUps:
-    """Carries out the follow-ups of predecessors on one shard. Each may be carried out again at any time."""
+    """Carries out the follow-ups of predecessors on one shard. Each follow-up may be carried out again at any time."""
 
     def __init__(self, store: PredecessorStore, records: RecordStore, constraints: ConstraintCache) -> None:
         self._store = store
         self._records = records
         self._constraints = constraints
-        # Maps each job to the cursor in the list of its dependents. It is not stored, so a new leader begins with the
-        # first dependent.
+        # Maps each job to the cursor in the list of its dependents. The map is not stored, so a new leader begins with
+        # the first dependent.
         self._cursors: dict[str, str] = {}
 
     def kinds(self) -> dict[str, CarryOut]:
@@ -31,8 +31,8 @@ class PredecessorFollowUps:
         return {"order": self._release_all}
 
     async def _release_all(self, job_ids: Sequence[str], epoch: str) -> Sequence[str]:
-        """Update the dependents of jobs to the jobs' current states. Return the jobs that have more dependents than
-        one call handles."""
+        """Start, skip or revive the dependents of these jobs, depending on the states of the jobs. Return the jobs with
+        more dependents than one call handles."""
         return [job_id for job_id in filter(is_id, job_ids) if not await self._release(job_id, epoch)]
 
     async def _release(self, job_id: str, epoch: str) -> bool:

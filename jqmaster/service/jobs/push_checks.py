@@ -1,4 +1,4 @@
-"""Refuses a bulk before the write if a read of the store shows that the write would refuse it."""
+"""Refuses a bulk before the write, if a read of the store shows that the write would refuse it."""
 
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
@@ -18,7 +18,8 @@ _ID, _AFTER, _UNIQUE = map(attrgetter, ("id", "after", "unique"))
 
 
 class PushChecks:
-    """Each check raises the error that names the refused jobs. `numbers`: the index of each job in its push."""
+    """Checks a push. Each check raises an error that names the refused jobs. `numbers`: the index of each job in its
+    push."""
 
     def __init__(self, store: EnqueueChecks) -> None:
         self._store = store
@@ -40,8 +41,8 @@ class PushChecks:
 
 
 def sorted_positions(specs: Sequence[JobSpec], numbers: Sequence[int]) -> list[int]:
-    """Return the positions of jobs, sorted so that each comes after its predecessors. Raise InvalidError that names the
-    jobs of a cycle, or the job at which the push exceeds the limit of predecessors."""
+    """Return the positions of the jobs, sorted so that each job comes after its predecessors. Raise InvalidError, which
+    names the jobs of a cycle, or the job at which the push exceeds the limit of predecessors."""
     named = 0
     for n, spec in enumerate(specs):
         named += len(spec.after.jobs) if spec.after else 0

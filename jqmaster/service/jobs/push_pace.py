@@ -1,4 +1,4 @@
-"""A limit on the share of time that pushes take while the backlog grows."""
+"""Limits the share of time that pushes take while many jobs wait."""
 
 import asyncio
 import contextlib
@@ -13,19 +13,20 @@ from jqmaster.lifecycle import BackgroundLoops
 logger = logging.getLogger(__name__)
 
 LOOK_S: Final = 1.0
-# If this many jobs wait, all workers have enough to do for a while. So pushes are slowed down, and claims and results
-# get more of the store's time.
+# If more jobs than this are ready, all workers have enough to do for a while. So pushes are slowed down, and claims and
+# results get more of the store's time.
 ENOUGH_WAITING: Final = 20_000
-# After a flush, pushes pause for this many times the duration of the flush. So they get a third of the time, and
-# everything else gets two thirds.
+# After a flush, pushes pause for this many times the duration of the flush. So pushes get a third of the time, and all
+# other work gets two thirds.
 REST_SHARE: Final = 2.0
-# Maximum pause, so that later pushes are not delayed if the store hung for a while.
+# Maximum pause. It limits the delay of later pushes after a flush that took long because the store hung.
 LONGEST_REST_S: Final = 0.5
 
 
 class PushPace:
-    """Component: decides how long pushes pause. `counts` returns how many jobs are ready and how many run. It is
-    called once a second, and only while there are pushes. If no job runs, pushes delay nothing and need no pause."""
+    """Component: decides how long pushes pause. `counts` returns how many jobs are ready and how many run. It is called
+    once a second, and only while there are pushes. While no job runs, pushes do not pause, because they delay
+    nothing."""
 
     def __init__(
         self,

@@ -12,8 +12,8 @@ from jqmaster.store.batches.batches import BatchStore
 from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.link.pages import RECORDS_PER_READ, pages
 
-# Maximum number of members of another caller's batch that are searched for one of the caller's names. Most batches
-# have only one name, so the first page suffices.
+# Maximum number of members of another caller's batch that are searched for a job name that the caller may use. The jobs
+# of most batches have one name, so the first page suffices.
 MAX_MEMBERS: Final = 500
 
 
@@ -21,9 +21,13 @@ class CallerReach:
     """Decides which jobs and batches a caller may name. A token without a restriction to job names may name all of
     them, and so may the master itself (the caller None).
 
-    A token with names may name the jobs of these names. It may also name a batch that it made, and a batch that holds a
-    job of these names: the handler of such a job may add to its batch. Other jobs and batches are reported as not
-    found.
+    A token that is restricted to job names may name these jobs and batches:
+
+    * jobs of these names,
+    * batches that it made,
+    * batches with a job of these names, because the handler of such a job may add to its batch.
+
+    Other jobs and batches are reported as not found.
 
     Methods raise what the store raises.
     """
@@ -51,7 +55,7 @@ class CallerReach:
         return caller is None or caller.allows_name is None or batch.spec.owner == caller.identity
 
     async def hidden_batches(self, caller: Principal | None, batch_ids: set[str]) -> set[str]:
-        """Return those of these batches that exist, but do not exist for the caller."""
+        """Return the IDs of the existing batches among these that the caller may not name."""
         if caller is None or caller.allows_name is None:
             return set()
         found: dict[str, Batch] = {}
@@ -61,7 +65,7 @@ class CallerReach:
         return {batch_id for batch_id in foreign if not await self._holds_job_of(caller, batch_id)}
 
     async def hidden_predecessors(self, caller: Principal | None, specs: Sequence[JobSpec]) -> dict[int, str]:
-        """Return, by the position of the job, a predecessor in `after` that does not exist for the caller. Jobs that
+        """Return, by the position of a job, the ID of a predecessor in `after` that the caller may not name. Jobs that
         are already accepted are not checked again."""
         allows = caller.allows_name if caller else None
         if allows is None or not any(spec.after for spec in specs):

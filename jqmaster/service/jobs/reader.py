@@ -22,12 +22,13 @@ from jqmaster.store.jobs.progress import ProgressStore
 from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.jobs.results import ResultStore
 
-# Maximum number of views that are read at a time, including those in answers to operators' commands. If hundreds of
-# views waited for connections, the leader's duties would get none and consider the store unreachable.
+# Maximum number of job views that are read at a time, including the views in answers to operators' commands. If
+# hundreds of views waited for connections, the leader's duties would get no connection and would consider the store
+# unreachable.
 VIEWS_AT_A_TIME: Final = 16
-# Seconds after which a long poll reads the store again, because the message about the end of a job can be lost.
+# Interval at which a waiting call reads the store again, because the message about the end of a job can be lost.
 LOOK_AGAIN_S: Final = 5.0
-# If the filter selects few jobs, a page stops after this time, and the next call continues.
+# Maximum time for reading one page. If few jobs match the filter, the page may end early, and the next call continues.
 PAGE_WITHIN_S: Final = 0.15
 COUNT_WITHIN_S: Final = 0.5
 
@@ -39,7 +40,7 @@ class JobDetail:
     """A job with its attempts, the current one last.
 
     * `events`: entries of the history that do not end an attempt.
-    * `result`: the encoded Result that is kept for its pusher. None: there is none.
+    * `result`: the encoded Result that is kept for the job's pusher. None: there is none.
     """
 
     job: Job
@@ -53,7 +54,7 @@ class JobDetail:
 
 @dataclass(frozen=True, slots=True)
 class ListedJobs:
-    """A page of a list, and the number of jobs by state, regardless of the filter."""
+    """A page of a list, and the number of all jobs by state, whatever the filter selects."""
 
     page: Page
     counts: dict[JobState, int]
@@ -85,7 +86,7 @@ class JobReader:
         self._views = asyncio.Semaphore(VIEWS_AT_A_TIME)
 
     async def view(self, job_id: str) -> JobDetail:
-        """Return a job with all facts that views show. Raise NotFoundError."""
+        """Return a job with all facts that a job view shows. Raise NotFoundError."""
         async with self._views:
             return await self._view(job_id)
 
@@ -94,7 +95,7 @@ class JobReader:
         history = await self._records.history(job_id)
         attempts = [entry for entry in history if entry.outcome != CONTINUED]
         events = [entry for entry in history if entry.outcome == CONTINUED]
-        # The history lacks the running attempt and a successful one, so add them here.
+        # The history contains neither a running attempt nor a successful one, so add them here.
         if job.state in (*HOLDS_SLOTS, JobState.SUCCEEDED):
             outcome = "success" if job.state is JobState.SUCCEEDED else None
             attempts.append(
@@ -111,8 +112,10 @@ class JobReader:
     async def page(
         self, wanted: JobFilter, *, limit: int, cursor: str | None, order: ListOrder | None
     ) -> ListedJobs:
-        """Return a page of jobs. `order`: None for a list state by state, and within a state in the order in which jobs
-        are processed. Raise InvalidError for a cursor of another list."""
+        """Return a page of jobs. Raise InvalidError for a cursor of another list.
+
+        `order`: None sorts the jobs by state, and within a state in the order in which they are processed.
+        """
         late_at_s = self._clock.monotonic_s() + PAGE_WITHIN_S
         if order is None:
             found = await self._inspector.scan(wanted, limit=limit, cursor=cursor)
@@ -154,8 +157,8 @@ class JobReader:
                 result = await self._results.fetch_result(job_id, watch=left_s > 0)
                 if not isinstance(result, JobState) or left_s <= 0:
                     return result
-                # Wait inline, without `wait_for_event`: every call for a result comes here, and a further call would
-                # slow it down.
+                # Wait inline instead of calling `wait_for_event`. Every call for a result passes here, and a further
+                # function call would slow it down.
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(min(left_s, LOOK_AGAIN_S)):
                         await ended.wait()

@@ -1,4 +1,4 @@
-"""The error for jobs that are refused, alone or in a bulk."""
+"""The error for refused jobs, whether they were pushed alone or in a bulk."""
 
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
@@ -18,9 +18,9 @@ def error_of(
 
     * `refused`: the faults by position.
     * `numbers`: the index of each position in a bulk; None if the job was pushed alone.
-    * `others`: the outcome for the other jobs of the bulk.
+    * `others`: a text that says what happened to the other jobs of the bulk.
     """
-    # The error has only one code. Prefer the code of a conflict that a repeated push cannot resolve.
+    # The error has only one code. Prefer the code of a refusal that a repeated push cannot resolve.
     first = min(refused.values(), key=attrgetter("may_pass"))
     errors = [
         FieldError(one.field_path if numbers is None else ("jobs", numbers[n], *one.field_path), one.rule)

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 
 class FinishWaiters:
-    """Wakes the calls that wait for a job's end when the store announces it. The message may be lost, so each call
-    also reads the store again after a while."""
+    """Wakes the calls that wait for a job's end when the store announces the end. The announcement may be lost, so each
+    call also reads the store again after a while."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, set[asyncio.Event]] = defaultdict(set)
@@ -24,7 +24,7 @@ class FinishWaiters:
     @contextlib.contextmanager
     def listening(self, job_id: str) -> Iterator[asyncio.Event]:
         """Yield an event that is set when the store announces the job's end. Enter this context before reading the
-        store, because the announcement may come before the store's answer."""
+        store, because the announcement may arrive before the answer to the read."""
         event = asyncio.Event()
         self._waiting[job_id].add(event)
         try:

@@ -1,4 +1,4 @@
-"""A limit on calls that wait for an event, because each call holds a connection, and pushes need connections, too."""
+"""Limits the calls that wait for an event. Each of them holds a connection, and pushes need connections, too."""
 
 import contextlib
 from collections.abc import Iterator
@@ -6,10 +6,10 @@ from typing import Final
 
 from jqmaster.shared_bound import Portion
 
-# The share of all connections that clients may use for waiting calls.
+# The share of all connections on which clients may wait.
 CLIENTS_SHARE: Final = 3 / 4
-# The share that clients and pulling workers may use together. So pulling workers may also use the places that clients
-# leave free.
+# The share of all connections on which clients and pulling workers together may wait. Pulling workers may also use the
+# places that clients leave free.
 ALL_SHARE: Final = 7 / 8
 
 
@@ -27,8 +27,8 @@ class WaitingPlaces:
 
     @contextlib.contextmanager
     def take(self, *, is_worker: bool = False) -> Iterator[bool]:
-        """Hold a place for the duration of the context, and yield whether one was free. If none was, answer the caller
-        at once."""
+        """Hold a place for the duration of the context, and yield whether a place was free. If no place was free, the
+        caller must answer at once."""
         share = ALL_SHARE if is_worker else CLIENTS_SHARE
         portion = self._portion
         most = max(1, int(portion.shared.most.current * share))

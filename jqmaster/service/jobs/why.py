@@ -19,16 +19,17 @@ from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.store.constraints.why import WhyStore
 from jqmaster.store.workers.workers import FleetSeen, WorkerStore
 
-# How long a worker waits at most until an earlier run of the same job ends: a little more than the SDK does.
+# Maximum time for which a worker counts as waiting for an earlier run of the same job. It is a little longer than the
+# SDK's own wait.
 FOLLOW_MS: Final = 12_000
-# The ends of attempts whose handlers may still run.
+# Outcomes of attempts after which the handler may still be running.
 _MAY_GO_ON: Final = frozenset({"timeout", "canceled", "lost", "handed_back"})
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The explanation. `constraints`: every constraint that applies to the unfinished job, including those in shadow
-    mode, with the gate that the job has to pass."""
+    """Why a job is not running. `constraints`: every constraint that applies to the unfinished job, each with the gate
+    that the job has to pass. Constraints in shadow mode are included."""
 
     state: JobState
     as_of_ms: int
@@ -38,16 +39,19 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class WhyPolicy:
-    """After `stale_ms` of silence a worker no longer counts as fresh. `deadline_extra_ms` is the time that a job may
-    take beyond its timeout before its lease is over."""
+    """Times that explanations use.
+
+    * `stale_ms`: after this time without a heartbeat, a worker counts as silent.
+    * `deadline_extra_ms`: the time that a job may take beyond its timeout before its lease ends.
+    """
 
     stale_ms: int
     deadline_extra_ms: int
 
 
 class WhyService:
-    """Explains why jobs are not running. `reach`: returns facts about workers that only a leader has. None: this master
-    does not lead."""
+    """Explains why jobs are not running. `reach`: returns facts about workers that only the leader has, or None if this
+    master does not lead."""
 
     def __init__(
         self,
@@ -72,16 +76,15 @@ class WhyService:
         return found
 
     async def why_each(self, job_ids: Iterable[str], access: ContentAccess) -> dict[str, Explanation | None]:
-        """Explain by job ID why these jobs are not running, in few round trips to the store. None: there is no such
-        job."""
+        """Return the explanations by job ID, in few round trips to the store. None: there is no such job."""
         known = await self._constraints.reload()
         is_keyed = any(one.key for one in known.constraint_set.constraints)
         snapshots = await self._store.snapshots(dict.fromkeys(job_ids, ()), is_keyed=is_keyed)
         seen = await self._workers.fleet() if any(snapshots.values()) else FleetSeen([], 0, [])
         policy = self._policy.current
         fleet = FleetFacts(seen.workers, policy.stale_ms, policy.deadline_extra_ms, self._reach())
-        # Jobs of other names may compete for the same workers. These names are known only now, so read the snapshots
-        # again with them.
+        # Jobs of other names may compete for the same workers. The names are known only now, so read the snapshots
+        # again, this time with the names.
         again = {
             job_id: rivals
             for job_id, one in snapshots.items()
@@ -122,16 +125,16 @@ class WhyService:
         )
 
     def _with_author(self, verdict: Verdict) -> Verdict:
-        """Return the verdict on a pause with the caller who made it."""
+        """If the verdict is a pause, add the caller who paused. Return the verdict."""
         if not (isinstance(verdict, ByConstraint) and verdict.is_pause):
             return verdict
         known = self._constraints.current.named(verdict.constraint.name)
         return replace(verdict, paused_by=(known.created_by or "") if known else "")
 
     async def _with_last_end(self, snapshot: Snapshot, access: ContentAccess) -> Snapshot:
-        """Return the snapshot with facts from the end of the last attempt. They tell how it ended, if its handler may
-        still be in the way. They also tell why it was deferred, if the caller may see the reason.
-        """
+        """Return the snapshot with facts about the end of the last attempt, if they explain a wait. For a running job,
+        an earlier handler on the same worker may still be in the way. For a deferred job, the reason is added if the
+        caller may see it."""
         job = snapshot.job
         if job.state is JobState.RUNNING:
             if job.attempt == 1 or snapshot.now_ms - job.started_at_ms > FOLLOW_MS:
@@ -150,7 +153,7 @@ class WhyService:
 
 
 def _covered(snapshot: Snapshot, constraints: Mapping[str, Constraint], access: ContentAccess) -> Snapshot:
-    """Return the snapshot with key values in the form that the caller may see, because verdicts quote key values."""
+    """Return the snapshot with key values in the form that the caller may see. Verdicts quote these values."""
     gates = []
     for gate in snapshot.gates:
         constraint = constraint_of(gate, constraints)
