@@ -1,4 +1,4 @@
-"""Use cases of batches: create, fill, seal, cancel, retry and read them."""
+"""Use cases of batches: create, fill, seal, cancel, retry and read batches."""
 
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
@@ -25,10 +25,10 @@ from jqmaster.store.batches.batches import BatchRefused, BatchStore
 from jqmaster.store.jobs.enqueue_outcomes import PushExpired
 from jqmaster.store.jobs.records import RecordStore
 
-# If the bulk call that fills a batch is interrupted, the batch is canceled after this time, unless the call is
-# repeated. If no job was accepted, the batch is removed instead.
+# Time within which an interrupted bulk call that fills a batch may be repeated. After that, the batch is canceled or,
+# if no job was accepted, removed.
 FILL_MS: Final = 10 * 60 * 1000
-# A page examines at most this many members or batches, even if its filter selects none of them.
+# Maximum number of members or batches that are examined for one page, even if none of them matches the filter.
 MAX_LOOKED_AT: Final = 2_000
 MEMBERS_PER_READ: Final = 500
 BATCHES_PER_READ: Final = 100
@@ -42,7 +42,7 @@ _PARENT_RULES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ShownBatch:
-    """A batch. `unfinished`: the number of its unfinished jobs by state; None if they were not counted."""
+    """A batch. `unfinished`: the number of its unfinished jobs by state. None: they were not counted."""
 
     batch: Batch
     unfinished: dict[JobState, int] | None = None
@@ -93,7 +93,7 @@ class BatchService:
     async def create(self, spec: BatchSpec, *, caller: Principal | None = None) -> bool:
         """Create a batch, and return whether it is new. Raise:
 
-        * ConflictError if its ID was used for another request, or its parent is over,
+        * ConflictError if the ID was used for another request, or the parent is over,
         * InvalidError if the parent does not exist for the caller,
         * ForbiddenError if the caller may not push one of the callbacks.
         """
@@ -111,7 +111,7 @@ class BatchService:
         durability: Durability | None = None,
     ) -> EnqueuedBulk:
         """Create a batch, enqueue its jobs, and seal it. An interrupted call may be repeated with the same IDs. Raise
-        what `create` and `EnqueueService.bulk` raise; after such an error there is no batch, unless some of its jobs
+        what `create` and `EnqueueService.bulk` raise. After such an error, the batch exists only if some of its jobs
         were accepted."""
         members = [replace(job, batch=spec.id) for job in jobs]
         await self._check_reach(spec, caller)
@@ -123,7 +123,7 @@ class BatchService:
         try:
             answer = await self._enqueue.bulk(members, caller=caller, durability=durability)
         except JqmasterError:
-            # If the store fails here, too, the leader removes the empty batch after `FILL_MS`.
+            # If the store fails here, too, the leader will remove the empty batch after `FILL_MS`.
             with contextlib.suppress(JqmasterError):
                 await self._store.drop(spec.id, call)
             raise
@@ -152,12 +152,12 @@ class BatchService:
         tag: str | None,
         search: str,
     ) -> BatchPage:
-        """Return the newest batches after a position that have this state, this tag, and this text in their ID or
-        description."""
+        """Return batches that come after a position in the list, the newest first. Each of them has the given state,
+        the given tag, and the given text in its ID or description."""
         found: list[Batch] = []
         looked_at = 0
         at = before
-        # Read large pages, because the filter may select few batches of many.
+        # Read large pages, because the filter may select only a few of many batches.
         size = max(limit, BATCHES_PER_READ)
         while looked_at < MAX_LOOKED_AT:
             places = await self._store.newest(at, size)
@@ -177,8 +177,8 @@ class BatchService:
     async def members(
         self, batch_id: str, after: str, limit: int, *, states: frozenset[JobState] | None
     ) -> MemberPage:
-        """Return members of a batch after the member `after`, oldest first, without their arguments. Raise
-        NotFoundError."""
+        """Return members of a batch, the oldest first, without their arguments. The page begins behind the member
+        `after`. Raise NotFoundError."""
         await self.find(batch_id)
         found: list[Job] = []
         looked_at = 0
@@ -199,14 +199,15 @@ class BatchService:
         return MemberPage(found, after)
 
     async def seal(self, batch_id: str, *, caller: Principal | None = None) -> None:
-        """Seal a batch. Raise NotFoundError, also if the batch does not belong to the caller."""
+        """Seal a batch. From then on, only its own jobs may add jobs to it. Raise NotFoundError if the batch does not
+        exist or was made by another caller."""
         await self._check_owner(batch_id, caller)
         if not is_id(batch_id) or not await self._store.seal(batch_id):
             raise unknown_batch(batch_id)
 
     async def cancel(self, batch_id: str, *, caller: Principal | None = None) -> None:
-        """Cancel a batch; the leader cancels its members. Raise NotFoundError, also if the batch does not belong to
-        the caller, and ConflictError (it is complete)."""
+        """Cancel a batch. The leader then cancels its members. Raise NotFoundError if the batch does not exist or was
+        made by another caller, and ConflictError if it is complete."""
         await self._check_owner(batch_id, caller)
         word = await self._store.cancel(batch_id) if is_id(batch_id) else "unknown"
         if word == "unknown":
@@ -215,14 +216,15 @@ class BatchService:
             raise ConflictError("a complete batch cannot be canceled", code="batch_complete")
 
     async def retry(self, batch_id: str) -> int:
-        """Make the leader retry the failed members. Return the current number of these. Raise NotFoundError."""
+        """Make the leader retry the failed members of a batch. Return the current number of failed members. Raise
+        NotFoundError."""
         batch = await self.find(batch_id)
         if not await self._store.ask_retry(batch_id):
             raise unknown_batch(batch_id)
         return batch.ended_as(JobState.FAILED)
 
     async def examples(self, batch: Batch, limit: int) -> list[Job]:
-        """Return some unfinished members of a batch, the oldest first. Reads only a bounded number of members."""
+        """Return some unfinished members of a batch, the oldest first. Only a limited number of members is examined."""
         if not batch.unfinished:
             return []
         states = frozenset(state for state in JobState if state not in FINISHED)

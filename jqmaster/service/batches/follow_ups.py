@@ -17,14 +17,14 @@ from jqmaster.store.link.pages import MAX_PER_CALL, RECORDS_PER_READ, pages
 
 # One call handles at most this many pages of members, so that other follow-ups need not wait for long.
 PAGES_AT_ONCE: Final = 20
-# Maximum number of jobs to cancel in one step. Each job is canceled by a separate call.
+# Maximum number of jobs that one step cancels. Each job takes a separate call.
 CANCELS_PER_CALL: Final = 100
 
 Act = Callable[[str, Sequence[str]], Awaitable[None]]
 
 
 class BatchFollowUps:
-    """The follow-ups of batches on one shard. Each may be carried out again at any time."""
+    """Carries out the follow-ups of batches on one shard. Each follow-up may be carried out again at any time."""
 
     def __init__(
         self,
@@ -39,8 +39,8 @@ class BatchFollowUps:
         self._actions = actions
         self._constraints = constraints
         self._figures = figures
-        # Maps each entry to the last member that was handled. It is not stored, so a new leader begins with the first
-        # member.
+        # Maps each entry to the last member that was handled. The map is not stored, so a new leader begins with the
+        # first member.
         self._places: dict[tuple[str, str], str] = {}
 
     def kinds(self) -> dict[str, CarryOut]:
@@ -52,8 +52,7 @@ class BatchFollowUps:
         }
 
     async def start_callbacks(self, batch_ids: Sequence[str], epoch: str) -> Sequence[str]:
-        """Enqueue the due callbacks of batches. Skip batches that were removed, and those whose callbacks are already
-        enqueued."""
+        """Enqueue the due callbacks of batches. Skip a batch that was removed or that already has its callbacks."""
         batches = await self._store.get_all([one for one in batch_ids if is_id(one)])
         due = due_callbacks(batches)
         if due:
@@ -65,8 +64,8 @@ class BatchFollowUps:
         return ()
 
     async def _go_through(self, kind: str, act: Act, batch_ids: Sequence[str], epoch: str) -> Sequence[str]:
-        """Act on the members of batches, page by page; return the batches that have more members than one
-        call handles."""
+        """Act on the members of batches, page by page. Return the batches that have more members than one call
+        handles."""
         del epoch  # not needed: each call for a member checks the member's state
         unfinished = []
         for batch_id in filter(is_id, batch_ids):
@@ -84,7 +83,7 @@ class BatchFollowUps:
         return unfinished
 
     async def _visit_nested(self, kind: str, batch_id: str) -> None:
-        """Cancel the nested batches or ask for their retry, as `kind` says."""
+        """Cancel the nested batches or request their retry, as `kind` says."""
         for child in await self._store.children(batch_id):
             if kind == "batch_cancel":
                 await self._store.cancel(child)
@@ -106,7 +105,7 @@ class BatchFollowUps:
         failed = [job_id for job_id, state in await self._store.states(job_ids) if state is JobState.FAILED]
         for some in pages(failed, RECORDS_PER_READ):
             jobs = (await self._records.get_all(some)).values()
-            # Leave out jobs that ended after the request: they have already been retried, and failed again.
+            # Leave out jobs that ended after the request: these have already been retried, and have failed again.
             await self._actions.retry_all([job for job in jobs if 0 < job.finished_at_ms <= until_ms])
 
 
@@ -120,8 +119,8 @@ class BatchExpiry:
         self._figures = figures
 
     async def end_due(self, epoch: str) -> int | None:
-        """End a page of the batches that are due, as the leader of `epoch`. Return the milliseconds until more are due.
-        None: none will be."""
+        """End a page of the due batches, as the leader of `epoch`. Return the milliseconds until the next batch is due.
+        None: no batch will be due."""
         ended = await self._store.end_due(epoch, retention_ms=self._retention_ms.current)
         self._figures.expired += ended.canceled
         return ended.next_ms

@@ -16,8 +16,8 @@ from jqmaster.errors import FieldError, InvalidError, NotFoundError
 
 
 def draft_of(name: str, fields: Mapping[str, Any], present: Namespace | None) -> Namespace:
-    """Return the namespace of a checked request. Tag and store cannot change once the namespace exists: omit them, or
-    repeat the current ones. Raise InvalidError that names the rule."""
+    """Return the namespace that a checked request describes. For an existing namespace, the request must omit its tag
+    and its store or repeat the current ones. Raise InvalidError, which names the rule."""
     tag, store = fields["tag"], fields["store"]
     quotas = Quotas(**(fields["quotas"] or {}))
     if present is None:
@@ -42,7 +42,7 @@ def draft_of(name: str, fields: Mapping[str, Any], present: Namespace | None) ->
 
 
 def describe(namespace: Namespace) -> dict[str, Any]:
-    """Return the document of a namespace as clients read it."""
+    """Return the namespace in the form that clients read."""
     return {
         "name": namespace.name,
         "title": namespace.title,
@@ -54,7 +54,7 @@ def describe(namespace: Namespace) -> dict[str, Any]:
 
 
 def refusal(loc: Loc, msg: str) -> InvalidError:
-    """Return the error that refuses a namespace because of the part at `loc`."""
+    """Return the error that refuses a namespace because of the field at `loc`."""
     return InvalidError("the namespace is not valid", errors=[FieldError(loc, msg)])
 
 

@@ -31,7 +31,7 @@ from jqmaster.store.namespaces.namespaces import NamespaceStore
 
 
 class NamespaceEditor:
-    """Creates, changes, opens, closes and removes namespaces. `shard`: the tag of the default namespace. Methods
+    """Creates, changes, opens, closes and removes namespaces. `shard`: the hash tag of the default namespace. Methods
     raise what the stores raise."""
 
     def __init__(
@@ -56,7 +56,7 @@ class NamespaceEditor:
         self._max_namespaces = max_namespaces
 
     async def get(self, name: str) -> Namespace:
-        """Return a namespace as the registry has it now. Raise NotFoundError."""
+        """Read a namespace from the registry. Raise NotFoundError."""
         found = await self._present(name)
         if found is None:
             raise no_namespace(name)
@@ -65,19 +65,19 @@ class NamespaceEditor:
     async def put(
         self, name: str, fields: Mapping[str, Any], *, who: str, demands: Precondition = ANYHOW
     ) -> bool:
-        """Create or change a namespace, and return whether it is new. A request that changes nothing writes nothing. A
-        new namespace is open.
+        """Create or change a namespace, and return whether it is new. If nothing would change, write nothing. A new
+        namespace is open.
 
-        If the request names a tag, the namespace takes over the data with that tag. A move may have frozen these data,
-        and the record of the move or the entry of the former namespace may be lost. Then the new namespace is marked as
-        being moved. Its move continues, or can be aborted.
+        If the request names a tag, the new namespace takes over the data with that tag. If an unfinished move has
+        frozen these data, the new namespace is marked as being moved. The move then continues, or can be aborted.
 
         Raise InvalidError, PreconditionFailedError, or one of these errors:
 
-        * ConflictError if there are too many namespaces, if another one has the tag, if the store has data with a tag
-          that the request does not name, or if a master does not know namespaces.
+        * ConflictError if there are too many namespaces, or another namespace has the tag.
+        * ConflictError if the store has data with the tag, and the request does not name the tag.
+        * ConflictError if a live master does not know namespaces.
         * StoreUnavailableError if the store of a new namespace does not answer.
-        * OverloadedError if others keep changing the namespace.
+        * OverloadedError if other callers keep changing the namespace.
         """
         try:
             check_name(name)
@@ -105,10 +105,12 @@ class NamespaceEditor:
     async def delete(
         self, name: str, *, who: str, is_forced: bool = False, demands: Precondition = ANYHOW
     ) -> None:
-        """Remove a closed namespace from the registry. The data stay in their store, and a new namespace with the same
-        tag takes them over.
+        """Remove a closed namespace from the registry. The data stay in their store. A new namespace that names the tag
+        takes them over.
 
-        `is_forced`: remove it even if it has unfinished jobs, its store does not answer, or its entry cannot be read.
+        `is_forced`: remove the namespace even if it has unfinished jobs, its store does not answer, or its entry cannot
+        be read.
+
         Raise NotFoundError, PreconditionFailedError, ConflictError, DamagedError.
         """
         tries = Tries("namespace", name)
@@ -116,8 +118,8 @@ class NamespaceEditor:
             try:
                 present = await tries.read(self._present, demands)
             except DamagedError:
-                # The entry of the default namespace may also be removed. The namespace itself stays, without its title
-                # and its quotas.
+                # The damaged entry may be that of the default namespace. Removing it removes only the title and the
+                # quotas, and the namespace itself stays.
                 if not is_forced:
                     raise
                 if await self._store.remove_damaged(name, _deletion(who, name)):
@@ -153,7 +155,7 @@ class NamespaceEditor:
         return replace(self._default, title=stored.title, quotas=stored.quotas, version=stored.version)
 
     async def _checked(self, new: Namespace, *, takes_over: bool) -> Namespace:
-        """Return a new namespace with the state in which it begins. Raise an error if it cannot be served in its
+        """Check a new namespace, and return it with its first state. Raise an error if it cannot be served in its
         store."""
         if new.store not in self._places.names:
             raise refusal(
@@ -186,8 +188,8 @@ class NamespaceEditor:
         return new
 
     def _check_slot(self, new: Namespace) -> None:
-        """Raise ConflictError if a namespace on the same Cluster has the slot of a new one, because the Cluster can
-        move a slot only as a whole to another node."""
+        """Raise ConflictError if another namespace on the same Cluster has the slot of the new namespace. A Cluster
+        moves only whole slots to another node, so the two could be moved only together."""
         slot = slot_of(new.tag)
         for one in self._registry.current.values():
             if one.store == new.store and one.name != new.name and slot_of(one.tag) == slot:
@@ -198,7 +200,8 @@ class NamespaceEditor:
                 )
 
     async def _check_left(self, new: Namespace, shard: Shard) -> None:
-        """Raise ConflictError while masters of another installation serve the data with this tag."""
+        """Raise ConflictError while masters of another installation serve the data with the tag of the new
+        namespace."""
         ours = {one.record.id for one in (await self._masters.look()).seen}
         others = sorted(
             one.url or one.id
@@ -241,7 +244,7 @@ class NamespaceEditor:
         return True
 
     async def _follow(self) -> None:
-        with contextlib.suppress(JqmasterError):  # the change is stored; the registry will read it later
+        with contextlib.suppress(JqmasterError):  # the change is stored, and will be read later
             await self._registry.reload()
 
 
@@ -249,7 +252,7 @@ _VERBS: Final = {"closed": "close", "open": "open"}
 
 
 def _deletion(who: str, name: str, present: Namespace | None = None) -> bytes:
-    """Return the audit entry. `present`: None if the entry of the namespace cannot be read."""
+    """Return the audit entry of a removal. `present`: None if the registry entry of the namespace cannot be read."""
     before = describe(present) if present else None
     return encode_entry(who=who, action="namespace.delete", target=name, before=before, after=None)
 

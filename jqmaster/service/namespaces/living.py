@@ -1,4 +1,4 @@
-"""The masters that are alive, by their heartbeats."""
+"""The live masters, as their heartbeats show."""
 
 from jqmaster.domain.operations.master import MasterRecord, Pace
 from jqmaster.errors import ConflictError
@@ -6,8 +6,8 @@ from jqmaster.store.leadership.masters import MasterStore
 
 
 async def living(masters: MasterStore, pace: Pace, *, least_ms: int = 0) -> list[MasterRecord]:
-    """Return the masters of a shard that were seen recently, including at least all that were seen within `least_ms`.
-    Raise what `StoreClient.run` raises."""
+    """Return the masters of a shard that are not silent. Masters that were heard within `least_ms` always count as
+    live. Raise what `StoreClient.run` raises."""
     seen = await masters.look()
     fresh_since_ms = seen.now_ms - max(pace.fresh_ms, least_ms)
     return [one.record for one in seen.seen if one.last_seen_ms >= fresh_since_ms]

@@ -1,11 +1,13 @@
-"""Moves one namespace to another store: the steps of the master that carries out the move.
+"""Carries out the move of one namespace to another store, step by step.
 
-At each moment, the data are served in one store at most. Masters serve them in the store that the registry names, and
-only if that store has a mark.
+The data are never served in two stores at the same time. Masters serve them only in the store that the registry names,
+and only if that store has the mark of the data.
 
-At the source, the mark is removed before anything is copied, and is restored if the move fails. At the target, the mark
-is set when the copy has been compared, just before the registry names the target. A mover that takes over from another
-freezes the data again under its own number. This makes the number of the former mover void in both stores.
+At the source, the mark is removed before anything is copied. It is restored if the move fails. At the target, the mark
+is set after the copy has been compared with the source, just before the registry names the target.
+
+A mover that takes over from another mover freezes the data again under its own, higher number. From then on, both
+stores refuse writes under the former mover's number.
 """
 
 import asyncio
@@ -34,16 +36,15 @@ from jqmaster.store.namespaces.namespaces import NamespaceStore
 
 logger = logging.getLogger(__name__)
 
-# Interval at which the mover records its progress and checks the conditions for which it waits. Each record also renews
-# its hold.
+# Interval at which the mover records its progress. Each record also renews its hold of the move.
 RECORD_S: Final = 1.0
 POLL_S: Final = 0.2
-# All live masters must stop serving the namespace within this time.
+# Maximum time for all live masters to stop serving the namespace. If one takes longer, the move fails.
 RELEASE_WITHIN_S: Final = 20.0
-# A master counts as stopped only if its last heartbeat is older than this, however short the heartbeat interval is. A
-# master that was merely busy still serves the namespace, and its changes would make the move fail.
+# A master counts as gone only if its last heartbeat is older than this, however short the heartbeat interval is. A
+# master that was only busy may still serve the namespace, and its changes would make the move fail.
 MIN_SILENCE_MS: Final = 5_000
-# If this many movers have tried the move, the next one opens the namespace at the source again.
+# If this many movers have tried the move, the next mover gives up and opens the namespace at the source again.
 MAX_MOVERS: Final = 4
 RETRY_S: Final = 1.0
 
@@ -51,7 +52,7 @@ _T = TypeVar("_T")
 
 
 class _StoppedError(Exception):
-    """The move ends without success, for the reason in its text."""
+    """The move must end without success. The text of the error is the reason."""
 
     def __init__(self, reason: str, end: MoveStep = "failed") -> None:
         super().__init__(reason)
@@ -61,7 +62,8 @@ class _StoppedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class MoveTools:
-    """Stores and services of movers. `heartbeat_s`: the interval of workers' heartbeats, which prolong leases."""
+    """Stores and services that every mover uses. `heartbeat_s`: the interval of workers' heartbeats. A heartbeat renews
+    leases."""
 
     moves: MoveStore
     namespaces: NamespaceStore
@@ -73,7 +75,8 @@ class MoveTools:
 
 
 class Mover:
-    """One move, carried out by this master under `number`."""
+    """Carries out one move at this master. `number`: the number of this mover, higher than those of the movers before
+    it."""
 
     def __init__(self, tools: MoveTools, move: Move, number: int) -> None:
         self._tools = tools
@@ -85,15 +88,15 @@ class Mover:
         self._is_lost = False
 
     async def run(self) -> None:
-        """Continue the move until it ends, or until another master takes it. If this call is cancelled, another
-        master may take the move at once."""
+        """Continue the move until it ends, or until another master takes it over. If this call is cancelled, another
+        master may take the move over at once."""
         keeper = asyncio.create_task(self._keep_hold())
         try:
             await self._work()
         except LostMoveError:
             logger.warning("another master has taken over the move of namespace %s", self._name)
         except asyncio.CancelledError:
-            # best effort: the hold expires by itself.
+            # best effort: without this record, the hold expires by itself.
             with contextlib.suppress(JqmasterError, LostMoveError):
                 await asyncio.shield(self._record(hold_ms=0))
             raise
@@ -113,8 +116,8 @@ class Mover:
             await self._move()
         except LostMoveError:
             await self._check_hold()
-            # The store has lost the key that names the move that froze the data: this mover still has its hold. A store
-            # that evicts keys may lose it.
+            # This mover still has its hold, so no other mover has frozen the data. The store must have lost the key
+            # that says which move has frozen them. A store that evicts keys may lose it.
             await self._return(_StoppedError("a store has lost data that the move put there"))
         except asyncio.CancelledError:
             raise
@@ -150,8 +153,8 @@ class Mover:
         await self._finish()
 
     async def _announce(self) -> None:
-        """Wait until leases are long enough for the stop. Masters apply the announcement within a second, and each
-        worker then has to send two heartbeats."""
+        """Wait until the leases of running jobs outlast the stop of the service. Masters apply the announced lease
+        within a second. After that, each worker has to send two heartbeats."""
         if self._terms.state == "open":
             await self._wait(2 * self._tools.heartbeat_s.current + 1.0)
 
@@ -168,8 +171,8 @@ class Mover:
                 return replace(stopped, version=version)
 
     async def _until_released(self, namespace: Namespace) -> None:
-        """Wait until no live master serves the namespace. Masters in the store of the registry and masters in the
-        source store both count."""
+        """Wait until no live master serves the namespace. This concerns the masters that are registered in the store of
+        the registry or in the source store."""
         source = MasterStore(await self._tools.places.shard_of(replace(namespace, store=self._terms.source)))
         began_s = self._tools.clock.monotonic_s()
         while True:
@@ -212,13 +215,13 @@ class Mover:
             )
 
     async def _check_target(self) -> None:
-        """Repeat the checks of the target store that preceded the move, because somebody may have changed it since,
-        for example so that it evicts keys."""
+        """Check the target store again. Its configuration may have changed since the move began, for example so that it
+        evicts keys."""
         if faults := await faults_of(self._tools.places, self._terms.target):
             raise _StoppedError(f"store {self._terms.target} cannot take jobs: {faults}")
 
     async def _finish(self) -> None:
-        """Record the target store as the namespace's store in the registry."""
+        """End the move with success: make the registry name the target store."""
         left = LeftCopy(self._terms.source, (await self._entry()).tag, self._id, self._number)
         opened = {"store": self._terms.target, "state": self._terms.state, "stop_ms": 0}
         word = await self._surely(lambda: self._end(opened, "done", left))
@@ -244,7 +247,7 @@ class Mover:
         await self._surely(lambda: self._end(opened, stopped.end, left))
 
     async def _removed(self, namespace: Namespace) -> LeftCopy | None:
-        """Remove the copy. Return the remainder if it could not be removed, or None if nothing is left."""
+        """Remove the copy at the target. Return what is left of it, or None if nothing is left."""
         try:
             copy = await self._data_in(namespace, self._terms.target)
             await copy.reserve()
@@ -255,7 +258,7 @@ class Mover:
             await self._check_hold()
             return LeftCopy(self._terms.target, namespace.tag, self._id, self._number)
         except Exception:
-            # Continue after any fault of the target: the namespace must not stay closed because a copy cannot be
+            # Continue after any fault of the target: the namespace must not stay closed only because a copy cannot be
             # removed.
             logger.warning(
                 "a part of the copy of namespace %s stays in store %s",
@@ -267,7 +270,8 @@ class Mover:
         return None
 
     async def _end(self, opened: dict[str, object], step: MoveStep, left: LeftCopy | None) -> str:
-        """End the move. Return the reply word of the script. `changed` is never returned: the step is repeated."""
+        """End the move. Return the reply word of the script. After the word `changed`, which means that the namespace
+        was changed meanwhile, try again."""
         while True:
             present = await self._entry()
             new = replace(present, **opened)  # type: ignore[arg-type]
@@ -309,7 +313,7 @@ class Mover:
         )
 
     async def _check_hold(self) -> None:
-        """Raise LostMoveError if another master has taken the move over."""
+        """Record the progress. Raise LostMoveError if another master has taken the move over."""
         await self._surely(self._record)
 
     async def _keep_hold(self) -> None:
@@ -329,14 +333,14 @@ class Mover:
             await self._tools.clock.sleep(min(left_s, POLL_S))
 
     def _look(self) -> None:
-        """Raise an error if the move must not continue."""
+        """Raise an error if another master has taken the move over, or somebody has aborted it."""
         if self._is_lost:
             raise LostMoveError
         if self._aborted_by and self._step != "returning":
             raise _StoppedError(f"{self._aborted_by} aborted it", "aborted")
 
     async def _surely(self, act: Callable[[], Awaitable[_T]]) -> _T:
-        """Repeat an action until the store answers."""
+        """Repeat an action until the store answers. Raise LostMoveError if another master has taken the move over."""
         while True:
             if self._is_lost:
                 raise LostMoveError

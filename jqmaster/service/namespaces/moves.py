@@ -1,4 +1,4 @@
-"""Begin and abort moves, and check first whether a move is possible."""
+"""Checks whether a move is possible, begins moves and aborts them."""
 
 import uuid
 from dataclasses import dataclass, replace
@@ -29,14 +29,14 @@ from jqmaster.store.namespaces.copying import measured, moved_keys
 from jqmaster.store.namespaces.moves import MoveStore, unrecorded
 from jqmaster.store.namespaces.namespaces import NamespaceStore
 
-# Minimum lease of running jobs once the move is announced, because the stop may take longer than estimated.
+# Minimum lease of running jobs once a move is announced. The service may be stopped for longer than estimated.
 MIN_LEASE_MS: Final = 120_000
 
 
 @dataclass(frozen=True, slots=True)
 class MovePlan:
-    """A move that has been checked but not begun. `keeps_leases`: running jobs keep their leases, because the expected
-    stop is shorter than the longest lease."""
+    """A move that has been checked but not begun. `keeps_leases`: whether running jobs keep their leases. They do if
+    the expected stop is shorter than the longest lease."""
 
     namespace: Namespace
     target: str
@@ -80,8 +80,11 @@ class MoveService:
         return move
 
     async def plan(self, name: str, target: str) -> MovePlan:
-        """Check whether a namespace can be moved to a store, and measure it. Change nothing. Raise NotFoundError,
-        InvalidError for a store to which it cannot be moved, and ConflictError that says what to do first.
+        """Check whether a namespace can be moved to a store, and measure its data. Change nothing. Raise:
+
+        * NotFoundError,
+        * InvalidError if the store can never be the target,
+        * ConflictError, which says what to do first.
         """
         namespace = await self._present(name)
         if target not in self._places.names:
@@ -143,11 +146,12 @@ class MoveService:
     async def abort(self, name: str, who: str, *, is_forced: bool = False) -> None:
         """Abort the move of a namespace. The move ends within seconds, unless it has just succeeded.
 
-        In three cases, the store that has the data is searched for, and the namespace is closed there:
+        In three cases, `MoveRescue` finds the store that has the data, and the registry then names that store. The
+        namespace is closed if its data were not being served. The cases are:
 
         * The record of the move is gone, for example after a restore of the registry.
         * The record cannot be read, and `is_forced` is given.
-        * The registry knows of no move but names a store whose data are frozen, and `is_forced` is given.
+        * The registry knows of no move but names a store with frozen data, and `is_forced` is given.
 
         Raise NotFoundError, ConflictError, and what `MoveRescue.run` raises.
         """
@@ -164,7 +168,7 @@ class MoveService:
             if await self._moves.abort(name, who, entry):
                 return
         # The registry does not mark the namespace as being moved, for example because it was deleted by force and
-        # created again. Then no master carries out a recorded move, so end it here.
+        # created again. No master carries out its recorded move, so end the move here.
         elif not (move and move.is_under_way) and not (is_forced and await self._rescue.is_needed(present)):
             raise ConflictError(f"namespace {name} is not being moved", code="not_moving")
         await self._rescue.run(present, who)
@@ -182,7 +186,7 @@ class MoveService:
         return found
 
     async def _fit(self, namespace: Namespace, target: str) -> Shard:
-        """Return the target shard for the data. Raise ConflictError if the store cannot take them."""
+        """Return the shard for the data at the target store. Raise ConflictError if the store cannot take them."""
         try:
             place = await self._places.shard_of(replace(namespace, store=target))
         except NotFoundError:
@@ -197,7 +201,7 @@ class MoveService:
                 "them there, or choose another store",
                 code="namespace_has_data",
             )
-        # Accept the frozen copy that an earlier move left at the target. The mover removes it.
+        # Accept a frozen copy that an earlier move left at the target. The mover will remove the copy.
         if await generation.is_frozen(place):
             return place
         async for keys in moved_keys(place):
@@ -218,8 +222,8 @@ class MoveService:
 
 
 async def _check_clocks(source: Shard, target: Shard, source_name: str, target_name: str) -> None:
-    """Raise ConflictError if the clocks of the stores differ by too much, because due times and leases are copied
-    unchanged."""
+    """Raise ConflictError if the clocks of the stores differ by too much. Due times and lease ends are copied
+    unchanged, and would be wrong by the difference."""
     before_ms = await source.now_ms()
     there_ms = await target.now_ms()
     after_ms = await source.now_ms()

@@ -23,7 +23,7 @@ from jqmaster.store.operations.history import STEP_MS, HistoryStore
 
 # Time for which an answer is reused, for all callers.
 LIVES_S: Final = 1.0
-# Maximum number of namespaces that are read at once.
+# Maximum number of namespaces that are read at the same time.
 MAX_ASKED: Final = 16
 
 
@@ -31,11 +31,10 @@ MAX_ASKED: Final = 16
 class NamespaceFigures:
     """Figures of one namespace.
 
-    * `leader_id`: None: no master leads.
-    * `waiting`: jobs that wait for any reason.
-    * `oldest_wait_s`: how long the longest-waiting ready job has waited; None if there is none, or if its wait is not
-      known.
-    * `failures`: attempts that failed in this hour and in the previous hour.
+    * `leader_id`: None if no master leads.
+    * `waiting`: the number of jobs that wait for any reason.
+    * `oldest_wait_s`: how long the longest-waiting ready job has waited. None: no job is ready, or the wait is unknown.
+    * `failures`: the number of attempts that failed in this hour or in the previous hour.
     """
 
     leader_id: str | None
@@ -50,10 +49,10 @@ class NamespaceFigures:
 class SeenNamespace:
     """A namespace with its figures.
 
-    * `figures`: None if its data cannot be read.
-    * `fault`: why they cannot be read, or why an operator must repair its entry in the registry (see `unmended`). If
-      that entry cannot be read, store and tag are empty.
-    * `failed_move`: why its newest move failed, reported for a week. Empty: it did not fail.
+    * `figures`: None if the namespace's data cannot be read.
+    * `fault`: why the data cannot be read, or why an operator must repair the namespace's entry in the registry (see
+      `unmended`). If the entry cannot be read, store and tag of the namespace are empty.
+    * `failed_move`: why the newest move failed. Empty: it did not fail, or it failed more than a week ago.
     """
 
     namespace: Namespace
@@ -63,8 +62,8 @@ class SeenNamespace:
 
 
 class NamespaceOverview:
-    """Reads the figures of all namespaces, about once a second for all callers. If a store does not answer, only its
-    own namespaces have no figures."""
+    """Reads the figures of all namespaces at most about once a second, however many callers ask. If a store does not
+    answer, only the namespaces in that store have no figures."""
 
     def __init__(self, registry: NamespaceRegistry, places: Places, moves: MoveStore, clock: Clock) -> None:
         self._registry = registry
@@ -78,8 +77,8 @@ class NamespaceOverview:
 
     async def _look(self) -> list[SeenNamespace]:
         turns = asyncio.Semaphore(MAX_ASKED)
-        # By store, or by the client of a store, why it does not answer. So other namespaces of this store need not wait
-        # for it, too.
+        # Maps a store's name, or its client, to the reason why the store does not answer. Other namespaces of the store
+        # then need not wait for it, too.
         away: dict[object, str] = {}
 
         async def seen(namespace: Namespace) -> SeenNamespace:

@@ -1,4 +1,4 @@
-"""The stores that may hold namespaces, and access to the data of one namespace."""
+"""The stores that may hold namespaces, and access to the data of each namespace."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,8 +17,9 @@ class StorePlace:
     """A configured store.
 
     * `topology`: single, sentinel or cluster.
-    * `server`: kind and version. Empty: it has not answered.
-    * `faults`: why it takes no new jobs, by failed check, or why it does not answer (`away`).
+    * `server`: the kind and version of its server. Empty: the store has not answered.
+    * `faults`: why the store takes no new jobs, by the name of the failed check. The name `away` means that it does not
+      answer.
     """
 
     name: str
@@ -40,13 +41,13 @@ class Places(Protocol):
         ...
 
     async def shard_of(self, namespace: Namespace) -> Shard:
-        """Return the shard with the data of a namespace. Raise StoreUnavailableError, and StoreUnfitError, also if
-        the store is not configured here."""
+        """Return the shard with the data of a namespace. Raise StoreUnavailableError. Raise StoreUnfitError if the
+        store is unfit or not configured here."""
         ...
 
 
 async def faults_of(places: Places, store: str) -> str:
-    """Return why a configured store takes no jobs now; empty if it takes jobs."""
+    """Return why a configured store takes no jobs now, or an empty text if it takes jobs."""
     (place,) = [one for one in await places.stores() if one.name == store]
     return "; ".join(place.faults.values())
 

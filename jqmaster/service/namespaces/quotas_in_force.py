@@ -12,13 +12,13 @@ UNBOUNDED: Final = sys.maxsize
 
 
 class QuotasInForce:
-    """Component: has the quotas for pushes, registrations and streams. These are the namespace's own, or the defaults
-    of the installation. The limits in the settings apply in addition.
+    """Component: has the quotas for pushes, registrations and streams. Each quota is the namespace's own or, if it has
+    none, the default of the installation. The limits in the settings also apply.
 
-    * `argument_bytes`: bytes of one argument.
-    * `streams`: live event streams of this master; both are `UNBOUNDED` without a quota.
-    * `pushes_per_s`: jobs pushed in a second.
-    * `workers`: registered workers. None: there is no quota.
+    * `argument_bytes`: maximum bytes of one argument. `UNBOUNDED` without a quota.
+    * `streams`: maximum number of open event streams at this master. `UNBOUNDED` without a quota.
+    * `pushes_per_s`: maximum number of jobs that are pushed in a second. None: there is no quota.
+    * `workers`: maximum number of registered workers. None: there is no quota.
     """
 
     def __init__(self, registry: NamespaceRegistry, name: str) -> None:

@@ -17,22 +17,26 @@ from jqmaster.store.namespaces.namespaces import NamespaceStore, StoredNamespace
 
 logger = logging.getLogger(__name__)
 
-# If the registry's store did not answer, the master reads it again after this time.
+# If the store of the registry did not answer, the master tries to read the registry again after this time.
 RETRY_S: Final = 2.0
 NO_NAMESPACES: Final = StoredNamespaces(0, {})
 
 
 class NamespaceRegistry:
-    """Component: follows the registry in the store, and keeps a copy on the disk of this master. With this copy, the
-    master can start and serve while that store is unreachable.
+    """Component: follows the registry in the store, and keeps a copy on the disk of this master. With the copy, the
+    master can start and serve while the store of the registry is unreachable.
 
-    * `current`: all namespaces by name, the default one first; the mapping is replaced as a whole.
-    * `is_confirmed`: the registry was read from the store, and not only from the copy.
-    * `fault`: why the copy or the registry cannot be read or written; empty if there is no fault.
-    * `shard`: the tag of the default namespace.
-    * `defaults`: the quotas of namespaces that have none of their own.
+    * `current`: all namespaces by name, the default namespace first. The mapping never changes: it is replaced as a
+      whole.
+    * `is_confirmed`: whether the last read of the registry from the store succeeded. If not, `current` may come from
+      the copy or be out of date.
+    * `fault`: why the copy cannot be read or written, or which entries of the registry cannot be read. Empty: there is
+      no fault.
+    * `shard`: the hash tag of the default namespace.
+    * `defaults`: the installation's default quotas. Each applies to namespaces that have no such quota of their own.
 
-    Nothing is read again unless `wake` is called, which `LiveSettings` does when the version of the registry changes.
+    A confirmed registry is read again only after a call of `wake`. `LiveSettings` calls it when the version of the
+    registry has changed.
     """
 
     def __init__(
@@ -60,24 +64,24 @@ class NamespaceRegistry:
 
     @property
     def version(self) -> int:
-        """Return the version of the registry that is in force here; 0 if nobody has created a namespace."""
+        """Return the version of the registry that is in force at this master. 0: nobody has created a namespace."""
         return self._known.version
 
     def quotas_of(self, name: str) -> Quotas:
-        """Return the quotas that are in force in a namespace: its own, and the defaults of the installation for the
-        others."""
+        """Return the quotas that are in force in a namespace. Each is the namespace's own or, if it has none, the
+        default of the installation."""
         namespace = self.current.get(name)
         return (namespace.quotas if namespace else NO_QUOTAS).or_else(self._defaults.current)
 
     @property
     def damaged(self) -> frozenset[str]:
-        """Return the names whose entries cannot be read. If such an entry was read earlier, its namespace is still
-        among the current ones, unchanged."""
+        """Return the names of the namespaces with unreadable entries. If such an entry could be read earlier, `current`
+        still has the namespace, unchanged."""
         return self._known.damaged
 
     def doubt(self, name: str) -> str | None:
-        """Return why it is unknown whether a namespace with this name exists that is not among the current ones; None
-        if it does not exist."""
+        """For a name that `current` does not have, return why it is unknown whether such a namespace exists. None: it
+        does not exist."""
         if name in self._known.damaged:
             return f"the entry of namespace {name} in the registry cannot be read"
         if self._known is NO_NAMESPACES and not self.is_confirmed:
@@ -87,8 +91,8 @@ class NamespaceRegistry:
         return None
 
     async def start(self) -> None:
-        """Read the registry, or the copy if the store does not answer. This never fails: if neither can be read, this
-        master knows only the default namespace, and tries the store again."""
+        """Read the registry or, if the store does not answer, the copy. This never fails. If neither can be read, this
+        master knows only the default namespace, and tries the store again later."""
         copied = await self._copied()
         try:
             stored = await self._store.load()
@@ -103,7 +107,7 @@ class NamespaceRegistry:
                     self._copy.path,
                     copied.version,
                 )
-            # Begin with the copy: if an entry cannot be read from the store, `_take` keeps that of the copy.
+            # Begin with the copy: if an entry cannot be read from the store, `_take` keeps the entry of the copy.
             self._know(copied or NO_NAMESPACES)
             await self._take(stored)
         self._loops.spawn("follow", self._follow)
@@ -112,7 +116,7 @@ class NamespaceRegistry:
         await self._loops.stop()
 
     def follow(self, obey: Callable[[Mapping[str, Namespace]], None]) -> None:
-        """Call `obey` with the namespaces after every change. It must not raise."""
+        """Call `obey` with the namespaces after every change. `obey` must not raise."""
         self._followers.append(obey)
 
     def tell(self) -> None:
@@ -214,7 +218,8 @@ class NamespaceRegistry:
         return "; ".join(faults)
 
     def _with_default(self, namespaces: Mapping[str, Namespace]) -> Mapping[str, Namespace]:
-        """Return the namespaces with the default one, whose place and state are those of the installation."""
+        """Return the namespaces and the default namespace. The store entry of the default namespace has only its title
+        and its quotas. Its tag, store and state are those of the installation."""
         stored = namespaces.get(DEFAULT, self._default)
         default = Namespace(
             DEFAULT, self._default.tag, DEFAULT_STORE, "open", stored.title, stored.quotas, stored.version

@@ -1,4 +1,4 @@
-"""Ends a move whose record is damaged or gone. It finds the store that has the data, and lets masters serve them
+"""Ends a move that has a damaged record or none. Finds the store that has the data, and lets masters serve them
 there."""
 
 import asyncio
@@ -15,20 +15,22 @@ from jqmaster.store.link.shard import Shard
 from jqmaster.store.namespaces.frozen import Freeze, FrozenData, HeldData, held_data
 from jqmaster.store.namespaces.moves import LostMoveError, MoveStore
 
-# Stands for the number of a freeze if the store has lost it. No mover ever has a number this high.
+# Replaces the number of a freeze that the store has lost. No mover ever has a number this high.
 _ABOVE_ALL: Final = 1_000_000
-# How long an unfinished copy stays before the rest of it is removed, which then happens within a minute.
+# How long to keep an unfinished copy that could not be removed. 0: a master removes it within a minute.
 _NOW_MS: Final = 0
 _DAY_MS: Final = 24 * 3600 * 1000
-# Stands for the mark of the data if the store has lost it.
+# Replaces a mark of the data that the store has lost.
 _LOST: Final = "lost"
 
 
 class MoveRescue:
-    """Ends a move without its record, in three steps. First, the record is removed, so that the mover can record
-    nothing more. Then the data that the move has frozen are frozen again under a higher number, so that the mover can
-    change nothing in any store. Only then is the store with the data determined, and at most one store gets the mark
-    of the data.
+    """Ends a move without its record, in three steps:
+
+    * Remove the record. From then on, the mover can record nothing more.
+    * Freeze the data that the move has frozen again, under a higher number. From then on, the mover can change nothing
+      in any store.
+    * Find the store with the data, and let it have the mark of the data. At most one store gets the mark.
 
     Methods raise what the stores raise.
     """
@@ -38,23 +40,27 @@ class MoveRescue:
         self._places = places
 
     async def is_needed(self, present: Namespace) -> bool:
-        """Return whether the namespace cannot be served in the store that the registry names, although some store has
-        its data."""
+        """Return whether some store has the data of the namespace, but it cannot be served in the store that the
+        registry names."""
         held = await self._held(present)
         return not held[present.store].mark and any(one.has_data for one in held.values())
 
     async def run(self, present: Namespace, who: str) -> None:
-        """End the move, and make the registry name the store that has the data. A namespace that was stopped for the
-        move, or whose data were frozen, is closed, so that somebody checks the data before it is opened.
+        """End the move, and make the registry name the store that has the data. If the namespace was stopped for the
+        move, or its data were frozen, it is closed. An operator must check the data before opening it.
 
-        Raise ConflictError if several stores may have the data, or if the namespace was changed meanwhile. Raise
-        StoreUnavailableError if a store that may have them does not answer. Before the record is removed, nothing is
-        changed. Until everything is done, the entry marks the namespace as being moved, so this call can be repeated.
+        If it is unknown which store has the data, nothing is changed, and one of these errors is raised:
+
+        * ConflictError if several stores may have the data.
+        * StoreUnavailableError if a store that may have the data does not answer.
+
+        Raise ConflictError if the namespace was changed meanwhile. After an error, this call can be repeated: until all
+        steps are done, the registry entry says that the namespace is being moved.
         """
         found = await self._held(present)
         place = place_of(present, found)
-        # If the data were not being served, close the namespace: they may be older than expected, so an operator has to
-        # check them first.
+        # If the data were not being served, close the namespace. The data may be older than expected, so an operator
+        # has to check them first.
         is_served = place is not None and bool(found[place].mark) and present.state != "moving"
         ended = replace(
             present,
@@ -71,7 +77,7 @@ class MoveRescue:
         )
         unended = await self._drop(present, unended, entry)
         copies = await self._fenced(present, found, place)
-        # Read again, because the mover may have opened the data at the target before it was stopped.
+        # Read the data again, because the mover may have opened those at the target before it was stopped.
         found = await self._held(present)
         place = place_of(present, found) or place
         if not found[place].mark:
@@ -86,8 +92,8 @@ class MoveRescue:
         await self._drop(unended, replace(ended, store=place), entry, left=left)
 
     async def _held(self, present: Namespace) -> dict[str, HeldData]:
-        """Return the state of the data in each configured store. If the store that the registry names has the data
-        ready to be served, other stores may be unreachable."""
+        """Return the state of the data by store. If the store that the registry names has the mark of the data,
+        unreachable stores are left out. Otherwise, raise StoreUnavailableError for them."""
         first = await held_data(await self._shard(present, present.store))
 
         async def look(store: str) -> HeldData | None:
@@ -109,7 +115,8 @@ class MoveRescue:
     async def _fenced(
         self, present: Namespace, found: Mapping[str, HeldData], place: str
     ) -> dict[str, FrozenData]:
-        """Freeze again the data that the move has frozen, and empty its copies. Return the frozen data by store."""
+        """Freeze the data that the move has frozen again, under a higher number. Empty its unfinished copies. Return
+        the frozen data by store."""
         move_id = found[place].frozen_by or found[place].moved_by
         freezes = {
             store: Freeze(held.lost_by, _ABOVE_ALL, _LOST) if held.lost_by else held.freeze
@@ -127,7 +134,7 @@ class MoveRescue:
             try:
                 await (data.freeze() if freeze.mark else data.reserve())
             except (LostMoveError, ConflictError):
-                continue  # the mover was faster; the next read shows its change
+                continue  # the mover was faster, and the next read shows its change
             fenced[store] = data
         return fenced
 
@@ -138,7 +145,8 @@ class MoveRescue:
         found: Mapping[str, HeldData],
         copies: Mapping[str, FrozenData],
     ) -> tuple[LeftCopy, int] | None:
-        """Remove unfinished copies. Return the copy that stays for a while, and how long it stays in ms."""
+        """Remove unfinished copies. Return a copy that could not be removed or is kept on purpose, with the
+        milliseconds for which it stays."""
         left = None
         for store, copy in copies.items():
             freeze = found[store].freeze
@@ -172,12 +180,13 @@ class MoveRescue:
 
 
 def place_of(present: Namespace, found: Mapping[str, HeldData]) -> str | None:
-    """Return the store that has the data, or None if no store has any. Raise ConflictError if this cannot be
-    determined."""
+    """Return the store that has the data, or None if no store has them. Raise ConflictError if several stores may have
+    them."""
     places = [store for store, held in found.items() if held.mark]
     if not places:
         kept = {store: held.frozen_by for store, held in found.items() if held.frozen_by}
-        # Leave out a store if the same move has moved data from it to another one: the data there are newer.
+        # Leave out a store if the move that froze its data has copied them to another store: the data at the other
+        # store are newer.
         places = [
             store
             for store, by in kept.items()

@@ -1,4 +1,4 @@
-"""Checks a namespace's quotas of waiting jobs."""
+"""Checks a namespace's quotas for waiting jobs."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -12,15 +12,16 @@ from jqmaster.lifecycle import BackgroundLoops
 from jqmaster.service.namespaces.registry import NamespaceRegistry
 
 LOOK_S: Final = 1.0
-# Retry-After if a namespace is full. It empties only as fast as its workers finish jobs.
+# Retry-After while a namespace has as many waiting jobs as its quota allows. The number falls only as fast as workers
+# take jobs.
 RETRY_AFTER_S: Final = 5.0
 # A quota counts as nearly used up once this share of it is used.
 NEARLY: Final = 0.8
 
 
 class NamespaceRoom:
-    """Component: counts the waiting jobs of the namespace and their bytes once a second, while it has a quota for them.
-    So for up to a second, more jobs may wait than the quota allows. Without such a quota, it does nothing.
+    """Component: counts the waiting jobs of the namespace and their bytes once a second, if the namespace has a quota
+    for them. Between two counts, more jobs may be accepted than the quota allows.
 
     `count` returns the number of waiting jobs, and `size` estimates the bytes of their records. `on_change` is called
     when `check` starts or stops refusing.
@@ -66,7 +67,7 @@ class NamespaceRoom:
             )
 
     def nearly_used(self) -> Mapping[str, str]:
-        """Return a text for each quota of which at least 80 % were used at the last count, by the quota's name."""
+        """Return a text by name for each quota that was at least 80 % used at the last count."""
         return self._nearly_used
 
     @property
@@ -95,7 +96,7 @@ class NamespaceRoom:
             await sleep_to_tick(self._clock, LOOK_S)
 
     async def _look(self) -> str:
-        """Count the waiting jobs. Return the quota that is used up, in words, or an empty text if none is."""
+        """Count the waiting jobs. Return, in words, the amount that uses up a quota. Empty: no quota is used up."""
         jobs = await self._count() if self._quotas.waiting_jobs else 0
         size = await self._size() if self._quotas.waiting_bytes else 0
         # Read the quotas only now, because they may have changed while the counts were read.

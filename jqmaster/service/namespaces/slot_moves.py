@@ -1,7 +1,7 @@
-"""Moves of the slot of a namespace to another node of its Cluster.
+"""Moves the slot of a namespace to another node of its Cluster.
 
-The engine moves the data while they are served, keeps the record of the move, and ends it if a node fails. So no master
-has to carry it out or to take it over."""
+The engine itself moves the data while masters serve them. It keeps the record of the move, and ends the move if a node
+fails. So no master has to carry out the move."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -28,8 +28,9 @@ class SlotMovePlan:
 
 
 class SlotMoves:
-    """Shows slots, and begins and aborts their moves. `namespace`: returns the entry of a namespace, or raises
-    NotFoundError. Methods raise what the stores raise, and ConflictError for a namespace that is not on a Cluster."""
+    """Shows where slots are, and begins and aborts moves of slots. `namespace`: returns the entry of a namespace, or
+    raises NotFoundError. Methods raise what the stores raise, and ConflictError for a namespace that is not on a
+    Cluster."""
 
     def __init__(
         self, namespace: Callable[[str], Awaitable[Namespace]], places: Places, audit: AuditStore
@@ -39,15 +40,13 @@ class SlotMoves:
         self._audit = audit
 
     async def place(self, name: str) -> tuple[Namespace, SlotPlace]:
-        """Return where the slot of a namespace is, and its newest move."""
+        """Return a namespace with the place of its slot and the newest move of the slot."""
         namespace = await self._namespace(name)
         return namespace, await (await self._slot_of(namespace)).look()
 
     async def plan(self, name: str, node: str) -> SlotMovePlan:
-        """Check whether the slot can be moved to the node with this address or ID, and measure its data. Change
-        nothing. Raise InvalidError for a node to which it cannot be moved, and ConflictError that says what to do
-        first.
-        """
+        """Check whether the slot can be moved to `node` (its address or ID), and measure the data. Change nothing.
+        Raise InvalidError if the node cannot be the target, and ConflictError, which says what to do first."""
         namespace = await self._namespace(name)
         slot = await self._slot_of(namespace)
         place = await slot.look()
@@ -87,8 +86,8 @@ class SlotMoves:
         await (await self._slot_of(plan.namespace)).begin(plan.place.node_id, plan.target.id)
 
     async def abort(self, name: str, who: str) -> None:
-        """Let the engine cancel the move of the slot, which stays at its node. The engine can only cancel all moves
-        away from a node, so raise ConflictError while it moves other slots, too."""
+        """Let the engine cancel the move of the slot. The slot then stays at its node. The engine can only cancel all
+        moves away from a node together, so raise ConflictError while other slots are also being moved away."""
         namespace, place = await self.place(name)
         move = place.move
         if move is None or not move.is_under_way:
@@ -120,7 +119,7 @@ class SlotMoves:
         before: dict[str, object] | None,
         after: dict[str, object] | None,
     ) -> None:
-        # Recorded first, because the engine cannot record it together with the move.
+        # Write the audit entry first, because the engine cannot write it together with the move.
         await self._audit.write(encode_entry(who=who, action=action, target=name, before=before, after=after))
 
 

@@ -1,4 +1,4 @@
-"""Finds the troubles of the installation: stores that are down, namespaces that are not served, moves that failed."""
+"""Finds troubles of the installation: stores that are down, namespaces that are not served, and failed moves."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -18,13 +18,13 @@ from jqmaster.store.namespaces.moves import MoveStore, unrecorded
 
 # Time for which an answer is reused. A new answer costs a call for each store and each open namespace.
 LIVES_S: Final = 5.0
-# Maximum number of namespaces that are read at once.
+# Maximum number of namespaces that are read at the same time.
 _MAX_ASKED: Final = 16
 _MAX_NAMED: Final = 5
 
 
 class InstallationTroubles:
-    """Finds troubles of the installation. `faults`: by name, why this process does not serve a namespace."""
+    """Finds troubles of the installation. `faults`: returns, by namespace, why this process does not serve it."""
 
     def __init__(
         self,
@@ -42,8 +42,8 @@ class InstallationTroubles:
         self._seen = Remembered(clock, LIVES_S, self._look)
 
     async def now(self) -> Troubles:
-        """Return the current troubles. An installation without namespaces is not examined. Raise what the store of
-        the registry raises."""
+        """Return the current troubles. If nobody has created a namespace, return none. Raise what the store of the
+        registry raises."""
         return await self._seen.get() if self._registry.version else NO_TROUBLES
 
     async def _look(self) -> Troubles:
@@ -83,9 +83,14 @@ class InstallationTroubles:
 
 
 async def unmended(registry: NamespaceRegistry, moves: MoveStore) -> dict[str, str]:
-    """Return, by namespace, the faults of registry entries that an operator must repair, with the remedy. These are
-    entries that cannot be read, and entries that are marked as being moved although no move is in progress. Raise
-    what the store of the registry raises."""
+    """Return, by namespace, the faults of registry entries that an operator must repair. Each text names the remedy.
+    The faults are:
+
+    * The entry cannot be read.
+    * The entry says that the namespace is being moved, but no move is in progress.
+
+    Raise what the store of the registry raises.
+    """
     current = registry.current
     lost = await moves.lost([name for name, one in current.items() if one.is_moving])
     damaged = {name: unreadable_entry(name, current.get(name)) for name in sorted(registry.damaged)}

@@ -1,1 +1,1 @@
-"""Use cases of workers and masters: registration, reports, long polls, commands."""
+"""Use cases of workers and masters: register, report, poll for jobs, and take commands."""

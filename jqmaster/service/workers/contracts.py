@@ -1,4 +1,4 @@
-"""Contracts of job names: workers declare them, and pushes are checked against them."""
+"""Contracts of job names: workers declare contracts, and pushes are checked against them."""
 
 import asyncio
 import logging
@@ -22,24 +22,25 @@ from jqmaster.store.workers.workers import WorkerStore
 
 logger = logging.getLogger(__name__)
 
-# Contracts are read again after LIFE_S, or after MIN_LIFE_S if an argument does not fit them.
+# Cached contracts are read again after LIFE_S, or after MIN_LIFE_S if an argument does not fit them.
 LIFE_S: Final = 5.0
 MIN_LIFE_S: Final = 0.5
 MAX_NAMES: Final = 2_000
-# Maximum number of served names that are cached. A name that was served once counts as served for ever.
+# Maximum number of served names that are cached. A name that any worker has ever served counts as served.
 MAX_SERVED: Final = 20_000
 # Minimum time between two log messages about the same name and kind of finding.
 LOG_EVERY_S: Final = 60.0
 # Maximum number of findings that are reported for one bulk.
 MAX_FINDINGS: Final = 50
-# Number of jobs of a bulk that are checked before the number of findings is compared with its maximum.
+# Number of jobs of a bulk that are checked together. The check of the bulk stops after the page that reaches
+# MAX_FINDINGS.
 _JOBS_PER_PAGE: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
 class NameContracts:
-    """The contracts of one job name. `live`: the workers that serve the name now, by the digest of the contract that
-    they declared ("": none)."""
+    """The contracts of one job name. `live`: the live workers that serve the name, by the digest of their contract. The
+    key "" has the workers that declared none."""
 
     told: Sequence[ReportedContract]
     is_served: bool
@@ -48,8 +49,8 @@ class NameContracts:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """The rules for pushes of one name. `schemas`: JSON texts by digest. An argument fits if it fits one of these, or
-    if there are none."""
+    """The rules for pushes of one name. `schemas`: JSON texts by digest. An argument must fit at least one of them.
+    Without schemas, every argument fits."""
 
     at_s: float
     is_served: bool
@@ -79,7 +80,7 @@ _UNCHECKED: Final = (
 
 
 class ContractService:
-    """Records contracts, and checks pushes against them. Methods raise what the store raises."""
+    """Records contracts and checks pushes against them. Methods raise what the store raises."""
 
     def __init__(
         self,
@@ -95,12 +96,12 @@ class ContractService:
         self._clock = clock
         self._stale_ms = stale_ms
         self._known: dict[str, _Known] = {}
-        # Digests of the schemas that have been found valid.
+        # Digests of schemas that are known to be valid.
         self._sound: set[str] = set()
         self._logged_s: dict[tuple[str, str], float] = {}
         self._lock = asyncio.Lock()
         self._served: set[str] = set()
-        # Returns whether all given names are known as served by workers, without reading the store.
+        # Returns whether all given names are in the cache of served names. Does not read the store.
         self.were_served: Callable[[Iterable[str]], bool] = self._served.issuperset
         self._unserved_at_s: dict[str, float] = {}
         self._live: set[str] = set()
@@ -123,7 +124,8 @@ class ContractService:
                 self._log("schemas_differ", name, f"live workers declare {len(others) + 1} different schemas")
 
     async def remove(self, name: str, who: str) -> None:
-        """Remove the contracts of a name, until a worker declares one again. Raise NotFoundError if it has none."""
+        """Remove the contracts of a name. A worker may declare one again later. Raise NotFoundError if the name has
+        none."""
         entry = encode_entry(who=who, action="contracts.remove", target=name, before=None, after=None)
         if not await self._contracts.remove(name, entry):
             raise NotFoundError(f"no contract of the name {name[:100]}", code="unknown_contract")
@@ -168,7 +170,7 @@ class ContractService:
         return NameContracts(told, is_served or bool(live), live)
 
     async def view(self, name: str) -> dict[str, Any]:
-        """Return the contracts of a name with their faults, in the form of the API."""
+        """Return the contracts of a name, with warnings, in the form of the API."""
         found = await self.of(name)
         contracts = []
         for one in found.told:
@@ -188,8 +190,8 @@ class ContractService:
         return {"is_served": found.is_served, "contracts": contracts, "warnings": _warnings(found)}
 
     async def check(self, specs: Sequence[JobSpec], *, is_bulk: bool, refuses: bool) -> list[str]:
-        """Check a push, and return the codes of the findings. If `refuses`, raise InvalidError for them, and
-        OverloadedError if there is no time for the check."""
+        """Check a push, and return the codes of the findings. If `refuses`, raise InvalidError for findings instead,
+        and OverloadedError if the checking process is busy."""
         findings: list[ContractBreach] = []
         for first in range(0, len(specs), _JOBS_PER_PAGE):
             page = specs[first : first + _JOBS_PER_PAGE]
@@ -212,8 +214,8 @@ class ContractService:
         return sorted({finding.code for finding in findings})
 
     async def unserved(self, names: Collection[str]) -> list[str]:
-        """Return those of these names that no worker has ever served. A served name is looked up only once; any other
-        name is looked up again after `MIN_LIFE_S`."""
+        """Return the given names that no worker has ever served. A served name is looked up only once. Any other name
+        is looked up again after `MIN_LIFE_S`."""
         others = [name for name in dict.fromkeys(names) if name not in self._served]
         now_s = self._clock.monotonic_s()
         asked = [
@@ -221,7 +223,8 @@ class ContractService:
         ]
         if not asked:
             return others
-        # Renew the time of the previous results before the lookup, so that other pushes use these results meanwhile.
+        # Renew the time of the previous results before the lookup. Other pushes then use the previous results until the
+        # lookup ends.
         self._unserved_at_s.update((name, now_s) for name in asked if name in self._unserved_at_s)
         missing = set(await self._contracts.unserved(asked))
         if missing:
@@ -234,8 +237,8 @@ class ContractService:
         return [name for name in others if name not in served]
 
     async def _live_names(self, now_s: float) -> set[str]:
-        """Return the names of registered workers. The store's list of served names lacks workers that registered with
-        an older release."""
+        """Return the names that registered workers serve. The store's list of served names may lack a name: a master of
+        an older release did not add the names of its workers."""
         if now_s - self._live_at_s >= LIFE_S:
             self._live = {name for worker in await self._workers.all() for name in worker.spec.names}
             self._live_at_s = now_s
@@ -249,7 +252,7 @@ class ContractService:
         self._served.update(names)
 
     async def misfits(self, spec: JobSpec) -> list[FieldError]:
-        """Return the parts of the argument that do not fit the contracts in force, even if such pushes are not
+        """Return the parts of the argument that do not fit the contracts in force, whether or not such a push is
         refused."""
         return [
             error
@@ -263,7 +266,7 @@ class ContractService:
     ) -> list[ContractBreach]:
         known = [await self._look_up(spec.name, LIFE_S) for spec in specs]
         found = await self._judged(list(zip(specs, locs, known, strict=True)))
-        # Read these contracts again, because a worker may just have declared other ones.
+        # Before reporting a breach, read the contracts again: a worker may just have declared other ones.
         outdated = {}
         for n in found:
             again = await self._look_up(specs[n].name, MIN_LIFE_S)
@@ -280,7 +283,7 @@ class ContractService:
     async def _judged(
         self, pushes: Sequence[tuple[JobSpec, tuple[str | int, ...], _Known]]
     ) -> dict[int, ContractBreach]:
-        """Return the breaches by the position of the push."""
+        """Return the breaches by the position of the push in `pushes`."""
         found = {
             n: ContractBreach(
                 "unserved_name",
@@ -320,8 +323,8 @@ class ContractService:
             return known
 
     def _in_force(self, found: NameContracts) -> Mapping[str, str]:
-        """Return the schemas of live workers, which may differ between releases. If no worker is live, the contract
-        that was declared last applies."""
+        """Return the schemas of live workers. There may be several while workers of different releases run. If no
+        worker is live, return the schema that was declared last. Return none if a live worker declared no schema."""
         told = [one for one in found.told if one.digest in found.live] if found.live else found.told[:1]
         if not told or any(one.contract.argument_schema is None for one in told) or "" in found.live:
             return {}

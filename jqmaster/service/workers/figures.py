@@ -1,4 +1,4 @@
-"""Speed and failures of the registered workers over the last minutes."""
+"""The speed and the failures of the registered workers in the last minutes."""
 
 import asyncio
 from collections.abc import Iterable, Mapping
@@ -11,15 +11,15 @@ from jqmaster.domain.workers.worker_figures import Figures, GroupedWorkers, Grou
 from jqmaster.store.operations.history import STEP_MS, HistoryStore
 from jqmaster.store.workers.workers import WorkerStore
 
-# The figures cover this many whole minutes, and the current one.
+# The figures cover this many past minutes and the current minute.
 MINUTES: Final = 5
 # Time for which figures are reused. Masters flush their counts only every few seconds.
 LIVES_S: Final = 2.0
 
 
 class FiguresCache:
-    """Figures of the current minute and the last `MINUTES`, computed at most every `LIVES_S` for all callers. Raises
-    what the store raises."""
+    """Figures of workers for the current minute and the `MINUTES` before it. They are read at most once in `LIVES_S`
+    for all callers. Methods raise what the store raises."""
 
     def __init__(self, history: HistoryStore, workers: WorkerStore, clock: Clock) -> None:
         self._history = history
@@ -32,13 +32,13 @@ class FiguresCache:
         self._all: tuple[float, Mapping[str, Figures]] = (0.0, {})
 
     async def of(self, workers: Iterable[Worker]) -> dict[str, Figures]:
-        """Return the figures of all `workers` by ID. They are compared with each other."""
+        """Return the figures by worker ID. They compare the `workers` with each other."""
         now_ms, counts = await self._counts()
         since_ms = (now_ms // STEP_MS["minute"] - MINUTES) * STEP_MS["minute"]
         return figures_of(list(workers), counts, since_ms=since_ms, now_ms=now_ms)
 
     async def of_one(self, worker: Worker) -> Figures:
-        """Return the figures of one worker, compared with those of all registered workers."""
+        """Return the figures of one worker. They compare it with all registered workers."""
         async with self._all_lock:
             now_s = self._clock.monotonic_s()
             if worker.id not in self._all[1] or now_s - self._all[0] >= LIVES_S:
@@ -47,7 +47,7 @@ class FiguresCache:
             return self._all[1][worker.id]
 
     async def groups(self, kind: GroupKind) -> list[GroupedWorkers]:
-        """Return the registered workers, grouped by machine, version or label, without those that are part of a
+        """Return the registered workers, grouped by machine, version or label. Leave out workers that are part of a
         master."""
         everybody, now_ms = await self._workers.all_with_time()
         workers = [worker for worker in everybody if not worker.spec.is_built_in]
@@ -63,7 +63,7 @@ class FiguresCache:
 
     async def _read(self, current: int) -> Mapping[str, WorkerCounts]:
         over = range(current - MINUTES, current)
-        # Read each past minute only once, because masters add only to the current one.
+        # Read each past minute only once, because masters add counts only to the current minute.
         self._over = {minute: counts for minute, counts in self._over.items() if minute in over}
         for minute in over:
             if minute not in self._over:

@@ -1,4 +1,4 @@
-"""The masters of a store: lists, and operators' commands."""
+"""Lists the masters of a store, and demotes the leader."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from jqmaster.store.leadership.masters import MasterStore
 
 @dataclass(frozen=True, slots=True)
 class ListedMaster:
-    """A master in a list. `is_fresh`: it has sent a heartbeat recently."""
+    """A master in a list. `is_fresh`: whether the master is live."""
 
     seen: SeenMaster
     role: MasterRole
@@ -21,8 +21,8 @@ class ListedMaster:
 
 
 class MasterService:
-    """Lists and demotes masters. Raises what `StoreClient.run` raises. `order`: sorts the IDs of masters by the order
-    in which they should lead; returns nothing if there is no order."""
+    """Lists and demotes masters. Methods raise what `StoreClient.run` raises. `order`: takes IDs of masters, and
+    returns them in the order in which they should lead. An empty result means that there is no such order."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class MasterService:
         self._order = order
 
     async def all(self) -> tuple[list[ListedMaster], int]:
-        """Return every registered master, the longest running first, and the number of the newest epoch."""
+        """Return every registered master, the longest-running first. Also return the newest epoch."""
         masters = await self._store.look()
         fresh_since_ms = masters.now_ms - self._pace.current.fresh_ms
         leader_id = masters.leadership.master_id if masters.leadership else None
@@ -56,10 +56,10 @@ class MasterService:
         return listed, masters.epoch
 
     async def demote(self, master_id: str, who: str) -> int:
-        """Tell the leader to hand over, and return the epoch that ends. The other masters then quickly elect a new
-        leader. `who` is the name for the audit log.
+        """Tell the leader to hand over the lead, and return the epoch that ends. The other masters then quickly elect a
+        new leader. `who`: the caller's name for the audit log.
 
-        Raises NotFoundError, and ConflictError with code `not_leader` or `no_other_master`.
+        Raise NotFoundError, and ConflictError with code `not_leader` or `no_other_master`.
         """
         masters = await self._store.look()
         leadership = masters.leadership

@@ -1,4 +1,4 @@
-"""Operators' actions on workers: drain, resume, detach, slots."""
+"""Operators' actions on workers: drain, resume or detach a worker, and set its slots."""
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
@@ -39,10 +39,10 @@ class WorkerActions:
     async def command(self, command: WorkerCommand, worker_id: str, who: str) -> Worker:
         """Give the worker a command. Raise NotFoundError, ConflictError (detached).
 
-        * drain: it takes no more jobs and finishes those that it runs.
-        * resume: it gets jobs again.
-        * detach: its jobs run elsewhere once it has stopped them, or when their leases end. A detached worker
-          may be detached again.
+        * drain: the worker takes no more jobs, and finishes the jobs that it runs.
+        * resume: the worker gets jobs again.
+        * detach: the worker gets no more jobs. Each of its jobs runs elsewhere once the worker has stopped it, or when
+          its lease ends. A detached worker may be detached again.
         """
         before = await existing_worker(self._workers, worker_id)
         entry = encode_entry(
@@ -66,10 +66,10 @@ class WorkerActions:
     async def set_slots(
         self, worker_id: str, max_jobs: int | None, who: str, *, is_kept: bool = False, now_ms: int = 0
     ) -> Worker:
-        """Set how many jobs the worker may have from its next claim on. None: the number with which it registered. The
-        worker learns the number from the answer to its next heartbeat, and finishes jobs that exceed it.
+        """Set how many jobs the worker may have, from its next claim on. None: as many as when it registered. The
+        worker learns the number from the answer to its next heartbeat. It finishes jobs that exceed the number.
 
-        `is_kept`: workers that later register from this node with the same labels get the same number.
+        `is_kept`: whether workers that later register from the same node with the same labels get this number, too.
 
         Raise NotFoundError, ConflictError (detached).
         """
@@ -98,7 +98,7 @@ class WorkerActions:
             return await existing_worker(self._workers, worker_id)
 
     async def slot_rules(self) -> list[SlotRule]:
-        """Return the slot rules for future workers."""
+        """Return the slot rules, which apply to workers that register later."""
         return await self._workers.slot_rules()
 
     async def drop_slot_rule(self, rule_id: str, who: str) -> None:
@@ -120,7 +120,7 @@ def _detached(worker_id: str) -> ConflictError:
 
 
 def _standing(worker: Worker) -> dict[str, Any]:
-    """Return facts for a worker's audit entry, by which people can identify the worker."""
+    """Return the facts of an audit entry by which people can identify the worker."""
     spec = worker.spec
     return {
         "url": spec.url,

@@ -1,5 +1,5 @@
-"""The owners of workers. A worker belongs to the token that registered it, or to one that has since proved
-the worker's secret."""
+"""The owners of workers. A worker belongs to the token that registered it. Another token becomes the owner if it proves
+that its holder knows the worker's secret."""
 
 import hashlib
 import hmac
@@ -14,23 +14,25 @@ from jqmaster.store.workers.workers import WorkerStore
 
 logger = logging.getLogger(__name__)
 
-# Owners of workers that any token may replace: nobody, and the caller of a master without tokens.
+# Owners whose workers any token may take over: nobody, and the caller of a master without tokens.
 _FREE: Final = ("", LOCAL)
-# Maximum number of workers whose owners are cached here. The least recently seen worker is dropped first.
+# Maximum number of workers with a cached owner. The least recently seen worker is dropped first.
 MAX_KNOWN: Final = 10_000
 
 
 class WorkerOwners:
-    """Checks owners against a cache, which needs one read of the store per worker. If another master has assigned a
-    worker to a new token, this master accepts the former token as well until its cache entry is dropped. That is
-    safe: both tokens belong to the same process, and a revoked token is never accepted."""
+    """Checks the owners of workers. A cache limits the reads of the store to one per worker.
+
+    If another master has assigned a worker to a new token, this master also accepts the former token until it drops the
+    cached owner. This is safe: the same process has both tokens, and a revoked token is never accepted.
+    """
 
     def __init__(self, workers: WorkerStore) -> None:
         self._workers = workers
         self._known: OrderedDict[str, str] = OrderedDict()
 
     def check_names(self, names: tuple[str, ...] | list[str], caller: Principal) -> None:
-        """Raise ForbiddenError that lists each name that the caller's token does not allow."""
+        """Raise ForbiddenError, which lists each name that the caller's token does not allow."""
         allows = caller.allows_name
         if allows is None:
             return
@@ -47,7 +49,8 @@ class WorkerOwners:
     async def check(self, worker_id: str, caller: Principal) -> None:
         """Raise ForbiddenError (`foreign_worker`) if the worker belongs to another caller.
 
-        Accept an unknown worker, because the operation itself refuses it. Also accept a worker without an owner.
+        Accept a worker that does not exist, because the operation itself refuses it. Also accept a worker without an
+        owner.
         """
         if self._remembers(worker_id, caller) or not is_id(worker_id):
             return
@@ -61,10 +64,11 @@ class WorkerOwners:
     async def check_heartbeat(
         self, worker_id: str, caller: Principal, *, token: bytes, proof: str | None
     ) -> None:
-        """Check the owner like `check`, but a proof of the worker's secret makes the caller the owner.
+        """Check the owner as `check` does. If the heartbeat has a valid proof of the worker's secret, make the caller
+        the owner.
 
-        A worker has no owner if a master of an earlier release registered it, or if it registered before there were
-        tokens. The first heartbeat of such a worker gives it an owner.
+        A worker has no owner if a master of an earlier release registered it, or if it registered before the master had
+        tokens. With its first heartbeat, such a worker gets the caller as its owner.
         """
         if self._remembers(worker_id, caller) or not is_id(worker_id):
             return
@@ -103,8 +107,8 @@ class WorkerOwners:
 
 
 def adoption_proof(secret: str, worker_id: str, token: bytes) -> str:
-    """Return the proof that the caller with this token is the worker itself. A worker's `/challenge` signs nonces for
-    anybody. The line feeds in the proof's text make sure that no nonce yields such a proof."""
+    """Return the proof that the caller with this token is the worker itself. The proof signs a text with line feeds. A
+    worker's `/challenge` signs nonces for anybody, but a nonce has no line feed, so no nonce yields such a proof."""
     text = f"adopt\n{worker_id}\n{hashlib.sha256(token).hexdigest()}"
     return hmac.digest(secret.encode(), text.encode(), "sha256").hex()
 

@@ -1,4 +1,4 @@
-"""Long polls of workers that pull, while they wait at this master."""
+"""Holds the long polls of pulling workers that wait at this master."""
 
 import asyncio
 import logging
@@ -20,23 +20,27 @@ from jqmaster.store.workers.polls import NoPoll, PollReply, PollStore
 logger = logging.getLogger(__name__)
 
 MAX_WAIT_S: Final = 60.0
-# Minimum wait of a poll, even if the worker requests none: the leader may be another master, which takes a moment to
-# claim jobs for it.
+# Minimum wait of a poll, even if the worker requests a shorter one. The leader may be another master, and needs a
+# moment to claim jobs for the worker.
 MIN_WAIT_S: Final = 0.25
-# Interval at which a waiting poll reads the store, because the message about new jobs may be lost.
+# Interval at which the store is read for waiting polls, because the message about new jobs may be lost.
 LOOK_S: Final = 2.0
-# Retry-After of a poll that was replaced by a newer poll of the same worker. It slows down a client that polls in a
-# loop.
+# Retry-After for a poll that a newer poll of the same worker has replaced. It slows down a client that polls in a loop.
 AGAIN_AFTER_S: Final = 1
-# Time for which a worker gets no jobs after it has refused some. Otherwise, a worker that refuses everything would
-# keep the store busy.
+# Time for which a worker gets no jobs after it has refused a job. Otherwise, a worker that refuses all jobs would keep
+# the store busy.
 AFTER_REFUSAL_S: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A worker's request for jobs. A call with the same `poll_id` repeats one whose answer was lost; a call
-    with "" cannot be repeated. `refused` has (job ID, token) of each offer that the worker refuses."""
+    """A worker's request for jobs.
+
+    * `poll_id`: the same in a call and in its repeat, which the worker sends if the answer was lost. A call with ""
+      cannot be repeated.
+    * `refused`: the job ID and the token of each offer that the worker refuses.
+    * `withdraws`: whether the worker withdraws its poll instead.
+    """
 
     max_jobs: int
     wait_s: float
@@ -50,11 +54,11 @@ class _Hanging:
 
     def __init__(self, poll_id: str) -> None:
         self.id = poll_id
-        # Tells this call from a repeat of the same poll. A client that got no answer repeats its poll, maybe at another
-        # master.
+        # Distinguishes this call from a repeat of the same poll. A client that got no answer repeats its poll, maybe at
+        # another master.
         self.call_id = secrets.token_hex(8)
         self.news = asyncio.Event()
-        # Set once the poll has been written to the store, or cannot be written any more.
+        # Set once the poll has been written to the store, or will not be written any more.
         self.opened = asyncio.Event()
         self.reply: PollReply | None = None
         self.is_gone = False
@@ -66,9 +70,11 @@ class _Hanging:
 
 
 class HeldPolls:
-    """Component: holds polls. A poll offers capacity for the leader's claims. The store has the poll, so that any
-    leader finds it. The store also has the jobs that the poll was given, so that any master can answer a repeat. A
-    waiting poll costs a future, but no connection to the store.
+    """Component: holds the polls of workers until there are jobs for them. A poll offers a worker's free slots to the
+    leader.
+
+    The store has each poll, so every leader finds it. The store also has the jobs that the leader claimed for the poll,
+    so every master can answer a repeat of the poll. A waiting poll takes no connection to the store.
     """
 
     def __init__(
@@ -94,17 +100,19 @@ class HeldPolls:
         self._loops.spawn("look", self._watch)
 
     async def stop(self) -> None:
-        """Answer every poll now, with the jobs that it was given, if any. Refuse later polls."""
+        """Answer every waiting poll now, with the jobs that were claimed for it. Refuse later polls."""
         self._is_stopping = True
         self.look_all()
         await self._loops.stop()
         await asyncio.gather(*self._drops, return_exceptions=True)
 
     async def poll(self, worker_id: str, ask: Ask, gone: Callable[[], Awaitable[None]]) -> PollReply:
-        """Return jobs as soon as there are some; none when the wait is over, the worker is told to drain, or this
-        master stops.
+        """Return jobs as soon as there are some. Return no jobs if the wait ends, the worker must drain, or this master
+        stops.
 
-        `gone`: returns when the client is gone. Raise:
+        `gone`: returns once the client has gone.
+
+        Raise:
 
         * NotFoundError,
         * ConflictError if the worker has an address, or is detached,
@@ -127,7 +135,7 @@ class HeldPolls:
         if before:
             before.is_replaced = True
             before.news.set()
-        # Register the poll here before calling the store, because the message about its jobs may arrive before the
+        # Register the poll here before calling the store: the message about its jobs may arrive before the store's
         # answer.
         self._hanging[worker_id] = poll
         if not self._has_some.is_set():
@@ -147,8 +155,8 @@ class HeldPolls:
                 del self._hanging[worker_id]
 
     async def _filled(self, reply: PollReply) -> PollReply:
-        """Return the reply, with checkpoints, callbacks and inputs added to its jobs. Jobs that have ended meanwhile
-        are left out."""
+        """Add checkpoints, callbacks and inputs to the jobs of the reply. Return the reply without jobs that have ended
+        meanwhile."""
         jobs: Sequence[ClaimedJob] = [offer.job for offer in reply.offers]
         await self._progress.give_checkpoints(jobs)
         offered = await self._challenges.give_callbacks(jobs)
@@ -164,8 +172,8 @@ class HeldPolls:
             if ask.refused:
                 await asyncio.sleep(AFTER_REFUSAL_S)
             ends_at_s = asyncio.get_running_loop().time() + wait_s
-            # Write the polls of a worker in the order of their arrival, because the store gives jobs only to the
-            # latest written poll.
+            # Write a worker's polls to the store in the order of their arrival, because only the poll that was written
+            # last gets jobs.
             if before:
                 await before.opened.wait()
             if poll.is_replaced:
@@ -185,7 +193,7 @@ class HeldPolls:
                 is_over = True
             poll.news.clear()
             if poll.is_gone:
-                # The client has gone. It polls again, at this master or another one, and gets its jobs then.
+                # The client has gone. It will poll again, at this master or another one, and will then get the jobs.
                 await self._polls.drop(worker_id, poll.id, poll.call_id)
                 return reply
             if poll.reply is not None:
@@ -195,8 +203,7 @@ class HeldPolls:
             is_over = is_over or self._is_stopping
             reply = await self._take(worker_id, poll, ends_at_s, ends=is_over)
             if reply.is_draining and not (reply.offers or is_over):
-                # Answer at once, so that the worker learns that it must drain. If it then polls again, it must wait
-                # like any other worker.
+                # Answer at once, so that the worker learns that it must drain. Its next poll waits as usual.
                 is_over = True
                 reply = await self._take(worker_id, poll, ends_at_s, ends=True)
         return reply
@@ -207,7 +214,7 @@ class HeldPolls:
         return _checked(worker_id, found)
 
     async def _withdraw(self, worker_id: str, poll_id: str) -> PollReply:
-        """Withdraw the worker's poll, and give back the jobs that it was given meanwhile."""
+        """Withdraw the worker's poll, and give back the jobs that were claimed for it meanwhile."""
         if poll := self._hanging.get(worker_id):
             poll.is_replaced = True
             poll.news.set()
@@ -220,7 +227,7 @@ class HeldPolls:
             await self._leases.refuse_offers(worker_id, offers)
         return PollReply(reply.now_ms, reply.epoch, reply.is_draining)
 
-    # --- for the leader's claims, and for messages of the store
+    # --- called for the leader's claims and for messages from the store
 
     def holds(self, worker_id: str) -> bool:
         """Return whether this worker's poll waits at this master."""
@@ -250,11 +257,11 @@ class HeldPolls:
     async def _drop(self, worker_id: str) -> None:
         try:
             await self._polls.drop(worker_id)
-            # Tell the other masters: the worker may have repeated the poll at one of them, which then finds the jobs at
-            # once.
+            # Tell the other masters. If the worker has repeated the poll at one of them, that master then finds the
+            # jobs at once.
             await self._polls.notify(worker_id)
         except JqmasterError as exc:
-            # best effort: the offers expire by themselves, and a repeat of the poll finds them.
+            # best effort: the offers expire by themselves, and a repeat of the poll finds them earlier.
             logger.warning("the poll of worker %s could not be dropped: %s", worker_id, exc.detail)
 
     async def _watch(self) -> None:

@@ -1,7 +1,7 @@
-"""Proof of a registering worker's address, and a limit on failed proofs per caller.
+"""Makes registering workers prove their addresses, and limits the failed proofs of each caller.
 
-The master calls an address that somebody else chose, so a caller could use it to scan the network. Callers therefore
-learn only that an address was not proven; the reason is in the log.
+The master calls an address that a caller chose, so a caller could make it scan the network. Therefore, callers learn
+only that an address was not proven. The reason is in the log.
 """
 
 import hashlib
@@ -18,11 +18,11 @@ from jqmaster.live_value import LiveValue
 
 logger = logging.getLogger(__name__)
 
-# Maximum number of concurrent registrations of one caller. The workers of a fleet behind one address may register at
-# the same time, but no real fleet needs more.
+# Maximum number of concurrent registrations of one caller. Even a whole fleet that restarts behind one address needs no
+# more.
 MAX_AT_ONCE: Final = 200
-# If more workers than this register at one address within a minute, a warning is logged: a worker keeps crashing, or
-# two workers compete for the address.
+# If workers register at one address more often than this in a minute, a warning is logged. Either a worker keeps
+# crashing, or two workers compete for the address.
 OFTEN: Final = 5
 _UNVERIFIED: Final = (
     "no worker that knows the secret answered POST {url}/challenge: either this master cannot reach anything "
@@ -33,8 +33,8 @@ _BINARY: Final = "the proof is right, but sent as binary: it must be text (a Mes
 
 class AddressProver(Protocol):
     async def prove(self, url: str, nonce: str) -> Any:
-        """Return the proof that the worker at `url` sent for `nonce`. Raise AddressRefusedError. Its text is for the
-        log."""
+        """Return the proof that the worker at `url` sent for `nonce`. Raise AddressRefusedError. The text of the error
+        is only for the log."""
         ...
 
 
@@ -53,8 +53,8 @@ class Registrations:
     async def check(self, url: str, secret: str, caller: str) -> None:
         """Make the server at `url` prove that it knows `secret`.
 
-        Raises AddressRefusedError (`address_unverified`), and RateLimitedError while the caller has failed
-        too often.
+        Raise AddressRefusedError (`address_unverified`) if it does not. Raise RateLimitedError if the caller has failed
+        too often in this minute, or has too many registrations in progress.
         """
         now_s = self._clock.monotonic_s()
         if self._failures.count(caller, now_s) >= self._failures_per_minute.current:
@@ -82,7 +82,7 @@ class Registrations:
             raise AddressRefusedError(told, code="address_unverified")
 
     def note(self, address: str) -> None:
-        """Count a registration at `address`."""
+        """Count a registration at `address`. Log a warning if there are too many in a minute."""
         if self._at_address.add(address, self._clock.monotonic_s()) == OFTEN + 1:
             logger.warning(
                 "workers register at %s more than %d times a minute: each registration ends the jobs of the "
@@ -92,8 +92,8 @@ class Registrations:
             )
 
     async def _fault(self, url: str, secret: str) -> tuple[str, str]:
-        """Return the fault twice: its text for the log, and its text for the caller. Both are empty if there is
-        none."""
+        """Check the server, and return the text of its fault for the log and for the caller. Without a fault, both
+        texts are empty."""
         nonce = secrets.token_urlsafe(32)
         expected = hmac.new(secret.encode(), nonce.encode(), hashlib.sha256).hexdigest()
         try:
@@ -108,6 +108,6 @@ class Registrations:
                 else ("the program that answers there does not know the secret", _UNVERIFIED)
             )
         if isinstance(proof, bytes) and hmac.compare_digest(proof, expected.encode()):
-            # Tell the caller this fault in full: because the proof is right, it reveals nothing about other servers.
+            # Tell the caller this fault in full. The proof is right, so the text reveals nothing about other servers.
             return _BINARY, _BINARY
         return "the answer contains no proof", _UNVERIFIED

@@ -36,10 +36,9 @@ from jqmaster.store.workers.workers import WorkerStore
 
 logger = logging.getLogger(__name__)
 
-# Maximum length of a message. Longer messages are cut, because messages are for people, and every failed attempt stores
-# one.
+# Maximum length of a failure message, in characters. Longer messages are cut, because every failed attempt stores one.
 MAX_MESSAGE: Final = 1_000
-# Maximum number of waiting reports. More of them wait only if the store does not answer.
+# Maximum number of waiting reports. Only if the store does not answer, more of them would wait.
 MAX_WAITING_REPORTS: Final = 10_000
 NO_CHALLENGE: Final = "reported as challenged, but the attempt opened no challenge with this request ID"
 
@@ -47,8 +46,11 @@ NO_CHALLENGE: Final = "reported as challenged, but the attempt opened no challen
 @dataclass(frozen=True, slots=True)
 class Observed:
     """A handler's report of another system's remaining capacity, for a constraint or for one value of its key.
-    `remaining`: the capacity in thousandths. The system starts counting from zero again `resets_ms` after `as_of_ms`
-    (0: after now)."""
+
+    * `remaining`: the remaining capacity, in thousandths of a unit.
+    * `resets_ms`: how long after `as_of_ms` the system starts counting from zero again.
+    * `as_of_ms`: the time of the observation. 0: now.
+    """
 
     constraint: str
     remaining: int
@@ -60,8 +62,12 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class ReportAnswer:
-    """The answer to a report: IDs of jobs whose outcome was accepted, and of those whose token is stale. `given`: the
-    next jobs of the worker."""
+    """The answer to a report.
+
+    * `accepted`: IDs of jobs with an accepted outcome.
+    * `stale`: IDs of jobs with a stale token.
+    * `given`: the next jobs of the worker.
+    """
 
     accepted: list[str]
     stale: list[str]
@@ -69,7 +75,8 @@ class ReportAnswer:
 
 
 class ReportService:
-    """Takes workers' reports on jobs. `rng` gives the jitter of retries. Methods raise what the store raises."""
+    """Takes workers' reports on jobs. `rng`: the source of the jitter of retries. Methods raise what the store
+    raises."""
 
     def __init__(
         self,
@@ -87,7 +94,8 @@ class ReportService:
         self._challenges = challenges
         self._records = records
         self._random = rng.random if rng else random.random  # spreads retries, guards nothing
-        # Reports of different workers that arrive while the store is busy with earlier ones are settled together.
+        # Successes that arrive while the store is busy are settled together in the next call, even from different
+        # workers.
         self._successes: Coalescer[Successes, Settled | Exception] = Coalescer(
             settlements.settle_successes, max_batch=MAX_PER_CALL, max_waiting=MAX_WAITING_REPORTS
         )
@@ -95,8 +103,8 @@ class ReportService:
     async def confirm_start(
         self, worker_id: str, claims: Sequence[tuple[str, str]]
     ) -> tuple[list[str], list[str]]:
-        """Return the IDs of jobs that may start, and of those whose token is stale. Raise NotFoundError if the worker
-        is not registered."""
+        """Return the IDs of jobs that may start, and the IDs of jobs with a stale token. Raise NotFoundError if the
+        worker is not registered."""
         if not is_id(worker_id):
             raise unknown_worker(worker_id)
         verdicts = await self._settlements.confirm_start(worker_id, claims)
@@ -108,15 +116,16 @@ class ReportService:
         return started, stale
 
     async def results(self, worker_id: str, outcomes: Sequence[Outcome]) -> tuple[list[str], list[str]]:
-        """Return the IDs of jobs whose outcome was accepted, by this report or an earlier one, and of those whose token
-        is stale. Raise NotFoundError if the worker is not registered."""
+        """Settle attempts. Return the IDs of jobs with an accepted outcome, and the IDs of jobs with a stale token. An
+        outcome that an earlier report already settled counts as accepted. Raise NotFoundError if the worker is not
+        registered."""
         answer = await self.take(worker_id, outcomes)
         return answer.accepted, answer.stale
 
     async def take(
         self, worker_id: str, outcomes: Sequence[Outcome], newest_fence: int | None = None
     ) -> ReportAnswer:
-        """Do the same as `results`. `newest_fence`: given if the caller starts jobs that come with the answer; see
+        """Do the same as `results`. If `newest_fence` is given, the answer may contain the worker's next jobs; see
         `ReportedSlots`."""
         if not is_id(worker_id):
             raise unknown_worker(worker_id)
@@ -127,10 +136,10 @@ class ReportService:
         return answer
 
     async def _log_settled(self, worker_id: str, job_ids: Sequence[str]) -> None:
-        """Log the state of each job, which takes another read of the store."""
+        """Log the state of each job. This takes another read of the store."""
         try:
             jobs = await self._records.get_without_argument(job_ids)
-        except JqmasterError:  # best effort: the outcomes count even if this fails
+        except JqmasterError:  # best effort: the outcomes count even if this read fails
             jobs = {}
         for job_id in job_ids:
             job = jobs.get(job_id)
@@ -151,8 +160,8 @@ class ReportService:
                 if outcome.used:
                     used[outcome.job_id] = outcome.used
             ended = [(o.job_id, o.token, codec.encode_result(o)) for o in succeeded]
-            # Let this call also claim the next jobs only if the report contains only successes. Other outcomes may take
-            # longer to settle than a push takes.
+            # Let this call also claim the next jobs if the report contains only successes. Other outcomes may take so
+            # long to settle that a push would bring the next jobs sooner.
             settled = await self._successes.lead(
                 Successes(worker_id, ended, used, None if others else newest_fence)
             )
@@ -169,7 +178,7 @@ class ReportService:
         if others:
             settlements = await self._decide(worker_id, others)
             if not settlements:
-                # Without settlements, no script runs that would check the worker.
+                # Check the worker here: without settlements, no script runs that would check it.
                 await existing_worker(self._workers, worker_id)
             verdicts = await self._settlements.settle(worker_id, settlements, newest_fence)
             more_accepted, more_stale = _split([s.job_id for s in settlements], verdicts)
@@ -181,7 +190,8 @@ class ReportService:
     async def _await_callbacks(
         self, worker_id: str, outcomes: Sequence[Outcome]
     ) -> tuple[list[str], list[Outcome]]:
-        """Return the jobs that now await callbacks, and failures for those that opened no such challenge."""
+        """Return the IDs of jobs that now await callbacks. For each attempt that did not open the challenge it
+        reported, return a failure."""
         challenged = [o for o in outcomes if o.type == "challenged"]
         reports = []
         for outcome in challenged:
@@ -209,8 +219,7 @@ class ReportService:
                 decision = decide(job, outcome, jitter=self._random())
             else:
                 noted = await self._challenges.note_not_ready(worker_id, outcome.job_id, outcome.token)
-                # Without `noted`, the token is stale. Then any decision will do, because the settling script refuses
-                # the token, too.
+                # If `noted` is None, the token is stale. The settling script will refuse it, so any decision will do.
                 decision = (
                     decide(job, outcome, jitter=0.0)
                     if noted is None
@@ -233,7 +242,7 @@ class ReportService:
                     message=message,
                     frame=kind_of(outcome.error) if decision.state is JobState.FAILED else "",
                     used=outcome.used,
-                    # A stale report changes nothing, not even which worker gets the next jobs.
+                    # Only a report with a valid token may change which worker gets the next jobs.
                     leave_ms=leave_ms(decision)
                     if (job.state, job.worker_id, job.token) == (JobState.RUNNING, worker_id, outcome.token)
                     else 0,
@@ -243,9 +252,8 @@ class ReportService:
 
     async def observe(self, worker_id: str, seen: Observed) -> str:
         """Record the remaining capacity of another system for a gate. Return why the observation is ignored, or an
-        empty text if it is applied. This is not an error, because a worker need not know the current constraints.
-        Raise NotFoundError if the worker is not registered.
-        """
+        empty text if it is applied. An ignored observation is no error, because a worker need not know the current
+        constraints. Raise NotFoundError if the worker is not registered."""
         if not is_id(worker_id):
             raise unknown_worker(worker_id)
         constraints = await self._constraints.reload()
@@ -260,8 +268,8 @@ class ReportService:
 
 
 def _hold(constraints: ConstraintSnapshot, wanted: WantedHold, for_ms: int) -> GateHold | None:
-    """Return the gate to hold, or None if it does not exist. In that case, the job is still deferred, because a
-    worker need not know the current constraints."""
+    """Return the gate to hold, or None if there is no such gate. A worker need not know the current constraints, so the
+    job is deferred in either case."""
     gate, fault = _gate_of(constraints, wanted)
     if fault:
         logger.warning("a hold of constraint %.100r is ignored: %s", wanted.constraint, fault)
@@ -270,8 +278,8 @@ def _hold(constraints: ConstraintSnapshot, wanted: WantedHold, for_ms: int) -> G
 
 
 def _gate_of(constraints: ConstraintSnapshot, wanted: WantedHold) -> tuple[str, str]:
-    """Return the ID of the gate that a worker names, and an empty text. If there is no such gate, the second text says
-    why."""
+    """Return the ID of the gate that a worker names, and a fault. If the gate exists, the fault is empty. Otherwise,
+    the ID is empty."""
     stored = constraints.named(wanted.constraint)
     if stored is None or not stored.constraint.enabled:
         return "", "there is no such constraint, or it is not enabled"

@@ -1,9 +1,12 @@
-"""The process that checks arguments against the schemas that workers declared: `python -m` this module.
+"""The process that checks arguments against the schemas that workers declared. `SchemaJudge` starts it with `python
+-m`.
 
-A schema is untrusted code: native code executes it, may take hours or all memory, and cannot be interrupted. In this
-process the kernel ends it. Each task has a limit of processor time, and the process has a limit of memory. A request is
-a frame on the standard input. Each of its tasks is answered with a frame on the standard output, in order, so the
-master knows which task ended the process.
+A schema is untrusted code. The native code that evaluates it may take hours or all memory, and cannot be interrupted.
+Therefore it runs in a process of its own, and the kernel enforces the limits: each task has a limit on processor time,
+and the process has a limit on memory.
+
+A request is a frame on the standard input with several tasks. The process answers each task with a frame on the
+standard output, in order. So the master knows which task ended the process.
 """
 
 import contextlib
@@ -19,20 +22,19 @@ import msgpack
 from jqmaster.domain.workers.contract import schema_of_text
 from jqmaster.service.workers.schemas import ArgumentSchema, BadSchemaError, as_json
 
-# Maximum processor time of a task. Unlike elapsed time, it does not depend on how busy the machine is, or on its
-# suspension.
+# Maximum processor time of a task. Unlike elapsed time, it does not grow while the machine is busy or suspended.
 MAX_CPU_S: Final = 0.5
 MAX_MEMORY_BYTES: Final = 1024**3
-# Maximum number of cached schemas. The parent counts the schemas that it has sent, and tells this process when to drop
+# Maximum number of cached schemas. The master counts the schemas that it has sent, and tells this process when to drop
 # all of them.
 MAX_SCHEMAS: Final = 1_000
 LENGTH: Final = struct.Struct(">I")
 
 
 def main() -> None:
-    # Ctrl-C in a terminal is sent to the whole process group, so ignore it here.
+    # A terminal sends Ctrl-C to the whole process group, so ignore it here.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with contextlib.suppress(ValueError, OSError):  # not every system can limit this
+    with contextlib.suppress(ValueError, OSError):  # not every system can limit the memory
         resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -49,7 +51,7 @@ def main() -> None:
             answer = msgpack.packb(_answer(digests, argument, texts, compiled))
             signal.setitimer(signal.ITIMER_PROF, 0)
             sys.stdout.buffer.write(LENGTH.pack(len(answer)) + answer)
-            # Write each answer at once: if this process ends, the parent blames the first task that has no answer.
+            # Write each answer at once: if this process ends, the master blames the first task without an answer.
             sys.stdout.buffer.flush()
 
 
@@ -62,8 +64,8 @@ def _requests(source: BinaryIO) -> Iterator[dict[str, Any]]:
 def _answer(
     digests: list[str], argument: bytes | None, texts: dict[str, str], compiled: dict[str, ArgumentSchema]
 ) -> Any:
-    """Return a list of misfits, which is empty if the argument fits one of the schemas. Without an argument, return the
-    fault of the schema, or None."""
+    """Return the misfits of the argument. The list is empty if the argument fits one of the schemas. Without an
+    argument, return the fault of the schema, or None if it is valid."""
     try:
         for digest in digests:
             if digest not in compiled:
@@ -76,7 +78,7 @@ def _answer(
     try:
         value = as_json(argument)
     except (ValueError, TypeError):
-        # The argument has no form in JSON, so JSON Schemas do not apply to it.
+        # JSON cannot express the argument, so JSON Schemas do not apply to it.
         return []
     least: list[Any] | None = None
     for digest in digests:

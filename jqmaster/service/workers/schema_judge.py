@@ -18,10 +18,10 @@ from jqmaster.service.workers.schemas import BadSchemaError, Misfit
 
 logger = logging.getLogger(__name__)
 
-# Maximum time of one caller's tasks, including their wait for earlier callers. The process also limits its own
-# processor time for each task, but that limit does not bound the wait.
+# Maximum time for one caller's tasks, including their wait for earlier callers. The process limits the processor time
+# of each task, but that limit does not bound the wait.
 PATIENCE_S: Final = 5.0
-# Time for which a schema that was too expensive is not used.
+# Time for which a schema is not used after it took too much time or memory.
 REST_S: Final = 60.0
 MAX_RESTING: Final = 10_000
 _MODULE: Final = "jqmaster.service.workers.schema_child"
@@ -29,7 +29,7 @@ _MODULE: Final = "jqmaster.service.workers.schema_child"
 
 @dataclass(frozen=True, slots=True)
 class JudgeTask:
-    """A task.
+    """A task of the process.
 
     * `schemas`: JSON texts by digest. An argument fits if it fits one of them.
     * `argument`: None if the task is to check the schema itself.
@@ -39,32 +39,32 @@ class JudgeTask:
     argument: bytes | None
 
 
-# The answer for an argument that could not be checked.
+# The answer if an argument could not be checked.
 UNJUDGED: Final = None
 
 
 class SchemaJudge:
-    """Component: judges schemas in a process of its own, which starts with the first task. If the process has ended, it
-    is started again.
-    """
+    """Component: checks arguments and schemas in a process of its own. The process starts with the first task, and is
+    started again if it has ended."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._process: Process | None = None
         self._sent: set[str] = set()
         self._turn = asyncio.Lock()
-        # By digest: the time until which a schema is not used, because it was too expensive.
+        # Maps the digest of a schema to the time until which the schema is not used, because it took too much time or
+        # memory.
         self._resting: dict[str, float] = {}
 
     async def start(self) -> None:
-        """Do nothing: most masters never check an argument."""
+        """Do nothing: most masters never check an argument, so the process starts with the first task."""
 
     async def stop(self) -> None:
         await self._end(is_over=False)
 
     async def fault(self, digest: str, text: str) -> str | None:
-        """Return the fault of a schema, or None if it is valid. Raise BadSchemaError if the check took too much time
-        or memory, and OverloadedError if other callers used up the time."""
+        """Return the fault of a schema, or None if it is valid. Raise BadSchemaError if the check took too much time or
+        memory. Raise OverloadedError if the process was busy for other callers or cannot start."""
         task = JudgeTask({digest: text}, None)
         (answer,) = await self._ask([task])
         if answer is _NO_ANSWER:
@@ -76,8 +76,8 @@ class SchemaJudge:
         return None if answer is None else str(answer)
 
     async def misfits(self, tasks: Sequence[JudgeTask]) -> list[list[Misfit] | None]:
-        """Return the misfits for each task, or UNJUDGED if the check took too much time or memory. Raise
-        OverloadedError if other callers used up the time."""
+        """Return the misfits for each task, or UNJUDGED if its check took too much time or memory. Raise
+        OverloadedError if the process was busy for other callers or cannot start."""
         found: list[list[Misfit] | None] = []
         for task, answer in zip(tasks, await self._ask(tasks), strict=True):
             if answer is not _NO_ANSWER:
@@ -118,7 +118,7 @@ class SchemaJudge:
                 is_over = True
                 self._let_rest(tasks[pending[0]])
             finally:
-                # End the process. Otherwise, its answers to these tasks would be mistaken for answers to the next
+                # End the process if answers are missing. Otherwise, late answers would be taken for answers to the next
                 # tasks.
                 if not is_whole:
                     await asyncio.shield(self._end(is_over=is_over))
@@ -152,8 +152,7 @@ class SchemaJudge:
                 stdin=PIPE,
                 stdout=PIPE,
                 stderr=DEVNULL,
-                # Pass an empty environment: the environment of this process contains tokens, and the child process
-                # needs none of it.
+                # Do not pass on the environment of this process, because it contains tokens.
                 env={"PYTHONPATH": ":".join(sys.path), "PYTHONDONTWRITEBYTECODE": "1"},
                 start_new_session=True,
             )
@@ -163,7 +162,8 @@ class SchemaJudge:
         process, self._process = self._process, None
         if process is None:
             return
-        # Do not kill a process that has ended: `kill` would collect its exit status, for which asyncio waits.
+        # Do not kill a process that has ended: `kill` would collect its exit status, and asyncio would wait for it in
+        # vain.
         if not is_over:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()

@@ -20,7 +20,7 @@ from jqmaster.domain.instant import iso_ms
 # Maximum number of misfits that are reported.
 MAX_FAULTS: Final = 10
 _MAX_MESSAGE: Final = 300
-# A regular-expression engine with linear running time, so that workers' patterns cannot keep a master busy.
+# An engine for regular expressions with linear running time, so that workers' patterns cannot keep a master busy.
 _PATTERNS: Final = jsonschema_rs.RegexOptions()
 
 
@@ -32,8 +32,8 @@ def _is_text_of(kind: Any, text: str) -> bool:
     return True
 
 
-# Formats that are enforced, because the SDK's tasks parse such texts by the same rules. All other formats only inform,
-# because libraries differ, for example about mail addresses.
+# Formats that are enforced. The SDK's tasks parse texts of these formats by the same rules. Other formats are not
+# enforced, because libraries disagree about them, for example about mail addresses.
 _CHECKED: Final = {
     "byte": bytes, "date": dt.date, "date-time": dt.datetime, "decimal": Decimal, "duration": dt.timedelta,
     "time": dt.time, "uuid": UUID,
@@ -54,8 +54,8 @@ class BadSchemaError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """A value in an argument that does not fit the schema. `message` may quote the value. `keyword` is the rule that
-    the value breaks."""
+    """A value in an argument that does not fit the schema. `message` may quote the value. `keyword`: the JSON Schema
+    keyword that the value breaks."""
 
     path: tuple[str | int, ...]
     message: str
@@ -63,7 +63,7 @@ class Misfit:
 
 
 class ArgumentSchema:
-    """A compiled schema. The constructor raises BadSchemaError."""
+    """A compiled schema. The constructor raises BadSchemaError if the schema is invalid."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         try:
@@ -78,7 +78,7 @@ class ArgumentSchema:
             raise BadSchemaError(str(exc).partition("\n")[0][:_MAX_MESSAGE]) from exc
 
     def misfits(self, argument: Any) -> list[Misfit]:
-        """Return the misfits of an argument in the form of `as_json`. Empty: the argument fits."""
+        """Return the misfits of an argument, which must have the form of `as_json`. Empty: the argument fits."""
         if self._validator.is_valid(argument):
             return []
         found = []
@@ -93,8 +93,8 @@ class ArgumentSchema:
 
 
 def _relevant_errors(error: Any) -> list[Any]:
-    """If only one alternative of `anyOf` or `oneOf` has the value's type, as with object or null, return the
-    errors inside it; otherwise return the error itself."""
+    """Return the errors inside the one alternative of `anyOf` or `oneOf` that has the value's type, as with "object or
+    null". If there is no such alternative, or more than one, return the error itself."""
     alternatives = getattr(error.kind, "context", None) or []
     near = [
         errors
@@ -109,7 +109,7 @@ def _relevant_errors(error: Any) -> list[Any]:
 
 
 def as_json(argument: bytes) -> Any:
-    """Convert an encoded argument to JSON values: binary to base64, a timestamp to ISO 8601, keys of maps to text.
+    """Convert an encoded argument to JSON values: binary to base64, timestamps to ISO 8601, and keys of maps to text.
     Raise ValueError or TypeError for a value that JSON cannot express, such as NaN or a list as a key."""
     return _as_json(msgpack.unpackb(argument, timestamp=3, strict_map_key=False))
 

@@ -1,4 +1,4 @@
-"""Commands to many workers at once, selected by version, machine or label, or by their IDs."""
+"""Commands to many workers at once. The workers are selected by version, machine, label or ID."""
 
 import asyncio
 import logging
@@ -15,14 +15,14 @@ logger = logging.getLogger(__name__)
 
 SetCommand = Literal["drain", "resume"]
 
-# Number of workers that get the command at the same time, so that a worker that does not answer hardly delays the
-# others.
+# Number of workers that get the command at the same time. With several at a time, a worker that does not answer hardly
+# delays the others.
 AT_ONCE: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerSelection:
-    """A selection of workers that meet all given conditions. `label`: the name and the value of a label."""
+    """Selects the workers that meet all given conditions. `label`: the name and the value of a label."""
 
     worker_ids: frozenset[str] | None = None
     node_id: str | None = None
@@ -40,16 +40,16 @@ class WorkerSelection:
 
 
 class WorkerSets:
-    """Sends commands to many workers. Each worker gets the command and an audit entry, as if it were the only one.
-    Raises what the store raises."""
+    """Sends commands to many workers. Each worker gets the command and an audit entry, as if it were the only worker.
+    Methods raise what the store raises."""
 
     def __init__(self, workers: WorkerStore, actions: WorkerActions) -> None:
         self._workers = workers
         self._actions = actions
 
     async def affected_by(self, command: SetCommand, selection: WorkerSelection) -> list[Worker]:
-        """Return the selected workers that the command would change. Draining changes workers that are not draining,
-        and resuming changes workers that are. Detached workers take no command."""
+        """Return the selected workers that the command would change. Draining changes the workers that are not
+        draining. Resuming changes the workers that are draining. Detached workers take no command."""
         return [
             worker
             for worker in await self._workers.all()
@@ -59,7 +59,7 @@ class WorkerSets:
         ]
 
     async def command(self, command: SetCommand, selection: WorkerSelection, who: str) -> list[Worker]:
-        """Send the command. Return the workers that got it, without those that have left meanwhile."""
+        """Send the command. Return the workers that got it. Workers that have left meanwhile are missing."""
         affected_by = await self.affected_by(command, selection)
         room = asyncio.Semaphore(AT_ONCE)
 
@@ -78,5 +78,5 @@ class WorkerSets:
 
 
 def jobs_of(workers: Sequence[Worker]) -> int:
-    """Return how many claims the workers hold."""
+    """Return the number of claims that the workers hold together."""
     return sum(worker.busy for worker in workers)

@@ -41,8 +41,11 @@ class WorkerService:
         most: LiveValue[int | None] | None = None,
         stale_ms: LiveValue[int] | None = None,
     ) -> None:
-        """`most`: maximum number of registered workers (None: any number), not counting workers that have been silent
-        for `stale_ms`."""
+        """Take the stores, and the quota of workers.
+
+        * `most`: maximum number of registered workers. None: any number.
+        * `stale_ms`: a worker that has been silent for this time does not count.
+        """
         self._workers = workers
         self._registrations = registrations
         self._records = records
@@ -53,16 +56,17 @@ class WorkerService:
     async def register(
         self, spec: WorkerSpec, owner: str = "", *, caller: str = "", companion_of: str = ""
     ) -> Registration:
-        """Register a worker, and return its new ID. `owner`: the caller to whom the ID belongs. `caller`: see
-        `caller_of`. `companion_of`: see `Worker`.
+        """Register a worker, and return its new ID. `owner`: the caller who owns the worker. `caller`: see `caller_of`.
+        `companion_of`: see `Worker`.
 
-        Raise AddressRefusedError if the server at the URL does not know the secret. Raise RateLimitedError if that
-        happened too often with this owner and caller, or if the namespace has reached its quota of workers.
+        Raise AddressRefusedError if the server at the URL does not know the secret. Raise RateLimitedError if too many
+        registrations of this owner and caller have failed or are in progress, or if the namespace has reached its quota
+        of workers.
         """
         former = ""
         if spec.url is not None:
-            # Look up the former worker before the address proves that it knows the secret. A worker that registers at
-            # the URL afterwards is then newer than this call, even if a suspended master delays this call for long.
+            # Look up the former worker before checking the secret. If this master is suspended during the check,
+            # another worker may register at the URL meanwhile. That newer worker must not count as the former one.
             former = await self._workers.serving(spec.url)
             await self._registrations.check(spec.url, spec.secret, f"{owner}, {caller}")
         worker_id = new_id()
@@ -89,9 +93,12 @@ class WorkerService:
         reports: Sequence[ProgressReport] = (),
         asks_to_continue: bool = False,
     ) -> HeartbeatReply:
-        """Renew leases, and save the reports of claims that hold their jobs. `as_of_ms`: the store time at which the
-        claims were listed, or an earlier one. `max_jobs`: the slots that the worker offers from now on. None:
-        unchanged. Raise NotFoundError if the worker is not registered, or no longer.
+        """Renew leases, and save the progress reports of valid claims. Raise NotFoundError if the worker is not
+        registered.
+
+        * `as_of_ms`: the store time at which the worker listed its claims, or an earlier time.
+        * `max_jobs`: the slots that the worker offers from now on. None: unchanged.
+        * `asks_to_continue`: whether the worker, if it was detached because it was silent, wants to continue its jobs.
         """
         answer = None
         if is_id(worker_id):
@@ -100,8 +107,7 @@ class WorkerService:
             raise unknown_worker(worker_id)
         if reports:
             refused = await self._progress.save(worker_id, reports)
-            # Treat a claim as lost if its reports were refused as stale: it was held when the leases were renewed, but
-            # had ended when the reports were saved.
+            # Treat a claim as lost if its reports were refused as stale. It has ended since the leases were renewed.
             lost = answer.lost | (refused.stale - answer.to_cancel)
             answer = replace(answer, lost=lost, outdated=refused.outdated)
         if asks_to_continue and answer.detached_by == "silence":
@@ -111,7 +117,7 @@ class WorkerService:
     async def change_target_worker(
         self, worker_id: str, names: Sequence[str], max_jobs: int, unreachable: str
     ) -> None:
-        """Change a worker that delivers to a target; see `WorkerStore`. Raise NotFoundError."""
+        """Change a worker that delivers to a target; see `WorkerStore.change_target_worker`. Raise NotFoundError."""
         if not await self._workers.change_target_worker(worker_id, names, max_jobs, unreachable):
             raise unknown_worker(worker_id)
 
@@ -122,7 +128,7 @@ class WorkerService:
         logger.info("worker %s is ending", worker_id)
 
     async def leave(self, worker_id: str) -> None:
-        """Unregister a worker. Jobs that it still holds wait again when their leases end. Raise NotFoundError."""
+        """Unregister a worker. The jobs that it still holds wait again when their leases end. Raise NotFoundError."""
         if not (is_id(worker_id) and await self._workers.forget(worker_id)):
             raise unknown_worker(worker_id)
         logger.info("worker %s left", worker_id)
@@ -136,7 +142,7 @@ class WorkerService:
         return await self._workers.all()
 
     async def held(self, worker_id: str) -> list[Job]:
-        """Return the readable jobs that the worker holds, the oldest first."""
+        """Return the jobs that the worker holds, the oldest first. Jobs with an unreadable record are left out."""
         job_ids = await self._workers.claims(worker_id)
         jobs = await self._records.get_without_argument(job_ids)
         return [jobs[job_id] for job_id in job_ids if job_id in jobs]
@@ -144,7 +150,8 @@ class WorkerService:
     async def _reattach(
         self, worker_id: str, claims: Sequence[tuple[str, str]], answer: HeartbeatReply
     ) -> HeartbeatReply:
-        """Let a worker that was silent continue. Its leases have just been renewed, so its jobs run nowhere else."""
+        """Let a detached worker that was silent continue its jobs. Its leases have just been renewed, so the jobs run
+        nowhere else."""
         held = [claim for claim in claims if claim not in answer.lost and claim not in answer.to_cancel]
         worker = await self._workers.get(worker_id)
         jobs = await self._records.get_without_argument([job_id for job_id, _ in held])
