@@ -27,7 +27,7 @@ MAX_RECORD_BYTES: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """The excerpts of one job. A field is None if the job has no such value, the caller may not see it, or it was not
+    """The excerpts of one job. None: the job has no such value, the caller may not see the value, or it was not
     requested."""
 
     error: str | None = None

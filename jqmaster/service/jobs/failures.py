@@ -57,8 +57,8 @@ class FailureReader:
 
     async def groups(self, access: ContentAccess) -> list[GroupedFailures]:
         """Return all groups, the latest first, without texts that the caller may not see. If the caller may not see job
-        content, groups with the same name, cause and error type are merged. The ID of a merged group reveals no text,
-        because it is no digest of one."""
+        content, groups with the same name, cause and error type are merged. The ID of a merged group is not a digest of
+        a text, so it reveals no text."""
         groups = await self._history.failure_groups()
         if access.error_text_cover is None:
             return groups

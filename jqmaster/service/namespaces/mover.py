@@ -247,7 +247,8 @@ class Mover:
         await self._surely(lambda: self._end(opened, stopped.end, left))
 
     async def _removed(self, namespace: Namespace) -> LeftCopy | None:
-        """Remove the copy at the target. Return what is left of it, or None if nothing is left."""
+        """Remove the copy at the target. Return the rest that could not be removed, or None if the whole copy was
+        removed."""
         try:
             copy = await self._data_in(namespace, self._terms.target)
             await copy.reserve()

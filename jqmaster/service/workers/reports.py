@@ -219,7 +219,8 @@ class ReportService:
                 decision = decide(job, outcome, jitter=self._random())
             else:
                 noted = await self._challenges.note_not_ready(worker_id, outcome.job_id, outcome.token)
-                # If `noted` is None, the token is stale. The settling script will refuse it, so any decision will do.
+                # Without `noted`, the token is stale. The settling script will refuse the token, so any decision will
+                # do.
                 decision = (
                     decide(job, outcome, jitter=0.0)
                     if noted is None
@@ -252,7 +253,7 @@ class ReportService:
 
     async def observe(self, worker_id: str, seen: Observed) -> str:
         """Record the remaining capacity of another system for a gate. Return why the observation is ignored, or an
-        empty text if it is applied. An ignored observation is no error, because a worker need not know the current
+        empty text if it is applied. An ignored observation raises no error, because a worker need not know the current
         constraints. Raise NotFoundError if the worker is not registered."""
         if not is_id(worker_id):
             raise unknown_worker(worker_id)
