@@ -1,1 +1,1 @@
-"""Use cases of constraints: documents, previews, and this master's copy."""
+"""Use cases of constraints: read, change and preview constraints, and pause jobs."""

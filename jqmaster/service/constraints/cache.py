@@ -10,18 +10,19 @@ from jqmaster.errors import OverloadedError, after_it_was_done
 from jqmaster.store.constraints.constraints import ConstraintSnapshot, ConstraintStore
 from jqmaster.store.jobs.placement import StaleConstraints
 
-# Maximum number of tries. Each further try is needed only if somebody has changed the constraints meanwhile,
-# and people do not change them this often.
+# Maximum number of tries. A further try is needed only if somebody has changed the constraints during the last try.
+# People do not change constraints this often.
 MAX_REPEATS: Final = 10
 
 _T = TypeVar("_T")
 
 
 class ConstraintCache:
-    """A copy of the constraints. It is read again when a script reports that it is outdated, or when a change is
-    announced.
+    """This master's copy of the constraints. It is read again when a script reports that it is outdated, or when a
+    change is announced.
 
-    It may be out of date at any time. That is safe, because every script that relies on it compares editions.
+    The copy may be out of date at any time. This is safe, because every script that relies on the copy compares
+    editions.
     """
 
     def __init__(self, store: ConstraintStore) -> None:
@@ -30,15 +31,15 @@ class ConstraintCache:
         self.current = ConstraintSnapshot(0, 0, (), NO_CONSTRAINTS)
 
     async def reload(self) -> ConstraintSnapshot:
-        """Read the constraints again if they changed. Raises what `ConstraintStore` raises."""
+        """Read the constraints again if they have changed, and return them. Raise what `ConstraintStore` raises."""
         async with self._reading:
             if await self._store.versions() != self.current.editions:
                 self.current = await self._store.load()
             return self.current
 
     async def under(self, act: Callable[[ConstraintSet], Awaitable[_T]]) -> _T:
-        """Run `act` under the current constraints. Raise OverloadedError if they keep changing; OutcomeUnknownError if
-        `act` has done a part of its work."""
+        """Run `act` under the current constraints. Run it again if the constraints have changed meanwhile. If they keep
+        changing, raise OverloadedError, or OutcomeUnknownError if `act` has done a part of its work."""
         is_begun = False
         for _ in range(MAX_REPEATS):
             try:

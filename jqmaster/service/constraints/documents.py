@@ -1,4 +1,4 @@
-"""Constraints as clients write and read them."""
+"""Parses and describes constraints in the form that clients write and read."""
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,14 +22,14 @@ from jqmaster.domain.matching.matcher import Matcher, parse_matcher
 from jqmaster.domain.matching.paths import Path, parse_path
 from jqmaster.errors import FieldError, InvalidError
 
-# These names have a special meaning in a URL path.
+# Names that have a special meaning in a URL path.
 RESERVED_NAMES: Final = frozenset({".", "..", "preview"})
 _DRAFT_CID: Final = "0" * 8
 
 
 def draft_of(name: str, fields: Mapping[str, Any]) -> Constraint:
-    """Return the constraint of a checked request. `fields`: those of the document. Raise InvalidError that names the
-    rule."""
+    """Return the constraint that a checked request describes. `fields`: the fields of the request. Raise InvalidError,
+    which names the rule."""
     if name in RESERVED_NAMES:
         raise refusal(("name",), "is a path of the API, so it cannot be a name")
     with refusing():
@@ -45,7 +45,7 @@ def draft_of(name: str, fields: Mapping[str, Any]) -> Constraint:
             conditions=conditions,
             reason=fields.get("reason", ""),
             expires_at_ms=fields.get("expires_at"),
-            # Parse only the kinds of limits in the document: files and clients of older releases do not know kinds that
+            # Parse only the kinds of limits that the document has: files and clients of older releases lack kinds that
             # were added later.
             **{kind.name: kind.parse(fields[kind.name]) for kind in KINDS if kind.name in fields},
         )
@@ -56,7 +56,7 @@ def draft_of(name: str, fields: Mapping[str, Any]) -> Constraint:
 def parse_overrides(
     documents: Sequence[Mapping[str, Any]],
 ) -> tuple[tuple[Override, ...], tuple[ConditionalOverride, ...]]:
-    """Return the overrides of single values, and the overrides with a condition. Raise InvalidError."""
+    """Return the overrides for single values and the overrides with a condition. Raise InvalidError."""
     overrides: list[Override] = []
     conditions: list[ConditionalOverride] = []
     for i, one in enumerate(documents):
@@ -71,8 +71,8 @@ def parse_overrides(
 
 
 def condition_of(override: Mapping[str, Any], place: int) -> Matcher | None:
-    """Return the condition of an override, or None if the override names a value. Raise InvalidError if it has both or
-    neither."""
+    """Return the condition of an override, or None if the override names a value. Raise InvalidError if the override
+    has both or neither."""
     if override.get("match") is None:
         if "value" not in override:
             raise refusal(("overrides", place, "value"), "give value or match")
@@ -101,7 +101,8 @@ def parse_key(text: object) -> Path | None:
 
 
 def parse_weight(document: object) -> Weight:
-    """Return the weight of a document whose types are checked. Raise InvalidError."""
+    """Return the weight that a document describes. The types in the document must have been checked. Raise
+    InvalidError."""
     with refusing():
         weight = WEIGHT.parse(document)
         WEIGHT.check(weight, ())
@@ -110,12 +111,13 @@ def parse_weight(document: object) -> Weight:
 
 
 def limits_of(fields: Mapping[str, Any]) -> GateLimits:
-    """Return the limits of one value of the key. Only the types of `fields` have been checked."""
+    """Return the limits that `fields` describe for one value of the key. The types of the fields must have been
+    checked."""
     return GateLimits(**{kind.name: kind.at_gate(kind.parse(fields[kind.name])) for kind in PER_VALUE})
 
 
 def describe(constraint: Constraint) -> dict[str, Any]:
-    """Return the document of a constraint, as clients write and read it."""
+    """Return a constraint in the form that clients write and read."""
     return {
         "name": constraint.name,
         "enabled": constraint.enabled,
@@ -136,18 +138,18 @@ def describe(constraint: Constraint) -> dict[str, Any]:
 
 
 def describe_override(override: Override) -> dict[str, Any]:
-    """Return the document of one override."""
+    """Return an override in the form that clients write and read."""
     return {"value": override.value, **describe_limits(override.limits)}
 
 
 def describe_limits(limits: GateLimits) -> dict[str, Any]:
-    """Return the limits of one value of the key."""
+    """Return the limits of one value of the key in the form that clients write and read."""
     return {kind.name: kind.document(getattr(limits, kind.name)) for kind in PER_VALUE}
 
 
 @contextlib.contextmanager
 def refusing(*prefix: str | int) -> Iterator[None]:
-    """Convert errors of the domain to InvalidError, with the location of each part below `prefix`."""
+    """Convert errors of the domain to InvalidError. The location in the error begins with `prefix`."""
     try:
         yield
     except (MatcherError, ConstraintError) as error:
@@ -155,5 +157,5 @@ def refusing(*prefix: str | int) -> Iterator[None]:
 
 
 def refusal(loc: Loc, msg: str) -> InvalidError:
-    """Return the error that refuses a constraint because of the part at `loc`."""
+    """Return the error that refuses a constraint because of the field at `loc`."""
     return InvalidError("the constraint is not valid", errors=[FieldError(loc, msg)])

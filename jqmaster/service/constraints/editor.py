@@ -1,4 +1,4 @@
-"""Changes of constraints by operators."""
+"""Changes constraints for operators."""
 
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping
@@ -43,7 +43,7 @@ from jqmaster.store.identity.audit import encode_entry
 from jqmaster.store.jobs.placement import fields_of
 from jqmaster.store.named_documents import new_etag
 
-# If a document is larger than this, the audit log contains only its size.
+# Maximum size of a document in the audit log. For a larger document, the audit log has only the size.
 MAX_AUDITED_BYTES: Final = 16 * 1024
 
 
@@ -77,12 +77,17 @@ class ConstraintEditor:
         access: ContentAccess,
         demands: Precondition = ANYHOW,
     ) -> tuple[StoredConstraint, bool]:
-        """Create or replace the constraint. Return it, and whether it is new. A request that changes nothing writes
-        nothing. `fields` are those of the document. A hidden part that is sent back as it was shown keeps its value.
+        """Create or replace the constraint. Return the constraint, and whether it is new. If nothing would change,
+        write nothing. `fields`: the fields of the request. A hidden part that the caller sends back as it was shown
+        keeps its value.
 
-        Raises InvalidError, ForbiddenError for content by which the caller may not distinguish jobs,
-        PreconditionFailedError, ConflictError if there are too many constraints, OverloadedError if others keep
-        changing it.
+        Raise one of these errors:
+
+        * InvalidError,
+        * PreconditionFailedError,
+        * ForbiddenError for content by which the caller may not distinguish jobs,
+        * ConflictError if there are too many constraints,
+        * OverloadedError if other callers keep changing the constraint.
         """
 
         def make(old: StoredConstraint | None) -> Constraint:
@@ -106,11 +111,11 @@ class ConstraintEditor:
         *,
         demands: Precondition = ANYHOW,
     ) -> StoredConstraint:
-        """Set the override for one value of the constraint's key. Remove the override if it neither limits nor pauses.
-        `addressed` is the value or its ID. For a caller who may not see the value, it is the ID of a job that has the
-        value.
+        """Set the override for one value of the constraint's key. If the new override neither limits nor pauses jobs,
+        remove it. `addressed`: the value, its ID, or the ID of a job that has the value. A caller who may not see the
+        value names a job.
 
-        Raises NotFoundError, ForbiddenError for a value that the caller may not see, and what `put` raises.
+        Raise NotFoundError, ForbiddenError for a value that the caller may not see, and what `put` raises.
         """
         if isinstance(addressed, ValueId):
             addressed = AskedValue(await self._value(name, addressed, access))
@@ -156,7 +161,7 @@ class ConstraintEditor:
         return await self._values.find(stored.constraint, wanted)
 
     async def delete_expired(self, who: str) -> int | None:
-        """Delete the expired constraints. Return when the next one expires, if any does."""
+        """Delete the expired constraints. Return when the next constraint expires. None: no constraint will expire."""
         expiring = [
             (stored.constraint.expires_at_ms, stored)
             for stored in (await self._constraints.reload()).stored
@@ -169,14 +174,14 @@ class ConstraintEditor:
                     self._apart.alone(stored.constraint.name),
                     contextlib.suppress(NotFoundError, PreconditionFailedError),
                 ):
-                    # Do not delete a constraint that somebody has prolonged since it was read.
+                    # Do not delete a constraint if somebody has changed its expiry since it was read.
                     await self.delete(
                         stored.constraint.name, who, Precondition(match=frozenset({stored.etag}))
                     )
         return min((at_ms for at_ms, _ in expiring if at_ms > now_ms), default=None)
 
     async def delete(self, name: str, who: str, demands: Precondition = ANYHOW) -> None:
-        """Delete the constraint. It no longer holds back any job. Raise NotFoundError, PreconditionFailedError."""
+        """Delete the constraint. From then on, it holds back no job. Raise NotFoundError, PreconditionFailedError."""
         tries = Tries("constraint", name)
         while True:
             present = await tries.read(self._present, demands)
@@ -207,7 +212,8 @@ class ConstraintEditor:
         action: str,
         describe_part: Callable[[Constraint | None], dict[str, Any] | None],
     ) -> tuple[StoredConstraint, StoredConstraint | None]:
-        """Return the changed constraint, and the one before the change."""
+        """Replace the constraint by what `make` returns for it. Return the new version and the version before the
+        change."""
         tries = Tries("constraint", name)
         while True:
             present = await tries.read(self._present, demands)
@@ -267,7 +273,8 @@ def _same(old: Constraint, new: Constraint) -> bool:
 
 
 def _uncovered(fields: Mapping[str, Any], old: Constraint, access: ContentAccess) -> dict[str, Any]:
-    """Return the fields, with the original values in place of hidden ones that the caller sends back."""
+    """Return the fields of a request. If the caller has sent back a hidden value as it was shown, put the original
+    value in its place."""
     present = describe(old)
     shown = access.constraint(present)
     uncovered = dict(fields)
@@ -278,14 +285,14 @@ def _uncovered(fields: Mapping[str, Any], old: Constraint, access: ContentAccess
 
 
 def _as_shown(part: object) -> object:
-    """Return a part of a request without the `match` of overrides that have none."""
+    """Return a part of a request in the form in which it is shown: an override without a condition has no `match`."""
     if not isinstance(part, list):
         return part
     return [{name: value for name, value in one.items() if name != "match" or value} for one in part]
 
 
 def _check_content(draft: Constraint, old: Constraint | None, access: ContentAccess) -> None:
-    """Raise ForbiddenError if a new part of `draft` distinguishes jobs by content that the caller may not see."""
+    """Raise ForbiddenError if a changed part of `draft` distinguishes jobs by content that the caller may not see."""
     if old is None or draft.matcher != old.matcher:
         access.check_matcher(draft.matcher.document, ("matcher",))
     if old is None or draft.key != old.key:
@@ -313,13 +320,13 @@ def _with_override(constraint: Constraint, wanted: bytes, value: object, limits:
     overrides = list(constraint.overrides)
     at = next((i for i, o in enumerate(overrides) if canonical(o.value) == wanted), len(overrides))
     overrides[at : at + 1] = [] if limits == GateLimits() else [Override(value, limits)]
-    # A constraint without any limit is not valid. If the last override is removed and no limit is left,
-    # `paused=False` keeps the constraint valid, without an effect.
+    # A constraint without any limit is not valid. If the last override is removed and no limit is left, set
+    # `paused=False`. It keeps the constraint valid and has no effect.
     paused = False if constraint.paused is None else constraint.paused
     try:
         return replace(constraint, overrides=tuple(overrides), paused=paused)
     except ConstraintError as error:
-        # Name the field as the request does: `rate.limit` instead of `overrides.N.rate.limit`.
+        # Name the field as in the request: `rate.limit` instead of `overrides.N.rate.limit`.
         loc = error.loc[2:] if len(error.loc) > 2 else error.loc
         raise refusal(loc, error.msg) from None
 

@@ -1,4 +1,4 @@
-"""Values of a constraint's key by their IDs, for callers that saw such a value only as text."""
+"""Finds values of a constraint's key by their IDs, for callers that know a value only as text."""
 
 import json
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -14,7 +14,7 @@ from jqmaster.store.constraints.lanes import LaneStore
 from jqmaster.store.constraints.usage import UsageStore, WaitingLane
 from jqmaster.store.jobs.placement import fields_of
 
-# A search reads at most this many jobs, for at most this long.
+# Maximum number of jobs that a search reads, and maximum time that it takes.
 MAX_JOBS: Final = 100_000
 MAX_S: Final = 2.0
 HOLDERS_READ: Final = 50
@@ -36,7 +36,7 @@ class KeyValues:
         self._clock = clock
 
     async def find(self, constraint: Constraint, wanted: ValueId) -> object:
-        """Return the value, found among the overrides or unfinished jobs. Raise NotFoundError."""
+        """Return the value with this ID. Search the overrides and the unfinished jobs. Raise NotFoundError."""
         for override in constraint.overrides:
             if _is(override.value, wanted):
                 return override.value
@@ -44,8 +44,8 @@ class KeyValues:
         for value in _readings(gate.text):
             if _is(value, wanted):
                 return value
-        # The stored text does not identify a value if it is shortened, or is the text of a list or map. Then read the
-        # value from a job.
+        # The stored text of a value may be shortened, or may be the text of a list or map. Such a text does not
+        # identify the value, so read the value from a job.
         holders = await self._usage.holders([gate], HOLDERS_READ)
         found = await self._jobs_with_value([holder.job_id for holder in holders], constraint, wanted)
         if found is MISSING:
@@ -91,7 +91,7 @@ def _is(value: object, wanted: ValueId) -> bool:
 
 
 def _readings(text: str) -> Iterator[object]:
-    """Yield the values that a text may represent. The caller identifies the right one by its ID."""
+    """Yield the values that a text may represent. The caller identifies the right value by its ID."""
     yield text
     try:
         if text.startswith("0x"):

@@ -1,4 +1,5 @@
-"""Pauses: constraints that let no job of a name, of a tag, of a constraint, or of one value of its key start."""
+"""Begins pauses. A pause is a constraint that lets none of its jobs start: those of a name, with a tag, of another
+constraint, or of one value of that constraint's key."""
 
 import os
 from collections.abc import Awaitable, Callable, Mapping
@@ -20,7 +21,8 @@ MAX_PAUSE_S: Final = 366 * 86_400
 
 @dataclass(frozen=True, slots=True)
 class PauseTarget:
-    """The jobs to pause: those of a name, with a tag, or of a constraint, limited to one value of its key if given."""
+    """The jobs to pause: those of a name, with a tag, or of a constraint. If a value is given, only the constraint's
+    jobs with this value of its key."""
 
     job_name: str | None = None
     tag: str | None = None
@@ -29,7 +31,7 @@ class PauseTarget:
 
 
 class Pauses:
-    """Begins pauses. Each pause is a separate constraint. Deleting that constraint ends the pause."""
+    """Begins pauses. Each pause is a separate constraint, and deleting the constraint ends the pause."""
 
     def __init__(
         self,
@@ -46,8 +48,8 @@ class Pauses:
     async def begin(
         self, target: PauseTarget, *, reason: str, duration_s: float | None, who: str, access: ContentAccess
     ) -> StoredConstraint:
-        """Pause the jobs; the pause ends by itself after `duration_s`, if it is given. Raise NotFoundError,
-        InvalidError, ForbiddenError for a value that the caller may not see."""
+        """Pause the jobs. If `duration_s` is given, the pause ends by itself after this time. Raise NotFoundError,
+        InvalidError, and ForbiddenError for a value that the caller may not see."""
         fields: dict[str, Any] = {
             **{kind.name: kind.none for kind in KINDS},
             "enabled": True,

@@ -1,4 +1,5 @@
-"""Previews: the waiting jobs that a constraint would apply to, found within bounds."""
+"""Previews constraints: finds the waiting jobs to which a constraint would apply. The time and the number of reads are
+bounded."""
 
 import contextlib
 from collections import Counter
@@ -22,11 +23,11 @@ from jqmaster.store.constraints.lanes import LaneStore
 from jqmaster.store.constraints.usage import UsageStore, WaitingLane
 from jqmaster.store.jobs.placement import fields_of
 
-# A preview reads at most this many jobs, for at most this long.
+# Maximum number of jobs that a preview reads, and maximum time that it takes.
 PREVIEW_MAX_JOBS: Final = 100_000
 PREVIEW_MAX_S: Final = 2.0
-# Maximum number of previews at a time. Every caller that may read constraints may request previews, so they must not
-# overload the store.
+# Maximum number of previews at a time. Every caller that may read constraints may request previews, so previews must
+# not overload the store.
 MAX_PREVIEWS: Final = 2
 MAX_EXAMPLES: Final = 20
 # Maximum number of key values that are shown.
@@ -35,8 +36,9 @@ MAX_TOP_KEYS: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class OverrideTargets:
-    """The jobs that overrides select. Overrides are identified by their positions in the request. An override of a
-    value takes precedence over one by condition, and an earlier condition over a later one."""
+    """Finds the override that applies to a job. Overrides are identified by their positions in the request. An override
+    for a value takes precedence over an override with a condition. An earlier condition takes precedence over a later
+    one."""
 
     values: Mapping[bytes, int]
     conditions: Sequence[tuple[int, Matcher]]
@@ -57,7 +59,7 @@ class OverrideTargets:
         return cls(values, conditions)
 
     def of_job(self, key: KeyValue, fields: JobFields) -> int | None:
-        """Return the position of the override that applies to a job with this value of the key, or None if no override
+        """Return the position of the override that applies to a job with this value of the key. None: no override
         applies."""
         found = self.values.get(key.canonical)
         if found is not None:
@@ -84,7 +86,8 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class OverrideReach:
-    """The number of waiting jobs to which an override would apply, and the number of their key values."""
+    """The number of waiting jobs to which an override would apply, and the number of different key values of these
+    jobs."""
 
     jobs: int
     values: int
@@ -92,7 +95,7 @@ class OverrideReach:
 
 @dataclass(frozen=True, slots=True)
 class AskedUnits:
-    """The weight that a preview applies, and the smallest limit in units; None: no limit is given."""
+    """The weight that a preview applies, and the smallest limit in units. None: the request gives no limit."""
 
     weight: Weight
     least_limit: int | None
@@ -106,8 +109,8 @@ class AskedUnits:
 class PreviewUnits:
     """The weights of the counted jobs, in thousandths.
 
-    * `by_default`: how many have the default weight because they have no number at the path.
-    * `too_heavy`: how many are heavier than a limit, with some of them.
+    * `by_default`: the number of jobs that get the default weight because they have no number at the path.
+    * `too_heavy`: the number of jobs that are heavier than a limit, with some examples.
     """
 
     unit: str
@@ -122,8 +125,8 @@ class PreviewUnits:
 class Preview:
     """The waiting jobs to which a constraint would apply.
 
-    * `without_key`: matching jobs that lack the key.
-    * `overrides`: by its position in the request, the counts of each override that applies to any job.
+    * `without_key`: the number of matching jobs without a value of the key.
+    * `overrides`: the counts of each override that applies to any job, by the position of the override in the request.
     """
 
     count: int
@@ -139,7 +142,7 @@ class Preview:
 
 
 class PreviewTurns:
-    """Admits few previews at a time, and a limited number from each caller within a minute. `running`: the
+    """Admits only a few previews at a time, and only a limited number of each caller in a minute. `running`: the
     namespace's share of the previews that may run at once."""
 
     def __init__(self, clock: Clock, running: Portion) -> None:
@@ -149,8 +152,8 @@ class PreviewTurns:
 
     @contextlib.contextmanager
     def taken(self, who: str, most_per_minute: int) -> Iterator[None]:
-        """Admit a preview of `who` for the duration of the context. Raise OverloadedError, and RateLimitedError if
-        `who` has started too many."""
+        """Admit a preview of the caller `who` for the duration of the context. Raise OverloadedError if too many
+        previews are running, and RateLimitedError if the caller has started too many."""
         now_s = self._clock.monotonic_s()
         if self._asked.count(who, now_s) >= most_per_minute:
             raise RateLimitedError(
@@ -169,7 +172,7 @@ class PreviewTurns:
 
 
 class Previews:
-    """Previews constraints. `clock` bounds how long each may take."""
+    """Previews constraints. `clock`: measures how long a preview takes, which is limited."""
 
     def __init__(self, store: LaneStore, usage: UsageStore, clock: Clock, turns: PreviewTurns) -> None:
         self._store = store
@@ -204,7 +207,7 @@ class _Weighing:
         self._count(self._weight.default if own is None else own, [job.id], 1)
 
     def add_many(self, job_ids: Sequence[str], count: int) -> None:
-        """Add jobs that all have the default weight, of which only some are known."""
+        """Add `count` jobs that all have the default weight. `job_ids`: the IDs of some of them."""
         self._count(self._weight.default, job_ids, count)
 
     def _count(self, weight: int, job_ids: Sequence[str], count: int) -> None:
@@ -228,8 +231,8 @@ class _Weighing:
 
 
 class _Scan:
-    """One scan of the waiting jobs. If the job name alone decides, whole lanes are counted without reading their
-    jobs."""
+    """One scan of the waiting jobs. If the job name alone decides whether the constraint applies, whole lanes are
+    counted without reading their jobs."""
 
     def __init__(self, store: LaneStore, usage: UsageStore, clock: Clock, limit: int) -> None:
         self._store = store
@@ -244,7 +247,7 @@ class _Scan:
         self._is_exact = True
         self._examples: list[Job] = []
         self._keys: Counter[KeyValue] = Counter()
-        # Maps the position of an override to the key values that it covers, and their numbers of jobs.
+        # Maps the position of an override to its key values, and each key value to the number of jobs.
         self._overridden: dict[int, Counter[KeyValue]] = {}
 
     async def run(self, wanted: Wanted) -> Preview:

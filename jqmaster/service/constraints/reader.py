@@ -1,4 +1,4 @@
-"""Constraints for operators: their limits, their usage, and the jobs to which they apply."""
+"""Reads constraints for operators: their limits, their usage, and the jobs to which they apply."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -33,13 +33,15 @@ from jqmaster.store.constraints.usage import GateUsage, SlotUsage, UsageStore
 from jqmaster.store.jobs.placement import fields_of
 
 MAX_HOLDERS: Final = 50
-# A list of all constraints sums up at most this many key values. It begins with the constraints that have the fewest.
+# Maximum number of key values that a list of all constraints sums up, beginning with the constraints that have the
+# fewest values.
 MAX_LISTED_GATES: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class KeyUsage:
-    """One value of a key, with its limits and usage. `own`: the limits of its override, if it has one."""
+    """One value of a key, with its limits and usage. `own`: the limits of the value's override, or None if it has no
+    override."""
 
     gate: GateUsage
     text: str
@@ -53,12 +55,13 @@ class KeyUsage:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The current usage of a constraint. None: not counted, or not summed up because the list has too many key values.
+    """The current usage of a constraint. None: the number was not counted, or was not summed up because the list has
+    too many key values.
 
-    * `held`: how many of the `waiting` jobs this constraint holds back, because they wait at closed gates.
-    * `closed_keys`: the number of key values with such gates.
-    * `next_opening_ms`: the first instant at which one of the closed gates opens by time alone.
-    * `is_in_force`: every job has been matched to the current constraint.
+    * `held`: the number of `waiting` jobs at closed gates of this constraint, which holds them back.
+    * `closed_keys`: the number of key values with a closed gate.
+    * `next_opening_ms`: the next time at which a closed gate opens because time has passed.
+    * `is_in_force`: whether every job has been matched against the current version of the constraint.
     * `is_exact`: False if the key has more values than were read.
     """
 
@@ -72,8 +75,8 @@ class Usage:
     held: int | None = None
     closed_keys: int | None = None
     is_exact: bool = True
-    # Thousandths of units of the running jobs, and of the jobs that started within the period of the rate. None: the
-    # constraint counts jobs.
+    # The units of the running jobs, and of the jobs that started within the period of the rate, in thousandths. None:
+    # the constraint counts jobs instead of units.
     running_units: int | None = None
     window_units: int | None = None
 
@@ -82,8 +85,8 @@ class Usage:
 class Detail:
     """A constraint with its usage.
 
-    * `only_gate`: the usage of the only gate of a constraint without a key.
-    * `asked`: the usage at the requested key value.
+    * `only_gate`: the usage of the only gate of a constraint without a key. None: the constraint has a key.
+    * `asked`: the usage at the requested key value. None: no value was requested.
     """
 
     stored: StoredConstraint
@@ -105,7 +108,8 @@ class AppliedConstraint:
 
 @dataclass(frozen=True, slots=True)
 class AskedValue:
-    """A value of a key. It has its own class because None would be ambiguous: null is a valid value."""
+    """A requested value of a key. It has a class of its own because a bare None would be ambiguous: null is a valid
+    value."""
 
     value: object
 
@@ -126,7 +130,8 @@ class ConstraintReader:
         self._previews = previews
 
     async def all(self) -> list[tuple[StoredConstraint, Usage]]:
-        """Return every constraint by name, with its usage, summed over at most MAX_LISTED_GATES key values."""
+        """Return all constraints, sorted by name, each with its usage. At most MAX_LISTED_GATES key values are summed
+        up."""
         constraints = await self._constraints.reload()
         unsettled = await self._unsettled(constraints)
         cids = [stored.constraint.cid for stored in constraints.stored]
@@ -153,9 +158,9 @@ class ConstraintReader:
         return found
 
     async def get(self, name: str, value: AskedValue | None, access: ContentAccess) -> Detail:
-        """Return a constraint. Raise NotFoundError, InvalidError for a value if the constraint has no key, and
-        ForbiddenError for a value that the caller may not see.
-        """
+        """Return a constraint. `value`: a key value for which to return the usage, too. Raise NotFoundError,
+        InvalidError for a value if the constraint has no key, and ForbiddenError for a value that the caller may not
+        see."""
         constraints = await self._constraints.reload()
         stored = constraints.named(name)
         if stored is None:
@@ -191,14 +196,14 @@ class ConstraintReader:
         )
 
     async def matching(self, job: Job) -> list[str]:
-        """Return the names of the enabled constraints that apply to an unfinished job, in order."""
+        """Return the names of the enabled constraints that apply to an unfinished job, sorted."""
         constraints = await self._constraints.reload()
         return [constraint.name for constraint in constraints.constraint_set.matching(fields_of(job))]
 
     async def applying(self, spec: JobSpec, access: ContentAccess) -> list[AppliedConstraint]:
-        """Return the constraints that would apply to a job that is not enqueued yet, in order, with the
-        limits for its key value. If the caller may not see that value, return the limits that hold for all
-        values."""
+        """Return the constraints that would apply to a job that is not enqueued yet. Each comes with the limits for the
+        job's key value. If the caller may not see the key value, return the limits that apply to values without an
+        override."""
         fields = fields_of(spec)
         constraints = await self._constraints.reload()
         found = []
@@ -224,7 +229,7 @@ class ConstraintReader:
         weight: object = None,
         least_limit: int | None = None,
     ) -> Preview:
-        """Return the waiting jobs to which a constraint would apply, the number of jobs for each override, and the
+        """Return the waiting jobs to which a constraint would apply, with the number of jobs for each override, and the
         weights of the jobs.
 
         * `weight`: the document of a weight.
@@ -265,8 +270,8 @@ class ConstraintReader:
         ]
 
     async def _unsettled(self, constraints: ConstraintSnapshot) -> frozenset[str] | None:
-        """Return the constraints whose last change is not fully in force yet. None: all of them, because jobs are still
-        being matched."""
+        """Return the IDs of the constraints with a last change that is not fully in force yet. None: jobs are still
+        being matched, so no constraint is fully in force."""
         edition = constraints.constraint_set.edition
         if constraints.settled_edition != edition or await self._usage.has_older_lanes(edition):
             return None
@@ -274,7 +279,7 @@ class ConstraintReader:
 
 
 def _own_limits(constraint: Constraint) -> dict[str, GateLimits]:
-    """Return the limits of the overrides, by gate."""
+    """Return the limits of the overrides for single values, by gate ID."""
     return {
         gate_id(constraint.cid, key_value(override.value)): override.limits
         for override in constraint.overrides
@@ -290,7 +295,7 @@ def _usage(
     *,
     is_exact: bool = True,
 ) -> Usage:
-    """Return the sums over these gates of a constraint."""
+    """Sum up the usage of these gates of a constraint."""
     holding = [gate for gate in gates if gate.waiting and not gate.is_open]
     openings = [gate.opens_at_ms for gate in gates if gate.opens_at_ms and gate.waiting]
     return Usage(
@@ -321,7 +326,8 @@ def _sum_or_none(counts: Sequence[int | None]) -> int | None:
 
 
 def _smallest(sizes: Mapping[str, int], room: int) -> frozenset[str]:
-    """Return the keys with the smallest sizes, as many of them as `room` can hold in all."""
+    """Return the names with the smallest sizes. Take as many names as fit, so that the sum of their sizes is at most
+    `room`."""
     found = set()
     for cid, size in sorted(sizes.items(), key=lambda pair: pair[1]):
         room -= size
@@ -332,7 +338,7 @@ def _smallest(sizes: Mapping[str, int], room: int) -> frozenset[str]:
 
 
 def no_key(loc: tuple[str | int, ...]) -> InvalidError:
-    """Return the error for a value of a constraint without a key."""
+    """Return the error for a request that gives a value although the constraint has no key."""
     return refusal(loc, "the constraint has no key, and so no values")
 
 

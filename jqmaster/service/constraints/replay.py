@@ -1,4 +1,5 @@
-"""Replays the last hour under a constraint, from the jobs that are still in the store, within bounds."""
+"""Replays the last hour under a constraint, with the jobs that are still in the store. The time and the number of reads
+are bounded."""
 
 import asyncio
 from collections.abc import Mapping
@@ -24,22 +25,22 @@ from jqmaster.store.jobs.placement import fields_of
 from jqmaster.store.operations.history import HistoryStore
 
 REPLAY_MS: Final = 3_600_000
-# A replay reads at most this many jobs, for at most this long.
+# Maximum number of jobs that a replay reads, and maximum time that it takes.
 REPLAY_MAX_JOBS: Final = 50_000
 REPLAY_MAX_S: Final = 2.0
-# A placeholder, because a draft must have a name.
+# The name of the replayed constraint, which needs one to be valid.
 _DRAFT_NAME: Final = "draft"
 
 
 @dataclass(frozen=True, slots=True)
 class PastReplay:
-    """A replay, and its basis.
+    """A replay, and the jobs on which it is based.
 
-    * `looked_at`: number of jobs read.
-    * `is_whole`: all stored jobs that ended within the last hour were read; otherwise `told.from_ms` is later than an
+    * `looked_at`: the number of jobs that were read.
+    * `is_whole`: whether all stored jobs that ended in the last hour were read. If not, `told.from_ms` is less than an
       hour ago.
-    * `gone`: number of jobs that ended since `told.from_ms` and are already deleted, by the counts of the history.
-    * `without_key`: number of matching jobs that lack the key.
+    * `gone`: the number of jobs that ended since `told.from_ms` and are already deleted. The history has their number.
+    * `without_key`: the number of matching jobs without a value of the key.
     """
 
     told: Replay
@@ -51,7 +52,7 @@ class PastReplay:
 
 
 class PastJobs:
-    """Reads the runs of stored jobs. `clock` bounds how long that may take."""
+    """Reads the runs of stored jobs. `clock`: measures how long the reads take, which is limited."""
 
     def __init__(self, lists: JobLists, usage: UsageStore, clock: Clock) -> None:
         self._lists = lists
@@ -59,8 +60,8 @@ class PastJobs:
         self._clock = clock
 
     async def read(self, runs: "_Runs", wanted: JobFilter) -> int | None:
-        """Read the newest jobs, within bounds. Return the instant before which no jobs were read, or None if all were
-        read."""
+        """Read the newest jobs that ended, up to the maximum number and time. Return the time before which no jobs were
+        read. None: all jobs were read."""
         ends_at_s = self._clock.monotonic_s() + REPLAY_MAX_S / 2
         cursor = None
         while True:
@@ -68,7 +69,7 @@ class PastJobs:
             runs.looked_at += page.looked_at
             jobs = page.jobs
             if runs.asks_argument:
-                # Lists omit long arguments, so read these jobs again with their whole arguments.
+                # A list leaves out long arguments, so read jobs with such arguments again, in full.
                 jobs = await self._usage.jobs([job.id for job in jobs], with_argument=True)
             for job in jobs:
                 runs.add(job)
@@ -80,8 +81,8 @@ class PastJobs:
 
 
 class Replays:
-    """Replays the last hour under a constraint. `turns` are shared with previews, which cost the store as much.
-    Methods raise what the store raises."""
+    """Replays the last hour under a constraint. `turns`: limits replays and previews together, because both cost the
+    store the same. Methods raise what the store raises."""
 
     def __init__(
         self, past: PastJobs, inspector: Inspector, history: HistoryStore, turns: PreviewTurns
@@ -94,10 +95,9 @@ class Replays:
     async def last_hour(
         self, fields: Mapping[str, Any], access: ContentAccess, *, who: str, most_per_minute: int
     ) -> PastReplay:
-        """Replay the last hour under a constraint with these `fields` in its document. Raise InvalidError,
-        OverloadedError, RateLimitedError, or ForbiddenError if the caller may not tell jobs apart by its matcher or
-        key.
-        """
+        """Replay the last hour under a constraint that `fields` describe. Raise InvalidError, OverloadedError,
+        RateLimitedError, and ForbiddenError if the caller may not distinguish jobs by the constraint's matcher or
+        key."""
         constraint = draft_of(_DRAFT_NAME, fields)
         access.check_matcher(constraint.matcher.document, ("matcher",))
         access.check_path(constraint.key, ("key",))
@@ -120,7 +120,8 @@ class Replays:
         return PastReplay(told, constraint, runs.looked_at, reached is None, gone, runs.without_key)
 
     async def _gone(self, from_ms: int, to_ms: int) -> int:
-        """Return how many jobs ended in the whole minutes of this period and are no longer stored."""
+        """Return how many jobs ended in this period and are no longer stored. Only whole minutes of the period
+        count."""
         first = -(-from_ms // STEP_MS)
         series = await self._history.series(TOTAL, "minute", range(first, to_ms // STEP_MS + 1))
         ended = sum(int(getattr(counts, state)) for counts in series if counts for state in FINISHED)
@@ -128,7 +129,7 @@ class Replays:
 
 
 class _Runs:
-    """The last runs of the jobs that a constraint applies to."""
+    """Collects the last runs of the jobs to which a constraint applies."""
 
     def __init__(self, constraint: Constraint) -> None:
         self._constraint = constraint
@@ -142,7 +143,7 @@ class _Runs:
         self.without_key = 0
 
     def add(self, job: Job) -> None:
-        """Add the last run of a job. A job that never started has no run."""
+        """Add the last run of a job. Ignore a job that never started."""
         if not job.started_at_ms:
             return
         key, condition, weight = None, NO_CONDITION, THOUSAND

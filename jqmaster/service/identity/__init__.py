@@ -1,1 +1,1 @@
-"""Use cases of users, sessions and tokens, and the audit log."""
+"""Use cases of users, sessions and tokens, and entries of the audit log."""

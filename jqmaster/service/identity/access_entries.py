@@ -1,4 +1,4 @@
-"""Entries of the access log about changes of tokens, users and sessions."""
+"""Encodes entries of the access log about changes of tokens, users and sessions."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from jqmaster.store.identity.credentials import StoredToken, StoredUser
 def entry(
     who: str, action: str, target: str, before: dict[str, Any] | None, after: dict[str, Any] | None
 ) -> bytes:
-    """Return the entry for the access log."""
+    """Encode an entry for the access log."""
     return encode_entry(who=who, action=action, target=target, before=before, after=after)
 
 

@@ -9,7 +9,8 @@ from jqmaster.store.identity.credentials import CredentialStore, StoredToken, St
 
 
 class AdminGuard:
-    """Keeps people from locking everybody out. Methods raise ConflictError (`first_must_be_admin`, `last_admin`)."""
+    """Refuses changes after which nobody could administer the installation. Methods raise ConflictError
+    (`first_must_be_admin`, `last_admin`)."""
 
     def __init__(
         self,
@@ -19,14 +20,14 @@ class AdminGuard:
         *,
         is_exposed: bool,
     ) -> None:
-        """`is_exposed`: callers from this machine are not trusted without a token."""
+        """`is_exposed`: whether callers from this machine also need a token."""
         self._store = store
         self._directory = directory
         self._configured = configured
         self._is_exposed = is_exposed
 
     def check_first(self, *, is_admin: bool) -> None:
-        """Refuse a first user or token that could not create others."""
+        """Refuse a first user or token without admin rights, because it could not create others."""
         if self._configured.is_empty and not self._directory.has_any and not is_admin:
             raise ConflictError(
                 "the first user or token must have admin rights and must not expire, because from then on every "
@@ -41,8 +42,12 @@ class AdminGuard:
         without_token: str | None = None,
         changed: StoredUser | None = None,
     ) -> None:
-        """Refuse to remove the last admin. The check is not atomic, so two concurrent removals can both pass. A token
-        in the configuration then restores access. `changed`: the user's new value."""
+        """Refuse a removal or a change that would leave no admin. `changed`: the new version of the user
+        `without_user`.
+
+        The check is not atomic, so two concurrent removals can both pass. In this case, a token in the configuration
+        restores access.
+        """
         if self._configured.have_admin:
             return
         await self._directory.reload()

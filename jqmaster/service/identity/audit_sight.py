@@ -1,18 +1,18 @@
-"""The entries of the audit log that a caller with rights in only some namespaces may see."""
+"""Decides which entries of the audit log a caller with rights in only some namespaces may see."""
 
 from jqmaster.domain.identity.access import Principal, Scope
 from jqmaster.store.identity.audit import DAMAGED, AuditEntry, Sight
 
 
 def audit_sight(caller: Principal) -> Sight | None:
-    """Return which entries this caller may see, or None for all entries.
+    """Return a function that tells whether this caller may see an entry. None: the caller may see all entries.
 
-    The audit log of `default` is also that of the installation: of its users, logins, tokens and namespaces. A caller
-    without rights in all namespaces sees these entries:
+    The audit log of the namespace `default` also has the entries about the installation: about its users, logins,
+    tokens and namespaces. A caller without rights in all namespaces sees these entries:
 
     * entries about its own acts and about `default`,
     * entries about other namespaces that it may operate,
-    * entries about tokens that are valid only in those.
+    * entries about tokens that are valid only in namespaces that it may operate.
     """
     names = caller.namespaces_with(Scope.OPERATE)
     if names is None:

@@ -1,4 +1,4 @@
-"""Entries of the audit log about single jobs. Concurrent entries share a round trip and a wait for the disk."""
+"""Writes entries of the audit log about single jobs. Concurrent entries share a round trip and a wait for the disk."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -11,7 +11,7 @@ MAX_WAITING: Final = 5_000
 
 
 class AuditWriter:
-    """Writes entries in the order in which they come."""
+    """Writes entries in the order of their arrival."""
 
     def __init__(self, store: AuditStore) -> None:
         self._store = store
@@ -20,7 +20,7 @@ class AuditWriter:
         )
 
     async def write(self, entry: bytes) -> None:
-        """Return once the entry is in the log. Raise what the store raises."""
+        """Write an entry, and return once it is in the log. Raise what the store raises."""
         await self._coalescer.submit(entry)
 
     async def _flush(self, entries: Sequence[bytes]) -> list[None]:

@@ -1,7 +1,7 @@
-"""Known devices: browsers on which a user has logged in before. Such a browser keeps a proof of that in a cookie.
+"""Known devices: browsers in which a user has logged in before. Such a browser keeps a proof of the login in a cookie.
 
-The proof gives no access. It is derived from the password's hash, which nobody else knows, so it is void once
-the password changes.
+The proof gives no access. It is derived from the hash of the password, which only the masters know. So a new password
+makes the proof void.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ _PROOF: Final = re.compile(r"([A-Za-z0-9_-]{22})\.([0-9a-f]{64})")
 
 
 def make(user: str, hashed_password: str) -> str:
-    """Return a proof for one more browser."""
+    """Return a new proof for a browser in which the user has logged in."""
     nonce = secrets.token_urlsafe(_NONCE_BYTES)
     return f"{nonce}.{_mac(user, hashed_password, nonce)}"
 

@@ -1,4 +1,4 @@
-"""The copy of tokens and users against which requests are checked."""
+"""This master's copy of the tokens, with which it checks requests."""
 
 import asyncio
 import contextlib
@@ -23,22 +23,25 @@ from jqmaster.store.identity.credentials import CredentialStore, Directory, Stor
 from jqmaster.store.identity.logins import LoginStore
 
 POLL_S: Final = 2.0
-# If the copy is this old, the next tick reads the store again.
+# Age at which the copy is read again, at the next tick.
 OLD_S: Final = POLL_S - TICK_S
-# The age up to which a copy of the tokens is used. An older copy may lack a revocation.
+# Maximum age of a copy that is used. An older copy may lack a revocation.
 TRUSTED_S: Final = 5.0
 NOTE_USES_S: Final = 60.0
 _PUSHERS: Final = frozenset({Scope.PUSH, Scope.WORK})
 
 
 class IdentityDirectory:
-    """Component: checks tokens against a copy of the store's tokens that is never older than `TRUSTED_S`. `has_any`:
-    there is a token or user, as far as is known. All methods except `find` raise what the store raises.
+    """Component: checks the tokens of requests. It uses a copy of the tokens in the store, up to the age `TRUSTED_S`.
+    All methods except `find` raise what the store raises.
 
-    `starts_blind`: it starts even if the store is unreachable. Until it has read the store, it assumes that there are
-    tokens, so that nobody is admitted without one.
+    `has_any`: whether the copy has a token or user.
 
-    `fresh`: until when the last answer to a heartbeat shows that the copy has the newest version.
+    `starts_blind`: whether to start even if the store is unreachable. Until the first read, `has_any` is then True, so
+    that nobody is admitted without a token.
+
+    `fresh`: the time until which the copy counts as current. Each answer to a heartbeat with an unchanged version moves
+    it.
     """
 
     def __init__(
@@ -60,7 +63,8 @@ class IdentityDirectory:
         self._directory = Directory(0, 0, {}, 0)
         self.has_any = starts_blind
         self._principals: dict[str, Principal] = {}
-        # When the copy was last known to be current, by this process's clock and by the store's.
+        # The times at which the copy was last known to be current: by the clock of this process, and by the store's
+        # clock.
         self._read_at_s, self._read_at_ms = NOW_S, 0
         self._used_ms: dict[str, int] = {}
         self._woken = asyncio.Event()
@@ -80,16 +84,20 @@ class IdentityDirectory:
 
     async def stop(self) -> None:
         await self._loops.stop()
-        with contextlib.suppress(JqmasterError):  # best effort: these are only times of last use
+        with contextlib.suppress(JqmasterError):  # best effort: only times of last use are lost
             await self._flush_uses()
 
     def wake(self) -> None:
-        """Make the loop read again, because somebody changed something."""
+        """Make the loop read the store again. Use this after a change of tokens or users."""
         self._woken.set()
 
     def take_version(self, version: int, now_ms: int, read_at_s: float) -> bool:
-        """Take the version that was in the store at `now_ms`. It was read no earlier than `read_at_s`, by this
-        process's clock. If the version is new, read the changes. Return whether it is not."""
+        """Compare the version of the store with the version of the copy. If they differ, make the loop read the
+        changes. Return whether they are equal.
+
+        * `now_ms`: the store's time when the version was read.
+        * `read_at_s`: a time just before the read, by the clock of this process.
+        """
         if version != self._directory.version:
             self._woken.set()
             return False
@@ -111,8 +119,8 @@ class IdentityDirectory:
         self._read_at_s, self._read_at_ms = asked_at_s, now_ms
 
     async def reload_after_change(self) -> None:
-        """Read a change that was just made here, if the store answers."""
-        with contextlib.suppress(JqmasterError):  # the change is stored; the loop will read it
+        """Read the store after a change at this master. If the store does not answer, the loop reads it later."""
+        with contextlib.suppress(JqmasterError):  # the change is stored, and the loop will read it
             await self.reload()
 
     @property
@@ -122,14 +130,14 @@ class IdentityDirectory:
 
     @property
     def read_at_ms(self) -> int:
-        """Return the store's time when the copy was last known to be current."""
+        """Return when the copy was last known to be current, by the store's clock."""
         return self._at_ms(self._current_at_s())
 
     def _at_ms(self, at_s: float) -> int:
         return 0 if self._read_at_s == NOW_S else self._read_at_ms + round((at_s - self._read_at_s) * 1000)
 
     def _current_at_s(self) -> float:
-        """Return when the copy was last known to be current, by this process's clock."""
+        """Return when the copy was last known to be current, by the clock of this process."""
         return max(self._read_at_s, self._fresh.at_s - ANSWER_LIVES_S)
 
     @property
@@ -139,17 +147,17 @@ class IdentityDirectory:
 
     @property
     def used_ms(self) -> Mapping[str, int]:
-        """Return the times of last use on this master that are not stored yet, by token ID."""
+        """Return, by token ID, the times of last use at this master that are not stored yet."""
         return self._used_ms
 
     @property
     def has_users(self) -> bool:
-        """Return whether somebody can log in by name and password."""
+        """Return whether there are users, who log in by name and password."""
         return self._directory.user_count > 0
 
     def find(self, token: bytes, *, pushers_trusted_s: float = TRUSTED_S) -> Principal | None:
-        """Return the caller with this token, or None if the token is not valid, without a round trip to the store.
-        `pushers_trusted_s`: how old the copy may be for tokens that only push and work.
+        """Return the caller with this token, or None if the token is not valid. This takes no round trip to the store.
+        `pushers_trusted_s`: how old the copy may be for tokens with only the scopes push and work.
 
         Raise StoreUnavailableError if it is unknown whether the token was revoked.
         """
@@ -176,11 +184,11 @@ class IdentityDirectory:
 
     async def _follow(self) -> None:
         while True:
-            # Do not read the store while the answers to this master's heartbeats show an unchanged version.
+            # Read the store only if the answers to this master's heartbeats do not show that the version is unchanged.
             await self._rests.wait(self._woken, self._is_old, due=self._fresh)
             try:
                 await self.reload()
-            except JqmasterError:  # the loop tries again, and a copy that is too old is not used
+            except JqmasterError:  # the loop tries again later; `find` uses no copy that is too old
                 await wait_for_event(self._woken, until_tick_s(self._clock.monotonic_s(), POLL_S))
 
     def _is_old(self) -> bool:

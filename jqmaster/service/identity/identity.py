@@ -1,4 +1,4 @@
-"""Identity of callers: assembles the parts that keep tokens, users and sessions."""
+"""Assembles the services for tokens, users, sessions and logins."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -26,22 +26,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class OwnLogins:
-    """Logins with a namespace's own tokens. Their sessions are kept in the namespace's store, and are valid only in
-    that namespace."""
+    """Logins with a namespace's own tokens. The sessions of these logins are in the namespace's store, and are valid
+    only in the namespace."""
 
     directory: IdentityDirectory
     logins: LoginService
     sessions: SessionService
 
     def knows(self, token: str) -> bool:
-        """Return whether the namespace has a token with this ID. The login checks whether the token is valid."""
+        """Return whether the namespace has a token with the ID of this token. The login itself checks whether the token
+        is valid."""
         token_id = token_id_of(token)
         return token_id is not None and token_id in self.directory.tokens
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The services for the identity of callers. `own`: None in the default namespace."""
+    """The services for the identity of callers. `own`: logins with a namespace's own tokens. None: this is the default
+    namespace."""
 
     directory: IdentityDirectory
     passwords: Passwords
@@ -73,8 +75,8 @@ class Identity:
     ) -> "Identity":
         """Build the services for a shard.
 
-        * `is_exposed`: callers from this machine are not trusted without a token.
-        * `provider`: logs people in by the rules of `provider_policy`.
+        * `is_exposed`: whether callers from this machine also need a token.
+        * `provider`: logs people in by the rules of `provider_policy`. None: there is no provider.
         * `fresh` and `starts_blind`: see `IdentityDirectory`.
         """
         store, sessions, logins = CredentialStore(shard), SessionStore(shard), LoginStore(shard)

@@ -25,7 +25,7 @@ _ADDRESS_SHARE: Final = 3
 
 
 class LoginService:
-    """Opens sessions, and counts failures. Methods raise what the store raises."""
+    """Opens sessions, and counts failed logins. Methods raise what the store raises."""
 
     def __init__(
         self,
@@ -47,25 +47,28 @@ class LoginService:
     async def by_password(
         self, name: str, password: str, *, address: str, replaces: str | None, device: str | None = None
     ) -> tuple[str, str]:
-        """Log in, and return two cookies for the browser: one for this session, and a permanent one that
-        later comes back as `device`. `address` is the caller's. `replaces` and `device` are the browser's
-        earlier cookies.
+        """Log in, and return two cookies for the browser: the cookie of the new session, and a permanent cookie for the
+        device.
 
-        Raise UnauthorizedError, and RateLimitedError after too many failures. Failures of others do not count
-        if the user has logged in on this device before. The time taken does not reveal whether the user
+        * `address`: the caller's address.
+        * `replaces`: the browser's earlier session cookie.
+        * `device`: the browser's earlier device cookie.
+
+        Raise UnauthorizedError, and RateLimitedError after too many failures. If the user has logged in on this device
+        before, failures on other devices do not count. The duration of the call does not reveal whether the user
         exists.
         """
         user, caller = await self._users.find(name), caller_of(address)
         is_known = user is not None and devices.is_known(device, name, user.password)
         with self._passwords.place(caller, is_trusted=is_known):
             counted = (_counted(f"device {device}"), "") if is_known else (_counted(caller), _counted(name))
-            # Count the login only once it has a place for the check: a login that is rejected without a check has not
+            # Count the login only once it has a place for the check. A login that is refused without a check has not
             # failed.
             await self._count(*counted, is_known=is_known)
             is_right = await self._passwords.check(user.password if user else None, password)
         if user is None or not is_right or user.is_disabled:
             logger.warning("a login was refused (user %.64r, from %s)", name, address)
-            # An unknown name is not logged, because people type passwords there.
+            # Do not log an unknown name, because people sometimes type the password there.
             await self._log_refused(f"user:{user.name}" if user else "unknown", "password", address)
             raise UnauthorizedError("the user name or the password is wrong", code="login_failed")
         secret = await self._open(
@@ -78,8 +81,8 @@ class LoginService:
         return secret, device if device and is_known else devices.make(name, user.password)
 
     async def by_token(self, token: str, *, address: str, replaces: str | None) -> str:
-        """Log in with a token: see `by_password`. A valid token is accepted regardless of earlier failures, because
-        nobody can guess one."""
+        """Log in with a token, and return the cookie of the new session. A valid token is accepted even after too many
+        failures, because nobody can guess a token. See `by_password` for the arguments and errors."""
         encoded = token.encode()
         try:
             principal = self._directory.find(encoded)
@@ -107,7 +110,7 @@ class LoginService:
         )
 
     async def count_attempt(self, address: str) -> None:
-        """Count a login that another system will verify. Raise RateLimitedError after too many failures."""
+        """Count a login that a login provider will verify. Raise RateLimitedError after too many failures."""
         await self._count(_counted(caller_of(address)), "")
 
     async def by_provider(
@@ -120,8 +123,11 @@ class LoginService:
         state: str,
         replaces: str | None,
     ) -> str:
-        """Open a session for a person whom a login provider has named, and return its cookie. `state` works once;
-        `after` is for the access log, and has the caller's address. Raise UnauthorizedError (`login_expired`)."""
+        """Open a session for a person whom a login provider has named, and return the cookie of the session. Raise
+        UnauthorizedError (`login_expired`) if `state` was already used.
+
+        * `after`: the content of the entry in the access log. It contains the caller's address.
+        """
         if not await self._store.use_once(session_digest(state)):
             raise UnauthorizedError("this login has already been used", code="login_expired")
         return await self._open(
@@ -135,20 +141,21 @@ class LoginService:
         )
 
     async def refused(self, who: str, by: str, address: str, reason: str) -> None:
-        """Log that another system refused a login, or that the person has no role here."""
+        """Log that a login by a provider was refused, for example because the person has no role here."""
         logger.warning("a login by %s was refused (%.80r, from %s): %s", by, who, address, reason)
         after = {"by": by, "address": address, "reason": reason}
         await self._store.log_refused(f"{by} {who}", entry(who, "session.refused", who, None, after))
 
     async def change_own_password(self, session: Session, old: str, new: str, *, address: str) -> None:
-        """Change the password of a user who is logged in, and end the user's other logins.
+        """Change the password of the user of a session, and end the user's other sessions.
 
-        Raises ForbiddenError (`not_a_user`, `wrong_password`), InvalidError, RateLimitedError.
+        Raise ForbiddenError (`not_a_user`, `wrong_password`), InvalidError, RateLimitedError.
         """
         kind, _, name = session.subject.partition(":")
         if kind != "user":
             raise ForbiddenError("only users have passwords", code="not_a_user")
-        # Limit the number of checks for each session, so that nobody can guess the password with a stolen session.
+        # Limit the number of checks for each session. Otherwise, somebody with a stolen session could guess the
+        # password.
         before = await self._users.get(name)
         with self._passwords.place(caller_of(address), is_trusted=True):
             await self._count(_counted(f"session {session.digest}"), "", is_known=True)

@@ -1,4 +1,5 @@
-"""Identity of callers in a namespace: its own tokens, in addition to the users and tokens of the installation."""
+"""The identity of callers in a namespace, which has tokens of its own besides the users and tokens of the
+installation."""
 
 from dataclasses import dataclass, replace
 
@@ -19,9 +20,9 @@ from jqmaster.store.link.shard import Shard
 
 
 class NamespaceCredentials:
-    """The tokens that are valid in a namespace: its own, which are in its store, and those of the installation. If
-    the store of the installation does not answer, tokens of the installation that only push and work are still
-    accepted for `stale_tokens_s`."""
+    """The tokens that are valid in a namespace: the namespace's own tokens, which are in its store, and the tokens of
+    the installation. If the store of the installation does not answer, its tokens with only the scopes push and work
+    are still accepted for `stale_tokens_s`."""
 
     def __init__(
         self, own: IdentityDirectory, installation: IdentityDirectory, stale_tokens_s: LiveValue[float]
@@ -32,11 +33,11 @@ class NamespaceCredentials:
 
     @property
     def has_any(self) -> bool:
-        """Return whether there is a token or user, as far as is known."""
+        """Return whether this master's copies have a token or user."""
         return self._own.has_any or self._installation.has_any
 
     def find(self, token: bytes) -> Principal | None:
-        """Return the caller with this token, or None if the token is not valid here, without a round trip to the
+        """Return the caller with this token, or None if the token is not valid here. This takes no round trip to the
         store.
 
         Raise StoreUnavailableError if it is unknown whether the token was revoked.
@@ -54,8 +55,7 @@ class NamespaceCredentials:
 
 
 class NamespaceAdminGuard(AdminGuard):
-    """The guard of a namespace. A namespace needs its own admin only while the installation has neither users nor
-    tokens."""
+    """The guard of a namespace. While the installation has users or tokens, the namespace needs no admin of its own."""
 
     def __init__(
         self,
@@ -85,14 +85,19 @@ class NamespaceAdminGuard(AdminGuard):
 
 
 async def end_own_session(shard: Shard, digest: str, who: str) -> None:
-    """End a session that a token of the namespace with this shard opened, because `who` has logged in instead."""
+    """End a session that a token of a namespace opened. `shard`: the shard of the namespace. `who`: the caller who has
+    logged in instead."""
     await end_session(SessionStore(shard), digest, who)
 
 
 @dataclass(frozen=True, slots=True)
 class NamespaceIdentity:
-    """The identity services of a namespace. `directory` is a component, the API uses `services`, and `credentials`
-    are those that are valid in the namespace."""
+    """The identity services of a namespace.
+
+    * `directory`: the component with the namespace's own tokens.
+    * `services`: the services that the API uses.
+    * `credentials`: the tokens that are valid in the namespace.
+    """
 
     directory: IdentityDirectory
     services: Identity
@@ -112,8 +117,12 @@ class NamespaceIdentity:
         stale_tokens_s: LiveValue[float],
         policy: LiveValue[LoginPolicy],
     ) -> "NamespaceIdentity":
-        """Build the identity services of a namespace. `configured`: the tokens of the settings, which belong to the
-        installation. `fresh`: see `IdentityDirectory`. `stale_tokens_s`: see `NamespaceCredentials`."""
+        """Build the identity services of a namespace.
+
+        * `configured`: the tokens in the settings, which belong to the installation.
+        * `fresh`: see `IdentityDirectory`.
+        * `stale_tokens_s`: see `NamespaceCredentials`.
+        """
         store, logins, sessions = CredentialStore(shard), LoginStore(shard), SessionStore(shard)
         directory = IdentityDirectory(store, logins, clock, ConfiguredTokens(), rests=rests, fresh=fresh)
         own = OwnLogins(

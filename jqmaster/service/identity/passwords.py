@@ -1,4 +1,4 @@
-"""Passwords: argon2id in a few low-priority threads."""
+"""Hashes and checks passwords with argon2id, in a few threads of low priority."""
 
 import asyncio
 import contextlib
@@ -15,14 +15,14 @@ from argon2.exceptions import Argon2Error, InvalidHashError
 
 from jqmaster.errors import RateLimitedError
 
-# Maximum number of checks at the same time. Each check takes 64 MiB and a core for about 50 ms, and more checks would
-# take memory and cores from the jobs.
+# Maximum number of checks at the same time. Each check takes 64 MiB and a core for about 50 ms. More of them would slow
+# down the work for jobs.
 MAX_AT_ONCE: Final = 2
 MAX_WAITING: Final = 20
 MAX_WAITING_OF_CALLER: Final = 5
-# Further waiting places that only trusted callers get, so that nobody can crowd them out.
+# Number of further waiting places that only trusted callers get. So other callers cannot take all places.
 TRUSTED_RESERVE: Final = 10
-# Added to the niceness of the threads: argon2 uses several cores, and the event loop regularly needs one of them.
+# Added to the niceness of the threads. argon2 uses several cores, and the event loop often needs one of them.
 _NICENESS: Final = 10
 
 _T = TypeVar("_T")
@@ -33,7 +33,7 @@ class Passwords:
 
     def __init__(self) -> None:
         self._hasher = h = PasswordHasher()
-        # A hash that no password matches. Checking it is as slow as any other check.
+        # A hash that no password matches. A check against it takes as long as any other check.
         self._nobodys = (
             f"$argon2id$v=19$m={h.memory_cost},t={h.time_cost},p={h.parallelism}${'A' * 22}${'A' * 43}"
         )
@@ -44,13 +44,13 @@ class Passwords:
         """Do nothing: the threads start with the first call."""
 
     async def stop(self) -> None:
-        """End the threads after their current work."""
+        """Let the threads end after their current work."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     @contextlib.contextmanager
     def place(self, caller: str, *, is_trusted: bool = False) -> Iterator[None]:
-        """Hold a place in the queue for a check. Raise RateLimitedError, at no cost, if too many callers wait or if
-        this caller has too many calls waiting."""
+        """Hold a place in the queue for a check. Raise RateLimitedError at once if too many calls wait, or too many
+        calls of this caller."""
         most = MAX_WAITING + (TRUSTED_RESERVE if is_trusted else 0)
         is_greedy = not is_trusted and self._waiting[caller] >= MAX_WAITING_OF_CALLER
         if is_greedy or self._waiting.total() >= most:
@@ -65,13 +65,13 @@ class Passwords:
             self._waiting += Counter()  # removes entries that are 0
 
     async def hash(self, password: str) -> str:
-        """Return a hash with a new salt. Raise RateLimitedError while too many wait."""
+        """Return a hash with a new salt. Raise RateLimitedError while too many calls wait."""
         with self.place("", is_trusted=True):
             return await self._run(self._hash, password)
 
     async def check(self, hashed: str | None, password: str) -> bool:
-        """Return whether the password matches; call it from within a `place`. Without `hashed`, return False after as
-        much time as for any other password."""
+        """Return whether the password matches. Call this only within a `place`. Without `hashed`, return False after
+        the time that any other check takes."""
         return await self._run(self._check, hashed, password)
 
     async def _run(self, act: Callable[..., _T], *args: object) -> _T:
@@ -88,7 +88,7 @@ class Passwords:
 
 
 def _lower_priority() -> None:
-    # Only Linux has thread priorities. The threads that argon2 starts inherit the priority of this one.
+    # Only Linux has priorities of threads. The threads that argon2 starts inherit the priority of this thread.
     if sys.platform == "linux":
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)

@@ -1,7 +1,7 @@
 """Logins by an OpenID Connect provider: the authorization code flow with PKCE, state and nonce.
 
-Everything that a pending login needs is derived from one secret, which the browser keeps in a cookie. So any
-master can finish a login that another one began, and a stranger who begins logins uses no memory.
+The browser keeps one secret in a cookie, and everything that a pending login needs is derived from this secret. So any
+master can finish a login that another master began. A stranger who begins many logins uses no memory.
 """
 
 import base64
@@ -21,21 +21,21 @@ from jqmaster.service.identity.logins import LoginService
 from jqmaster.service.identity.sessions import PROVIDER_PREFIX
 from jqmaster.store.identity.sessions import Grant
 
-if TYPE_CHECKING:  # most masters have no provider, and start faster without these libraries
+if TYPE_CHECKING:  # most masters have no provider, and without these libraries they start faster
     from jqmaster.net.oidc_provider import Identified, OidcProvider
 
 logger = logging.getLogger(__name__)
 
 HOME: Final = "#/overview"
 MAX_NAME: Final = 128
-# A longer ID token is not stored. The logout at the provider then lacks a hint, and some providers ask the person to
-# confirm it.
+# A longer ID token is not stored. A logout at the provider then cannot send it as a hint, and some providers ask the
+# person to confirm the logout.
 MAX_ID_TOKEN: Final = 16 * 1024
 _COOKIE: Final = re.compile(r"([A-Za-z0-9_-]{43})\.([A-Za-z0-9_-]{0,1600})")
 _PAGE: Final = re.compile(r"#/[!-~]{0,1000}")
-# The parts of `LedTo` as text: the digest of the browser's own session, the place of the namespace, and the page.
+# `LedTo` as text: the digest of the browser's own session, the place of the namespace, and the page.
 _LED_TO: Final = re.compile(r"(?:([0-9a-f]{64}) )?(?:ns/([a-z][a-z0-9-]{1,38})/)?(.*)", re.DOTALL)
-# The address of the login page for somebody who came to answer a question. After the login, this page leads to the
+# The address of the login page for somebody who came to answer a question. After the login, the page opens the
 # question.
 _QUESTION: Final = re.compile(r"#/login\?then=callbacks/[A-Za-z0-9_-]{54}")
 _MAX_CODE: Final = 4096
@@ -43,7 +43,8 @@ _MAX_CODE: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class ProviderPolicy:
-    """The rules by which people get a role and a name. `label`: name of the provider; `home_url`: the web UI."""
+    """The rules by which people get a role and a name. `label`: the name of the provider. `home_url`: the address of
+    the web UI."""
 
     group_roles: GroupRoles
     user_claim: str
@@ -53,20 +54,20 @@ class ProviderPolicy:
 
 
 class Begun(NamedTuple):
-    """A login that the provider is to carry out: the address to which the browser is sent, and the cookie that the
-    browser keeps."""
+    """A login that has begun. `url`: the address at the provider to which the browser is sent. `cookie`: the cookie
+    that the browser keeps."""
 
     url: str
     cookie: str
 
 
 class LedTo(NamedTuple):
-    """The place at which a login was begun, and to which it leads.
+    """The place in the web UI where a login was begun, and to which it returns.
 
     * `namespace`: empty for the web UI of the installation.
-    * `page`: as the browser requested it, unchecked.
-    * `own_session`: the digest of the session that a token of the namespace opened in this browser; empty if there is
-      none.
+    * `page`: the page that the browser requested. It is not checked yet.
+    * `own_session`: the digest of the session that a token of the namespace opened in this browser. Empty: there is no
+      such session.
     """
 
     namespace: str
@@ -104,7 +105,7 @@ class ProviderLogins:
         self._directory = directory
 
     async def begin(self, page: str, prefix: str = "", *, own_session: str = "") -> Begun:
-        """Begin a login that leads to `page` of the web UI (`#/jobs?state=failed`).
+        """Begin a login that leads to `page` of the web UI, such as `#/jobs?state=failed`.
 
         * `prefix`: `/ns/NAME` for the web UI of a namespace.
         * `own_session`: see `LedTo`.
@@ -123,12 +124,12 @@ class ProviderLogins:
         return Begun(url, f"{secret}.{_encoded(f'{own}{place_below(prefix)}{_page_of(page)}'.encode())}")
 
     def page_of(self, cookie: str | None) -> str:
-        """Return the page to which a login leads, below the address of the web UI."""
+        """Return the page to which a login leads, relative to the address of the web UI."""
         led_to = self.led_to(cookie)
         return led_to.place + _page_of(led_to.page)
 
     def led_to(self, cookie: str | None) -> LedTo:
-        """Return the namespace, the page and the session that the browser's cookie names."""
+        """Return the namespace, the page and the session in the browser's cookie."""
         kept = _COOKIE.fullmatch(cookie or "")
         found = _LED_TO.fullmatch(_decoded(kept[2]) if kept else "")
         return LedTo(found[2] or "", found[3], found[1] or "") if found else LedTo("", "", "")
@@ -136,18 +137,16 @@ class ProviderLogins:
     async def finish(
         self, returned: Returned, cookie: str | None, *, address: str, replaces: str | None
     ) -> str:
-        """Return the cookie of a session for the person whom the provider has named. `replaces`: as for
-        `LoginService`.
+        """Finish a login, and return the cookie of the new session. `replaces`: the browser's earlier session cookie.
 
-        Raise UnauthorizedError (`login_expired`, `login_denied`, `id_token_invalid`), ForbiddenError
-        (`no_role`, `no_login_name`), RateLimitedError. Each refusal is written to the access log with its
-        reason.
+        Raise UnauthorizedError (`login_expired`, `login_denied`, `id_token_invalid`), ForbiddenError (`no_role`,
+        `no_login_name`), RateLimitedError. The access log gets each refusal with its reason.
         """
         who = "unknown"
         try:
             secret = _begun_here(returned.state, cookie)
             # A page of another site can make a browser send this request. So count only answers to logins that this
-            # browser began. Otherwise, such a page could lock out everybody at the browser's address.
+            # browser began. Otherwise, a page of another site could lock out everybody at the browser's address.
             await self._logins.count_attempt(address)
             found = await self._identify(returned, secret)
             who = f"{PROVIDER_PREFIX}{self._name(found.claims)}"
@@ -157,7 +156,7 @@ class ProviderLogins:
             raise
 
     async def logout_url(self, id_token: str) -> str | None:
-        """Return the address at which the provider ends its own session, if it can."""
+        """Return the address at which the provider ends its own session. None: the provider cannot end it."""
         return await self.provider.end_session_url(id_token, self.policy.home_url)
 
     async def _identify(self, returned: Returned, secret: str) -> "Identified":
@@ -221,8 +220,8 @@ class ProviderLogins:
 
 
 def _begun_here(state: str, cookie: str | None) -> str:
-    """Return the secret of the login that this browser has begun. Raise UnauthorizedError (`login_expired`) if there
-    is none."""
+    """Return the secret of the login that this browser has begun. Raise UnauthorizedError (`login_expired`) if it has
+    begun no login with this state."""
     match = _COOKIE.fullmatch(cookie or "")
     if match is None:
         raise UnauthorizedError(
@@ -249,18 +248,19 @@ def _decoded(text: str) -> str:
 
 
 def place_below(prefix: str) -> str:
-    """Return the place of a namespace with this prefix, `/ns/NAME`, below the address of the web UI."""
+    """Return the path of the web UI of a namespace, relative to the address of the web UI. `prefix`: `/ns/NAME`."""
     return f"{prefix.lstrip('/')}/" if prefix else ""
 
 
 def _page_of(text: str) -> str:
-    """Return a page of the web UI. A login never leads anywhere else."""
+    """Return `text` if it is a page of the web UI, and otherwise the home page. So a login never leads to another
+    site."""
     is_page = _PAGE.fullmatch(text) and not text.startswith("#/login")
     return text if is_page or _QUESTION.fullmatch(text) else HOME
 
 
 def _texts(value: Any) -> list[str]:
-    """Return the texts in the value of a claim, which is a list or a single text."""
+    """Return the texts in the value of a claim. The value may be a list or a single text."""
     if isinstance(value, str):
         return [value]
     return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []

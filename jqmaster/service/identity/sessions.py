@@ -21,8 +21,8 @@ _SECRET_LENGTH: Final = 43
 
 @dataclass(frozen=True, slots=True)
 class LoginPolicy:
-    """A session ends after `session_life_ms`, or when it was not used for `session_idle_ms`. `login_attempts`:
-    maximum number of login attempts of one user per minute."""
+    """Limits of sessions and logins. A session ends after `session_life_ms`, or earlier if it was not used for
+    `session_idle_ms`. `login_attempts`: the maximum number of login attempts of one user per minute."""
 
     session_life_ms: int
     session_idle_ms: int
@@ -31,8 +31,8 @@ class LoginPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A valid login. Requests that change something must contain `csrf_token`. `is_of_namespace`: a namespace's own
-    token opened the session, so it is valid only in that namespace."""
+    """A valid session. A request that changes something must contain `csrf_token`. `is_of_namespace`: whether a
+    namespace's own token opened the session. Such a session is valid only in the namespace."""
 
     principal: Principal
     role: Role | None
@@ -44,7 +44,7 @@ class Session:
 
     @property
     def is_by_provider(self) -> bool:
-        """Return whether a login provider has named the caller."""
+        """Return whether the caller logged in by a login provider."""
         return self.subject.startswith(PROVIDER_PREFIX)
 
 
@@ -62,8 +62,8 @@ class SessionService:
         group_roles: GroupRoles | None,
         is_of_namespace: bool = False,
     ) -> None:
-        """`group_roles`: the roles of groups, for people whom a login provider has named; None if there is no
-        provider. `is_of_namespace`: see `Session`."""
+        """`group_roles`: maps the groups that a login provider names to roles. None: there is no provider.
+        `is_of_namespace`: see `Session`."""
         self._is_of_namespace = is_of_namespace
         self._store = store
         self._directory = directory
@@ -73,7 +73,7 @@ class SessionService:
         self._group_roles = group_roles
 
     async def find(self, secret: str) -> Session | None:
-        """Return the session of the browser with this `secret`, or None if the session is over, or if its owner has
+        """Return the session of the browser with this `secret`. Return None if the session is over or its owner has
         lost access."""
         if len(secret) != _SECRET_LENGTH or not secret.isascii():
             return None
@@ -111,11 +111,12 @@ class SessionService:
         )
 
     async def own(self, session: Session) -> list[ListedSession]:
-        """Return all logins of the person who is logged in."""
+        """Return all sessions of the person with this session."""
         return await self._store.all_of(session.subject)
 
     async def end_own(self, session: Session, session_id: str | None) -> None:
-        """End one login of the person who is logged in, or all others. Raise NotFoundError."""
+        """End one session of the person with this session, or, without `session_id`, all their other sessions. Raise
+        NotFoundError."""
         found = await self._store.all_of(session.subject)
         digests = [
             one.digest
@@ -130,8 +131,8 @@ class SessionService:
             await self._store.end_all_of(session.subject, digests, access_entry=access_entry, is_own=True)
 
     async def end_all_of(self, name: str, who: str) -> int:
-        """End all logins of a user; return how many there were. `name` begins with `oidc:` for a person whom
-        a login provider has named. Raise NotFoundError."""
+        """End all sessions of a user, and return how many there were. For a person who logged in by a login provider,
+        `name` begins with `oidc:`. Raise NotFoundError."""
         is_named = name.startswith(PROVIDER_PREFIX)
         if not is_named:
             await self._users.get(name)
@@ -143,30 +144,31 @@ class SessionService:
         return ended
 
     async def id_token(self, session: Session) -> str:
-        """Return the ID token with which a provider opened the session; empty if no provider did."""
+        """Return the ID token with which a login provider opened the session. Empty: the session was opened in another
+        way."""
         return await self._store.id_token(session.digest) if session.is_by_provider else ""
 
     async def logout(self, secret: str, who: str) -> None:
-        """End the session, so that its cookie is no longer accepted."""
+        """End the session of the browser with this `secret`."""
         await end_session(self._store, session_digest(secret), who)
 
 
 async def end_session(store: SessionStore, digest: str, who: str) -> None:
-    """End the session with this digest, and write the access log."""
+    """End the session with this digest, and record the logout in the access log."""
     await store.end(digest, access_entry=entry(who, "session.logout", who, None, None))
 
 
 def session_id_of(session: ListedSession) -> str:
-    """Return a name for a session that does not reveal its secret."""
+    """Return an ID for a session. The ID does not reveal the session's secret."""
     return session.digest[:16]
 
 
 def csrf_token_of(secret: str) -> str:
-    """Return a token that only the session's owner knows, and not somebody who can merely make the browser send
-    requests."""
+    """Return the token that proves that a request comes from the session's own pages. A site that makes the browser
+    send a request does not know it."""
     return hmac.new(secret.encode(), b"csrf", hashlib.sha256).hexdigest()
 
 
 def session_digest(secret: str) -> str:
-    """Return the digest under which the store has a session."""
+    """Return the digest by which the store identifies the session with this secret."""
     return hashlib.sha256(secret.encode()).hexdigest()

@@ -13,14 +13,14 @@ from jqmaster.service.identity.directory import IdentityDirectory
 from jqmaster.store.identity.credentials import CredentialStore, StoredToken
 
 MAX_OVERLAP_S: Final = 30 * 86_400
-# An expired token stays listed for this long, so that people can see why a client stopped working. After that, a new
-# token can take its place.
+# An expired token stays listed for this long, so that people can see why a client stopped working. After that, it is
+# removed when a token is created.
 KEEP_EXPIRED_MS: Final = 30 * 86_400_000
 
 
 @dataclass(frozen=True, slots=True)
 class ListedToken:
-    """A token as administrators see it. `is_replaced`: a rotation has created its successor."""
+    """A token as administrators see it. `is_replaced`: whether a rotation has created its successor."""
 
     token: StoredToken
     last_used_ms: int | None
@@ -62,11 +62,11 @@ class TokenService:
         namespaces: Sequence[str] = (),
         caller: Principal,
     ) -> tuple[str, StoredToken]:
-        """Create a token. Return its entry, and its text, which nobody can read again. `namespaces`: those that it
-        opens. Empty: all.
+        """Create a token. Return its text, which cannot be read again, and its entry. `namespaces`: the namespaces in
+        which the token is valid. Empty: all.
 
         Raise InvalidError, ConflictError (`too_many_tokens`, `first_must_be_admin`), and ForbiddenError if the caller
-        is an admin of other namespaces only.
+        is not an admin of all these namespaces.
         """
         await self._directory.reload()
         if not _may_manage(caller, namespaces):
@@ -103,9 +103,12 @@ class TokenService:
         return text, token
 
     async def rotate(self, token_id: str, *, overlap_ms: int, caller: Principal) -> tuple[str, StoredToken]:
-        """Replace a token by a new one with the same rights; return the text and the entry of the new token. The old
-        token stays valid for `overlap_ms`. The new token has the lifetime that the old token had when it was created.
-        Raise NotFoundError, ConflictError."""
+        """Replace a token by a new token with the same rights. Return the text and the entry of the new token. Raise
+        NotFoundError, ConflictError.
+
+        The old token stays valid for `overlap_ms`. The new token gets the lifetime that the old token had when it was
+        created.
+        """
         await self._directory.reload()
         old, who = self._get(token_id, caller), caller.name
         now_ms = self._directory.read_at_ms
@@ -123,7 +126,7 @@ class TokenService:
         return text, token
 
     async def revoke(self, token_id: str, caller: Principal) -> None:
-        """Revoke a token. This takes effect here at once, and on other masters as soon as they learn of it, within
+        """Revoke a token. The revocation takes effect at this master at once, and at the other masters within
         `TRUSTED_S`. Raise NotFoundError, ConflictError (`last_admin`)."""
         await self._directory.reload()
         old, who = self._get(token_id, caller), caller.name
@@ -163,8 +166,9 @@ class TokenService:
 
 
 def _may_manage(caller: Principal, namespaces: Sequence[str]) -> bool:
-    """Return whether the caller may create, replace and revoke a token for these namespaces (empty: for all). An
-    admin of some namespaces may do so for tokens that are valid only there."""
+    """Return whether the caller may create, replace and revoke tokens that are valid in these namespaces. Empty: tokens
+    that are valid in all namespaces. An admin of only some namespaces may manage tokens that are valid only in
+    these."""
     if caller.by_namespace is None:
         return True
     administered = {name for name, one in caller.by_namespace.items() if Scope.ADMIN in one.scopes}

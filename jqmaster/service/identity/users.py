@@ -1,4 +1,4 @@
-"""Users who log in by name and password: list, create, change and remove them."""
+"""Lists, creates, changes and removes users. Users log in by name and password."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -29,13 +29,14 @@ class UserService:
         self._passwords = passwords
 
     async def all(self) -> list[tuple[StoredUser, int | None]]:
-        """Return all users by name, with the last login of each."""
+        """Return all users, sorted by name, each with the time of the last login. None: the user has never logged
+        in."""
         return await self._store.users()
 
     async def create(
         self, name: str, password: str, role: Role, *, roles: Mapping[str, Role] = NO_ROLES, who: str
     ) -> StoredUser:
-        """Add a user. `roles`: further roles by namespace. Raise ConflictError (`user_exists`, `too_many_users`,
+        """Create a user. `roles`: further roles by namespace. Raise ConflictError (`user_exists`, `too_many_users`,
         `first_must_be_admin`)."""
         await self._directory.reload()
         self._admins.check_first(is_admin=role is Role.ADMIN)
@@ -61,8 +62,8 @@ class UserService:
         is_disabled: bool | None = None,
         who: str,
     ) -> tuple[StoredUser, int | None]:
-        """Change a user, and return it with the last login. None leaves a value unchanged. The
-        user's sessions end. Raise NotFoundError, ConflictError (`last_admin`)."""
+        """Change a user, and end the user's sessions. Return the user with the time of the last login. None leaves a
+        value unchanged. Raise NotFoundError, ConflictError (`last_admin`)."""
         before = await self.get(name)
         last_login_ms = await self._store.last_login_ms(name)
         after = before
@@ -82,14 +83,14 @@ class UserService:
         return after, last_login_ms
 
     async def remove(self, name: str, who: str) -> None:
-        """Remove a user and end its sessions. Raise NotFoundError, ConflictError (`last_admin`)."""
+        """Remove a user, and end the user's sessions. Raise NotFoundError, ConflictError (`last_admin`)."""
         before = await self.get(name)
         await self._admins.check_last(without_user=name)
         access_entry = entry(who, "user.remove", name, audited_user(before), None)
         await self.replace(name, before, None, access_entry)
 
     async def find(self, name: str) -> StoredUser | None:
-        """Return a user, if there is one of this name."""
+        """Return the user of this name, or None if there is no such user."""
         return await self._store.user(name)
 
     async def get(self, name: str) -> StoredUser:
@@ -108,7 +109,8 @@ class UserService:
         *,
         kept_session: str = "",
     ) -> None:
-        """Write the new version of a user (None: remove it), unless somebody else changed it. Raise ConflictError."""
+        """Replace `before`, the stored version of a user, by `after`. None: remove the user. Raise ConflictError if
+        somebody else has changed the user meanwhile."""
         word = await self._store.put_user(
             name, before, after, access_entry=access_entry, kept_session=kept_session
         )
@@ -120,6 +122,6 @@ class UserService:
 
 
 def check_password(password: str, user: str, field: str = "password") -> None:
-    """Raise InvalidError unless the password is good enough for this user."""
+    """Raise InvalidError if the password is too weak for this user."""
     if fault := fault_of(password, user):
         raise InvalidError("the password is not acceptable", errors=[FieldError((field,), fault)])

@@ -1,1 +1,1 @@
-"""Live settings, metrics, statistics and facts about the store."""
+"""Live settings, health, metrics, statistics, the timeline and restores."""

@@ -1,4 +1,4 @@
-"""A limit on how often a caller's agents may call tools."""
+"""Limits how often a caller's agents may call tools."""
 
 from typing import Final
 
@@ -12,14 +12,14 @@ MAX_PER_MINUTE: Final = 120
 
 
 class AgentTurns:
-    """Counts the calls of each caller at this master."""
+    """Counts the calls that each caller's agents make at this master."""
 
     def __init__(self, clock: Clock) -> None:
         self._asked = Quota()
         self._clock = clock
 
     def take(self, who: str) -> None:
-        """Count a call. Raise RateLimitedError beyond the limit."""
+        """Count a call. Raise RateLimitedError if the caller has used up the calls of this minute."""
         now_s = self._clock.monotonic_s()
         if self._asked.count(who, now_s) >= MAX_PER_MINUTE:
             raise RateLimitedError(

@@ -1,4 +1,4 @@
-"""Demand for workers, for scaling a fleet."""
+"""Sums up the demand for workers, by which a fleet can be scaled."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ from jqmaster.store.workers.workers import WorkerStore
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """Demand and supply.
+    """The jobs that need slots, and the slots that workers offer.
 
-    * `ready`: jobs that could start now if slots were free.
-    * `blocked`: jobs that wait for constraints.
-    * `slots`: slots of the workers that may run such jobs.
-    * `oldest_wait_s`: None if no job is ready.
-    * `is_exact`: False if the numbers of jobs are lower bounds.
+    * `ready`: the number of jobs that would start now if slots were free.
+    * `blocked`: the number of ready jobs that a constraint holds back.
+    * `slots`: the slots of the live workers that may run the jobs.
+    * `oldest_wait_s`: how long the longest-waiting job of `ready` has waited. None: there is no such job.
+    * `is_exact`: False if there may be more jobs than these numbers say.
     """
 
     ready: int
@@ -37,8 +37,8 @@ class Demand:
 
 
 class DemandService:
-    """Sums up the demand for workers. `stale_ms`: the silence after which a worker gets no new jobs. Raises what
-    `StoreClient.run` raises."""
+    """Sums up the demand for workers. `stale_ms`: the time without a heartbeat after which a worker counts as silent.
+    Methods raise what `StoreClient.run` raises."""
 
     def __init__(
         self,
@@ -54,9 +54,9 @@ class DemandService:
         self._stale_ms = stale_ms
 
     async def of(self, names: Sequence[str], labels: Mapping[str, str]) -> Demand:
-        """Sum up the jobs of these names, and the workers for them. No names: all jobs. With `labels`, count only jobs
-        that a worker with these labels may run, and only workers that have the labels.
-        """
+        """Sum up the jobs of these names, and the workers that serve the names. Without names, count all jobs and
+        workers. With `labels`, count only jobs that a worker with these labels may run, and only workers that have the
+        labels."""
         fleet = await self._workers.fleet()
         constraints = (await self._constraints.reload()).constraint_set
         is_cut = False
@@ -88,7 +88,8 @@ class DemandService:
 
 
 def _queues(names: Sequence[str], labels: Mapping[str, str], queues: Sequence[str]) -> list[str]:
-    """Return the queues of jobs of these names that require labels."""
+    """Return the queues with the jobs of these names that require labels. If `labels` are given, leave out queues whose
+    jobs a worker with these labels may not run."""
     if labels:
         return list(queues_for(names, labels, queues))
     is_asked = frozenset(names)
@@ -100,8 +101,8 @@ def _is_keyed(constraints: ConstraintSet, queue: str) -> bool:
 
 
 def _running(running: RunningJobs, names: frozenset[str], worker_ids: set[str] | None) -> int:
-    """Return how many jobs of these names are running. `worker_ids`: count only jobs on these workers. None: on any
-    worker."""
+    """Return how many jobs of these names are running. `worker_ids`: count only jobs on these workers. None: count jobs
+    on all workers."""
     return sum(
         count
         for (worker_id, name), count in running.counts.items()

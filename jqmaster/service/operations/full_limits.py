@@ -1,4 +1,4 @@
-"""Finds the constraints that hold jobs back, and how long they have done so."""
+"""Finds the constraints that hold jobs back, and since when they do."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,14 +20,15 @@ MOST: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class HeldGate:
-    """A constraint that holds jobs back, with the path of its key. The value of the key is not yet hidden."""
+    """A constraint that holds jobs back. `key`: the path of its key. `found` may contain a value of the key that not
+    every caller may see."""
 
     key: Path | None
     found: FullLimit
 
 
 class FullLimits:
-    """Follows the constraints that hold jobs back. `nobody`: an access that sees no content."""
+    """Follows the constraints that hold jobs back. `nobody`: the access of a caller that may see no job content."""
 
     def __init__(self, constraints: ConstraintReader, nobody: ContentAccess) -> None:
         self._constraints = constraints
@@ -37,7 +38,8 @@ class FullLimits:
     async def follow(
         self, constraints: Sequence[tuple[StoredConstraint, Usage]], now_ms: int
     ) -> list[HeldGate]:
-        """Return the constraints to report, those that hold back the most jobs first."""
+        """Return the constraints to report, sorted by the number of jobs that they hold back, the largest number
+        first."""
         possible = [(stored, usage) for stored, usage in constraints if not is_paused(stored)]
         full = sorted(
             ((stored, usage) for stored, usage in possible if usage.held),
@@ -47,8 +49,8 @@ class FullLimits:
         for stored, usage in full[:MOST]:
             constraint = stored.constraint
             gate = None
-            # Look for the fullest key value only for the worst constraint, because one constraint may have a thousand
-            # gates to read.
+            # Look up a key value only for the constraint that holds back the most jobs. One constraint may have a
+            # thousand gates to read.
             if constraint.key is not None and not found:
                 gate = await self._crowded(constraint.name)
             found[constraint.name] = HeldGate(constraint.key, full_limit(stored, usage, gate))
@@ -62,7 +64,7 @@ class FullLimits:
         ]
 
     async def _crowded(self, name: str) -> KeyUsage | None:
-        """Return the key value that has the most waiting jobs among those at closed gates."""
+        """Return the key value with a closed gate that has the most waiting jobs."""
         try:
             detail = await self._constraints.get(name, None, self._nobody)
         except NotFoundError:
@@ -71,8 +73,8 @@ class FullLimits:
 
 
 def full_limit(stored: StoredConstraint, usage: Usage, gate: KeyUsage | None) -> FullLimit:
-    """Return the limit of the constraint that is reached. `gate`: the value of the key with the most waiting jobs.
-    None: not known, or there is no key."""
+    """Return the limit that the constraint has reached. `gate`: the key value with the most waiting jobs. None: the
+    constraint has no key, or the value is unknown."""
     constraint, held = stored.constraint, usage.held or 0
     if gate is None and constraint.key is not None:
         return FullLimit(
@@ -114,7 +116,7 @@ def _units(thousandths: int | None) -> float | None:
 
 
 def _share(used: float | None, limit: int | None) -> float:
-    """Return which share of a limit is used; -1 if there is no such limit."""
+    """Return the share of a limit that is used, or -1 if there is no such limit."""
     return -1 if limit is None else (used or 0) / limit
 
 

@@ -1,4 +1,4 @@
-"""Collects facts about the health of the queue from other services, and judges them."""
+"""Judges the health of the queue by facts from other services."""
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -44,7 +44,8 @@ from jqmaster.store.workers.workers import WorkerStore
 
 # Time for which all callers share one read of the store.
 LIVES_S: Final = 2.0
-# Time for which facts about definitions are reused. Checking them takes one read for each two hundred.
+# Time for which facts about definitions are reused. Checking definitions takes one read of the store per two hundred of
+# them.
 DEFINITIONS_LIVE_S: Final = 5.0
 CALENDARS_LIVE_S: Final = 60.0
 # Maximum number of findings about job names or calendars. If there are more, only the worst ones are shown.
@@ -53,14 +54,13 @@ _MINUTES: Final = 60
 _LATELY: Final = 10
 _MAX_VALUES: Final = 3
 _LEVELS: Final = ("besteffort", "fsync", "fsync+quorum")
-# The verdicts of `why` that explain why no worker takes a job that may start.
+# The verdicts of `why` that say why no worker takes a job that may start.
 _CAUSES: Final = (NoWorker, NoMatchingWorker, WorkersUnavailable, IndexMissing)
 
 
 @dataclass(frozen=True, slots=True)
 class _HealthReading:
-    """The findings of one read of the store. `limits` and `pauses` still contain values that not every caller may
-    see."""
+    """The findings of one read of the store. `limits` and `pauses` contain key values that not every caller may see."""
 
     facts: HealthFacts
     limits: Sequence[HeldGate]
@@ -68,8 +68,7 @@ class _HealthReading:
 
 
 class HealthService:
-    """Judges the health of the queue. It raises only if the caller lacks a right. A store that does not answer is a
-    verdict, not an error."""
+    """Judges the health of the queue. If the store does not answer, the verdict says so, and no error is raised."""
 
     def __init__(
         self,
@@ -101,8 +100,8 @@ class HealthService:
         self._ending = Remembered(clock, CALENDARS_LIVE_S, self._ending_calendars)
 
     async def verdict(self, access: ContentAccess) -> tuple[int | None, HealthVerdict]:
-        """Return the verdict and the store time of its facts (None: the store does not answer). Values of keys are
-        shown as the caller may see them."""
+        """Return the time of the facts and the verdict, with key values in the form that the caller may see. The time
+        is the store's time, or None if the store does not answer."""
         try:
             reading = await self._readings.get()
         except StoreUnavailableError as exc:
@@ -176,7 +175,8 @@ class HealthService:
         return await self._history.series(TOTAL, "minute", range(last - _MINUTES + 1, last + 1))
 
     async def _ready_names(self) -> Mapping[str, int]:
-        """Return the number of ready jobs by name: of the leader's last sample, or the counts if no master leads."""
+        """Return the number of ready jobs by name, from the leader's last sample. If no master leads, count the jobs
+        instead."""
         if sample := await self._history.backlog():
             return {name: one.ready for name, one in sample.names.items()}
         page = await self._stats.names("1h", sort="ready", limit=MOST)
@@ -292,8 +292,8 @@ def _paused(stored: StoredConstraint, usage: Usage, access: ContentAccess) -> It
 def _jobs_of(
     matcher: Mapping[str, Any],
 ) -> tuple[Literal["name", "tag", "value", "matcher"], str, str]:
-    """Describe the jobs that a pause holds back: return the kind of their common property, then the name, tag or
-    value, and the path of a value."""
+    """Describe the jobs that a pause holds back. Return the kind of property that they share, the property itself (a
+    name, tag or value), and, for a value, its path."""
     field, op, value = matcher.get("field"), matcher.get("op"), matcher.get("value")
     if op == "eq" and field == "name":
         return "name", str(value), ""
@@ -307,7 +307,8 @@ def _jobs_of(
 
 
 def _served(workers: Sequence[Worker], now_ms: int, stale_ms: int) -> Collection[str]:
-    """Return the names that live workers run. Draining workers also count, because others are about to replace them."""
+    """Return the names that live workers serve. Draining workers also count, because other workers usually replace them
+    soon."""
     live = (one for one in workers if one.state(now_ms, stale_ms) in ("fresh", "draining"))
     return {name for one in live for name in one.spec.names}
 
@@ -322,7 +323,7 @@ def _unserved(ready: Mapping[str, int], served: Collection[str]) -> list[tuple[s
 
 
 def _detached(workers: Sequence[Worker], now_ms: int, stale_ms: int) -> list[SilentProcess]:
-    """Return the workers that were detached because of their silence, those with the most jobs first."""
+    """Return the workers that were detached because they were silent, the workers with the most jobs first."""
     fresh = [one for one in workers if one.state(now_ms, stale_ms) == "fresh"]
     found = [
         SilentProcess(_process(gone), gone.last_seen_ms, gone.busy, gone.id, _successor(gone, fresh))
@@ -333,10 +334,9 @@ def _detached(workers: Sequence[Worker], now_ms: int, stale_ms: int) -> list[Sil
 
 
 def _successor(gone: Worker, fresh: Sequence[Worker]) -> str:
-    """Return the worker that took the place of a detached one. It is on the same machine, for the same jobs, and
-    registered after the other fell silent. Return an empty text if there is none, or if the detached worker still holds
-    jobs.
-    """
+    """Return the worker that took the place of a detached worker: a worker on the same machine that serves the same
+    names and registered after the detached worker fell silent. Return an empty text if there is none, or if the
+    detached worker still holds jobs."""
     if gone.busy:
         return ""
     successors = (
@@ -355,7 +355,7 @@ def _process(worker: Worker) -> str:
 
 
 def _newest_kind(groups: Sequence[GroupedFailures], now_ms: int) -> NewKind | None:
-    """Return the first kind of failure that is new or came back, or None if there is none."""
+    """Return the first failure group in the list that is new or came back, or None if there is none."""
     for group in groups:
         marks = group.marks(now_ms)
         if not marks:
@@ -371,7 +371,7 @@ def _failed(points: Sequence[NameCounts | None]) -> int:
 
 
 def _backlog(points: Sequence[NameCounts | None]) -> list[int | None]:
-    """Return the number of ready jobs in each of the last complete minutes, or an empty list if the first or the last
-    of them is not known."""
+    """Return the numbers of ready jobs in the last complete minutes. Return an empty list if the first or the last
+    number is unknown."""
     last = [one.backlog if one and one.backlog >= 0 else None for one in points[-_LATELY - 1 : -1]]
     return last if last and None not in (last[0], last[-1]) else []

@@ -1,4 +1,4 @@
-"""Findings that come and go under load, and are reported only once they last."""
+"""Follows findings that come and go under load. A finding is reported only once it lasts."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
@@ -6,11 +6,11 @@ from typing import Final, Generic, TypeVar
 
 T = TypeVar("T")
 
-# A state lasts after READINGS_TO_BEGIN readings in a row that found it, because it may hold for a moment under load. It
-# ends after READINGS_TO_END readings in a row without it, because a single job may get through.
+# A state lasts once this many readings in a row have found it. Under load, it may exist only for a moment.
 READINGS_TO_BEGIN: Final = 3
+# A lasting state ends after this many readings in a row without it, because a single job may get through.
 READINGS_TO_END: Final = 2
-# After such a gap, nobody knows what happened in between, and the readings begin again.
+# After a longer gap between two readings, nobody knows what happened in between, so the readings begin again.
 MAX_GAP_MS: Final = 15_000
 
 
@@ -24,18 +24,20 @@ class _Seen(Generic[T]):
 
 
 class Lasting(Generic[T]):
-    """Follows named states from reading to reading. The first reading reports all that it finds, because there may be
-    no other one. These states must then last like the rest."""
+    """Follows named states from reading to reading. The first reading reports all states that it finds, because there
+    may be no second reading. A later reading reports a state once it lasts."""
 
     def __init__(self) -> None:
         self._seen: Mapping[str, _Seen[T]] = {}
         self._read_at_ms: int | None = None
 
     def follow(self, present: Mapping[str, T], possible: Collection[str], now_ms: int) -> list[tuple[T, int]]:
-        """Return the states to report, each as it was last seen and with the time since which it has been seen.
+        """Return the states to report. Each comes as it was last seen, with the time of the first reading that found
+        it.
 
-        * `present`: the states now.
-        * `possible`: the names that may still have it; all others end at once.
+        * `present`: the present states, by name.
+        * `possible`: the names of states that may continue although they are not present now. All other absent states
+          end at once.
         """
         is_first = self._read_at_ms is None or now_ms - self._read_at_ms > MAX_GAP_MS
         before = {} if is_first else self._seen

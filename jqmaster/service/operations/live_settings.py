@@ -1,5 +1,5 @@
-"""The settings in force at this master: its configured settings, overridden by changes at run time. A namespace has
-those of the installation, overridden by its own."""
+"""The settings in force at this master: its configured settings, overridden by changes at run time. A namespace has the
+settings of the installation, overridden by its own changes."""
 
 import asyncio
 import logging
@@ -30,12 +30,13 @@ from jqmaster.store.operations.settings import SettingsStore, StoredSettings
 
 logger = logging.getLogger(__name__)
 
-# Interval at which the store is read while no heartbeat is answered. Otherwise, a message announces each change. If it
-# is lost, the answer to the next heartbeat shows the change within a second.
+# Interval at which the store is read while no heartbeat is answered. While heartbeats are answered, a message announces
+# each change. If the message is lost, the answer to the next heartbeat shows the change within a second.
 POLL_S: Final = 0.5
-# How long to wait for the answer to a late heartbeat before the store is read.
+# How late the answer to a heartbeat may be before the store is read instead.
 LATE_S: Final = 0.5
-# How often a change is tried. A try fails only if somebody has changed the settings since they were read.
+# Maximum number of times that a change is tried. A try fails only if somebody has changed the settings since they were
+# read.
 MAX_REPEATS: Final = 10
 AUDIT_TARGET: Final = "settings"
 NO_CHANGES: Final = StoredSettings(0, {})
@@ -44,8 +45,8 @@ T = TypeVar("T")
 
 
 class _Given(Settings):
-    """Settings that are read only from arguments, because the environment and the file may have changed since the
-    start."""
+    """Settings that come only from arguments. The environment and the file are not read again, because they may have
+    changed since the start."""
 
     # Build the model at the first change of settings, because most starts need none.
     model_config = SettingsConfigDict(defer_build=True)
@@ -67,7 +68,7 @@ class LiveSetting:
 
     * `source`: default, configured, runtime or namespace.
     * `reset_value`: the value after a reset.
-    * `is_settable`: it can be changed here.
+    * `is_settable`: whether it can be changed here, at the installation or in this namespace.
     """
 
     info: SettingInfo
@@ -81,10 +82,12 @@ class LiveSettings:
     """Component: follows changes of settings. `current` is replaced as a whole, together with everything derived from
     it. So read `current` at each use, and keep no part of it.
 
-    `beneath`: the settings that the changes in the store override: the configured settings, or for a namespace those
-    of the installation. A namespace also follows the changes of the installation, and overrides only some settings.
+    `beneath`: the settings that the changes in the store override. For the installation, these are the configured
+    settings. For a namespace, they are the live settings of the installation. A namespace follows their changes, and
+    may override only some settings.
 
-    `fresh`: until when the last answer to a heartbeat shows that nothing has changed in the store.
+    `fresh`: the time until which `current` counts as up to date. Each answer to a heartbeat with unchanged versions
+    moves it.
     """
 
     def __init__(
@@ -105,10 +108,10 @@ class LiveSettings:
         self._store = store
         self._stored = NO_CHANGES
         self._followers: list[Callable[[Settings], None]] = []
-        # The version of the targets. It is read together with that of the settings.
+        # The version of the targets. It is read together with the version of the settings.
         self.targets_version = 0
         self._target_followers: list[Callable[[], None]] = []
-        # The version of the namespaces, which is also read together with that of the settings.
+        # The version of the registry of namespaces. It is read together with the version of the settings.
         self._namespaces_version = 0
         self._namespace_followers: list[Callable[[], None]] = []
         self._wake = asyncio.Event()
@@ -118,11 +121,11 @@ class LiveSettings:
 
     @property
     def version(self) -> int:
-        """Return the version of the changes in force. 0: none."""
+        """Return the version of the changes in force. 0: nothing was changed."""
         return self._stored.version
 
     async def start(self) -> None:
-        """Read the changes. Best effort: if the store is unreachable, the loop tries again."""
+        """Read the changes. Best effort: if the store is unreachable, the loop tries again later."""
         if self._installation:
             self._installation.follow(self._renew_on)
             self._renew()
@@ -139,7 +142,7 @@ class LiveSettings:
         return self._installation.current if self._installation else self._configured
 
     def follow(self, obey: Callable[[Settings], None]) -> None:
-        """Call `obey` with the settings after every change. This is for code that cannot read a live value."""
+        """Call `obey` with the settings after every change. Use this only for code that cannot read a live value."""
         self._followers.append(obey)
 
     def unfollow(self, obey: Callable[[Settings], None]) -> None:
@@ -155,7 +158,7 @@ class LiveSettings:
         self._namespace_followers.append(obey)
 
     def derive(self, make: Callable[[Settings], T]) -> LiveValue[T]:
-        """Return a live value that `make` computes from the settings in force, at every change."""
+        """Return a live value that `make` computes from the settings in force. It is computed again at every change."""
         value = LiveValue(make(self.current))
 
         def renew(settings: Settings) -> None:
@@ -169,7 +172,8 @@ class LiveSettings:
         self._wake.set()
 
     def take_versions(self, versions: tuple[int, int, int]) -> bool:
-        """Take the `Versions` that are in the store now. Read what has changed. Return whether nothing has."""
+        """Compare the versions in the store (see `Versions`) with the versions in force here. If they differ, make the
+        loop read the changes. Return whether they are equal."""
         # Use `!=` instead of `>`, because a restored store may have a lower version.
         if versions != (self._stored.version, self.targets_version, self._namespaces_version):
             self._wake.set()
@@ -177,18 +181,18 @@ class LiveSettings:
         return True
 
     async def change(self, changes: Mapping[str, Any], who: str) -> None:
-        """Change settings. The changes are in force here on return, and at the other masters within a second. None
-        resets a setting to the value beneath.
+        """Change settings. The changes are in force at this master on return, and at the other masters within a second.
+        The value None resets a setting to the value beneath.
 
-        Raises InvalidError that names each field, ConflictError, and what `SettingsStore` raises.
+        Raise InvalidError, which names each field, ConflictError, and what `SettingsStore` raises.
         """
         check_each(changes, {key: self._info(key) for key in self._settable})
         for _ in range(MAX_REPEATS):
             stored = await self._store.load()
             known, _ = self._with(stored.values)
             values = changed_values(stored.values, changes)
-            # Check the changes with the values in force, and not with the stored ones: a stored value that is no longer
-            # valid would make every later change invalid, too.
+            # Check the changes with the values in force instead of the stored values. Otherwise, a stored value that is
+            # no longer valid would make every later change invalid, too.
             in_force = {
                 key: plain(value)
                 for key in self._settable
@@ -210,7 +214,7 @@ class LiveSettings:
         raise ConflictError("other callers keep changing the settings", code="settings_changing")
 
     def view(self) -> tuple[list[LiveSetting], int]:
-        """Return every setting, and the version."""
+        """Return every setting, and the version of the changes in force."""
         beneath, views = self._beneath, []
         for key in CATALOG:
             info = self._info(key)
@@ -222,7 +226,7 @@ class LiveSettings:
         return views, self.version
 
     def _info(self, key: str) -> SettingInfo:
-        """Return the setting with the bounds that apply here."""
+        """Return the description of a setting, with the bounds that apply here."""
         info = CATALOG[key]
         if self._installation and key in LOWERED_ONLY:
             return replace(info, maximum=getattr(self._beneath, key))
@@ -279,7 +283,8 @@ class LiveSettings:
         self._renew()
 
     def _renew(self) -> list[str]:
-        """Obey the stored changes, on top of the settings beneath. Return the names of the settings that change."""
+        """Put the stored changes in force, on top of the settings beneath. Return the names of the settings that
+        change."""
         settings, replaced = self._with(self._stored.values)
         for key in replaced:
             logger.warning(
@@ -301,10 +306,10 @@ class LiveSettings:
         return changed
 
     def _with(self, values: Mapping[str, Any]) -> tuple[Settings, list[str]]:
-        """Return the settings beneath with these stored values on top, and the names of values that had to be replaced.
-        That happens if another release wrote them, or if the settings beneath have changed. A number out of its bounds
-        becomes the nearest allowed one. Values that do not fit together are lowered, or else left out.
-        """
+        """Return the settings beneath with these stored values on top, and the names of the values that had to be
+        replaced. A stored value may have become invalid because another release wrote it, or because the settings
+        beneath have changed. A number out of bounds becomes the nearest allowed number. Values that do not fit together
+        are lowered if possible, and otherwise left out."""
         known = {key: value for key, value in values.items() if key in self._settable}
         if not known:
             # A namespace that overrides nothing shares the settings object of the installation.
@@ -322,9 +327,9 @@ class LiveSettings:
         return settings, [key for key, value in known.items() if key not in taken or taken[key] != value]
 
     def _consistent(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the values, changed so that every rule holds together with the settings beneath."""
+        """Return the values, changed so that they and the settings beneath together obey every rule."""
         taken = dict(values)
-        # Repeat the rules, because a value that one rule lowers may require another value to be lowered.
+        # Check the rules again after each change, because a value that one rule lowers may break another rule.
         for _ in RULES:
             settings = self._beneath.model_copy(update=taken)
             broken = next((rule for rule in RULES if not rule.holds(settings)), None)
@@ -338,12 +343,12 @@ class LiveSettings:
         return taken
 
     def _merged(self, values: Mapping[str, Any]) -> Settings:
-        """Return the merged settings. Raise ValidationError."""
+        """Return the settings beneath with these values on top. Raise ValidationError."""
         beneath = self._beneath
         return _Given(**{**{key: getattr(beneath, key) for key in Settings.model_fields}, **values})
 
     def _checked(self, values: Mapping[str, Any], changes: Mapping[str, Any]) -> Settings:
-        """Return the checked settings. Raise InvalidError."""
+        """Return the settings beneath with these values on top. Raise InvalidError, which names the faulty fields."""
         known = {key: value for key, value in values.items() if key in CATALOG}
         try:
             return self._merged(known)

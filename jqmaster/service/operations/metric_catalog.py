@@ -1,4 +1,4 @@
-"""The metrics that a master offers: name, kind, labels and text of each."""
+"""The metrics that a master offers, with their names, kinds, labels and texts."""
 
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -17,7 +17,7 @@ class MetricInfo:
 
     @property
     def is_by_namespace(self) -> bool:
-        """Return whether the metric describes one namespace, and not the whole process."""
+        """Return whether the metric describes one namespace instead of the whole process."""
         return self.name not in _OF_PROCESS
 
 
@@ -32,8 +32,8 @@ _OF_PROCESS: Final = frozenset(
         "jqmaster_info",
     }
 )
-# Sentences in the descriptions of figures from the store: the first if there is one namespace, the second if there are
-# several.
+# Sentences in the descriptions of figures from the store. With several namespaces, the second sentence replaces the
+# first.
 SAME_EVERYWHERE: Final = "Every master reports the same value."
 FROM_LEADER: Final = "Only the master that leads the namespace reports it."
 

@@ -1,4 +1,4 @@
-"""Families of metrics by their entries in the catalog, and the samples of histograms."""
+"""Builds families of metrics from their entries in the catalog, and the samples of histograms."""
 
 import itertools
 from collections.abc import Mapping
@@ -12,8 +12,8 @@ from jqmaster.service.operations.metric_catalog import METRICS
 
 LabelsT = TypeVar("LabelsT", bound=tuple[str, ...])
 
-# Upper bounds of the buckets of durations. They are fewer than `BOUNDS_MS`, because each bound adds a line for each job
-# name.
+# Upper bounds of the buckets of durations. There are fewer than in `BOUNDS_MS`, because each bound adds a line for each
+# job name.
 JOB_BOUNDS_MS: Final = tuple(bound for bound in BOUNDS_MS if bound in {4**n for n in range(1, 12)})
 _JOB_SLICES: Final = tuple(BOUNDS_MS.index(bound) + 1 for bound in JOB_BOUNDS_MS)
 
@@ -38,7 +38,7 @@ def gauge(name: str, values: Mapping[LabelsT, float]) -> GaugeMetricFamily:
 
 def add_durations(family: HistogramMetricFamily, labels: tuple[str, ...], durations: Histogram) -> None:
     total = durations.count
-    # Leave out an empty metric, unless it has no labels: such a metric exists from the beginning, so that queries
+    # Leave out an empty metric that has labels. A metric without labels exists from the beginning, so that queries
     # always find it.
     if labels and not total:
         return

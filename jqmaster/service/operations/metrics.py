@@ -1,7 +1,7 @@
-"""Metrics of one namespace: counters of this process, and the state of the store that all masters share.
+"""Metrics of one namespace: counters of this process, and figures from the store that all masters share.
 
-Label values are job names within the bound of the tally, names of constraints and scripts, and route templates, so
-their number is bounded, regardless of what callers send."""
+Whatever callers send, the number of label values is bounded. The values are names of constraints and scripts, route
+templates, and as many job names as the tally admits."""
 
 import asyncio
 import time
@@ -42,7 +42,7 @@ from jqmaster.service.operations.process_metrics import OwnFacts, StoreMeter
 CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
 # Time for which facts from the store are reused, however many scrapers there are.
 KEEP_S: Final = 1.0
-# How long to wait for the store. The counters of this process must be readable even if the store is unreachable.
+# Maximum wait for the store. The counters of this process must be readable even if the store is unreachable.
 ASK_WITHIN_S: Final = 3.0
 # Maximum number of names with separate gauges. The names with the largest values come first.
 MAX_NAMES: Final = 500
@@ -50,7 +50,7 @@ MAX_NAMES: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Saturation:
-    """Figures of one constraint. None: unknown, or not limited."""
+    """Figures of one constraint. None: the figure is unknown, or there is no such limit."""
 
     constraint: str
     running: int | None
@@ -62,9 +62,10 @@ class Saturation:
 class StoreFacts:
     """Facts in the store.
 
-    * `ready`: by name, the number of ready jobs, and the longest wait in ms (None: unknown).
-    * `startable_wait_ms`: by name, the longest wait of ready jobs that no limit holds back.
-    * `running` and `slots_by_name`: by name, running jobs, and slots that may run such jobs.
+    * `ready`: by job name, the number of ready jobs and the longest wait in ms. None: the wait is unknown.
+    * `startable_wait_ms`: by job name, the longest wait of a ready job that no limit holds back.
+    * `running`: by job name, the number of running jobs.
+    * `slots_by_name`: by job name, the number of slots of live workers that serve the name.
     """
 
     jobs: Mapping[JobState, int]
@@ -89,7 +90,7 @@ class _StoreReading:
 
 @dataclass(frozen=True, slots=True)
 class ProcessFigures:
-    """Counts of the services and duties of this process, for its metrics."""
+    """Counters that the services and duties of this process keep for its metrics."""
 
     firing: FiringFigures = field(default_factory=FiringFigures)
     events: EventFigures = field(default_factory=EventFigures)
@@ -102,7 +103,9 @@ class ProcessFigures:
 
 
 class Metrics:
-    """The metrics of one namespace. `ask_store` raises the store's errors.
+    """The metrics of one namespace.
+
+    * `ask_store`: reads the facts from the store. It raises the store's errors.
 
     * `meters`: the store clients whose calls are counted.
     * `is_away`: returns whether the store was found unreachable.
@@ -153,7 +156,7 @@ class Metrics:
     ) -> Iterator[Metric]:
         """Return the metrics of the namespace.
 
-        * `counts`: the counts of the tally, by the label of each name.
+        * `counts`: the counts of the tally, by label. A label is a job name, or stands for several names.
         * `places`: see `of_store`.
         * `is_up`: whether the store answers.
         """
@@ -288,7 +291,7 @@ def _condition(own: OwnFacts) -> Iterator[Metric]:
 def bounded(
     ready: Mapping[str, tuple[int, int | None]], most: int = MAX_NAMES
 ) -> dict[str, tuple[int, int | None]]:
-    """Return the names with the most ready jobs, and all other names combined into one."""
+    """Return the names with the most ready jobs, and one entry that combines all other names."""
     ordered = sorted(ready.items(), key=lambda item: (-item[1][0], item[0]))
     found = dict(ordered[:most])
     if rest := [of_name for _, of_name in ordered[most:]]:
@@ -298,7 +301,8 @@ def bounded(
 
 
 def bounded_sums(by_name: Mapping[str, int], most: int = MAX_NAMES) -> dict[tuple[str], int]:
-    """Return the labels and values of the names with the largest values, and the sum of all others as one."""
+    """Return the labels and values of the names with the largest values, and one entry with the sum of all other
+    values."""
     ordered = sorted(by_name.items(), key=lambda item: (-item[1], item[0]))
     found = {(name,): value for name, value in ordered[:most]}
     if rest := ordered[most:]:
@@ -307,7 +311,8 @@ def bounded_sums(by_name: Mapping[str, int], most: int = MAX_NAMES) -> dict[tupl
 
 
 def values_by_name(facts: StoreFacts) -> dict[str, Mapping[str, int]]:
-    """Return, by metric, the values that have a sample per job name. Their number is bounded."""
+    """Return, by metric and job name, the values of the metrics with a sample per job name. The number of these samples
+    is bounded."""
     return {
         "jqmaster_ready_jobs": {name: count for name, (count, _) in facts.ready.items()},
         "jqmaster_running_jobs": facts.running,
@@ -316,8 +321,8 @@ def values_by_name(facts: StoreFacts) -> dict[str, Mapping[str, int]]:
 
 
 def of_store(facts: StoreFacts, places: Mapping[str, int] | None = None) -> Iterator[Metric]:
-    """Return the figures of the store. `places`: for each metric of `values_by_name`, the number of names that may have
-    separate samples. None: the maximum."""
+    """Return the metrics of facts from the store. `places`: for each metric of `values_by_name`, the number of names
+    that may have separate samples. None: `MAX_NAMES`."""
     most = places or dict.fromkeys(values_by_name(facts), MAX_NAMES)
     yield gauge("jqmaster_jobs_in_state", {(str(state),): count for state, count in facts.jobs.items()})
     ready = bounded(facts.ready, most["jqmaster_ready_jobs"])

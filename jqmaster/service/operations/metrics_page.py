@@ -1,5 +1,5 @@
-"""The page of metrics for Prometheus. It covers one namespace, or all namespaces that this process serves, each with
-its name as a label."""
+"""Writes the page of metrics for Prometheus. The page covers one namespace, or all namespaces that this process serves.
+With several namespaces, each sample has the name of its namespace as a label."""
 
 import asyncio
 import heapq
@@ -27,17 +27,17 @@ from jqmaster.service.operations.metrics import (
 from jqmaster.service.operations.process_metrics import OwnFacts, ProcessCounts, of_process
 
 LABEL: Final = "namespace"
-# Maximum number of namespaces of one store that are read at the same time. The others wait, so that connections
-# remain for jobs.
+# Maximum number of namespaces of one store that are read at the same time. The limit leaves connections for jobs.
 READ_TOGETHER: Final = 8
 
-# The metrics of the namespaces that this process should serve; None for a namespace that it does not serve.
+# Maps each namespace that this process should serve to its metrics. None: the process does not serve it now.
 Served = Mapping[str, Metrics | None]
 
 
 @dataclass(frozen=True, slots=True)
 class _Scrape:
-    """One namespace at the time of a scrape. `facts`: None if another master reports them, or if they are unknown."""
+    """One namespace at the time of a scrape. `facts`: None if another master reports the facts, or if they are
+    unknown."""
 
     metrics: Metrics
     own: OwnFacts
@@ -46,9 +46,8 @@ class _Scrape:
 
 
 class MetricsPage:
-    """Writes the page of metrics. `served`: returns all namespaces of this process if the installation has several,
-    and otherwise nothing. If it returns nothing, the page has the metrics of the own namespace without a label.
-    Otherwise it has the metrics of all namespaces, with a label for each."""
+    """Writes the page of metrics. `served`: returns all namespaces of this process if the installation has several, and
+    otherwise an empty map. For an empty map, the page has the metrics `own`, without a label for the namespace."""
 
     def __init__(self, own: Metrics, served: Callable[[], Served] = dict) -> None:
         self._own = own
@@ -58,8 +57,8 @@ class MetricsPage:
         self._writing = asyncio.Lock()
 
     async def text(self, readable: Set[str] | None = None) -> bytes:
-        """Return the metrics in Prometheus' text format. `readable`: the namespaces that the caller may read. None:
-        all."""
+        """Return the metrics in the text format of Prometheus. `readable`: the namespaces that the caller may read.
+        None: all."""
         served = self._served()
         known = {name: metrics for name, metrics in served.items() if metrics}
         present = [self._own, *known.values()]
@@ -71,21 +70,22 @@ class MetricsPage:
             return await asyncio.to_thread(self._write, lambda: self._alone(own, facts))
         visible = [name for name in served if readable is None or name in readable]
         parts = await _read({name: known[name] for name in visible if name in known})
-        # Write one page after another, because only one thread at a time may use the pool of names.
+        # Write only one page at a time, because only one thread may use the pool of names.
         async with self._writing:
             return await asyncio.to_thread(self._write, lambda: self._of_all(visible, known, parts))
 
     @cached_property
     def _process(self) -> CollectorRegistry:
-        # A separate registry for this master: one process may have several masters, and other code may also use the
-        # library.
+        # Use a separate registry for this master: a process may have several masters, and its other code may also use
+        # the library.
         registry = CollectorRegistry(auto_describe=False)
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=registry)
         return registry
 
     def _write(self, collect: Callable[[], Iterable[Metric]]) -> bytes:
-        # This runs in a thread: with many names, it takes tens of milliseconds, and would block the event loop.
+        # This function runs in a thread. With many names, it takes tens of milliseconds, and would block the event
+        # loop.
         return generate_latest(self._process) + generate_latest(_Collected(collect()))
 
     def _alone(self, own: OwnFacts, facts: StoreFacts | None) -> list[Metric]:
@@ -95,8 +95,8 @@ class MetricsPage:
     def _of_all(
         self, visible: Sequence[str], known: Mapping[str, Metrics], parts: Mapping[str, _Scrape]
     ) -> list[Metric]:
-        # Label all names, including those that this caller may not see, so that a name has the same label for all
-        # callers.
+        # Label the names of all namespaces, including those that the caller may not read. Then a name has the same
+        # label for all callers.
         counts = self._names.labeled({name: metrics.tally.since_start() for name, metrics in known.items()})
         places = shared_places({name: part.facts for name, part in parts.items() if part.facts})
         found: dict[str, Metric] = {}
@@ -117,14 +117,15 @@ class MetricsPage:
 
 class NamePool:
     """Gives job names separate labels, up to `most` in the whole process. If many new names come at once, the most used
-    names get labels first. A name keeps its label, because counters must not decrease."""
+    names get labels first. Names that get none share the label OTHER. A name keeps its label, because counters must not
+    decrease."""
 
     def __init__(self, most: int = MAX_NAMES) -> None:
         self._most = most
         self._labels: dict[str, dict[str, str]] = {}
 
     def labeled(self, counts: Mapping[str, Mapping[str, NameCounts]]) -> dict[str, dict[str, NameCounts]]:
-        """Return the counts of each namespace by label. The counts of names without a separate label are added up."""
+        """Return the counts of each namespace by label. The counts of names that share a label are added up."""
         self._labels = {namespace: self._labels.get(namespace, {}) for namespace in counts}
         own = sum(label != OTHER for labels in self._labels.values() for label in labels.values())
         new = [
@@ -147,8 +148,8 @@ class NamePool:
 
 
 def shared_places(facts: Mapping[str, StoreFacts]) -> dict[str, dict[str, int]]:
-    """Return, by namespace and metric, how many names may have separate samples. Over all namespaces, the names with
-    the largest values get them."""
+    """Return, by namespace and metric, how many names may have separate samples. The names with the largest values of
+    all namespaces get separate samples."""
     found: dict[str, dict[str, int]] = defaultdict(dict)
     values = {namespace: values_by_name(one) for namespace, one in facts.items()}
     for metric in {metric for by_metric in values.values() for metric in by_metric}:
@@ -167,7 +168,8 @@ def shared_places(facts: Mapping[str, StoreFacts]) -> dict[str, dict[str, int]]:
 
 
 async def _read(served: Mapping[str, Metrics]) -> dict[str, _Scrape]:
-    """Read all namespaces at the same time. Namespaces whose stores do not answer in time have no facts."""
+    """Read all namespaces at the same time. If the store of a namespace does not answer in time, the namespace has no
+    facts."""
     turns: dict[int, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(READ_TOGETHER))
     parts = await asyncio.gather(
         *(_part(metrics, turns[id(metrics.meters[0])]) for metrics in served.values())
@@ -177,7 +179,7 @@ async def _read(served: Mapping[str, Metrics]) -> dict[str, _Scrape]:
 
 async def _part(metrics: Metrics, turn: asyncio.Semaphore) -> _Scrape:
     own = metrics.own()
-    # Let only the leader read the namespace, so that sums over all masters count it once.
+    # Let only the leader of the namespace read its facts, so that sums over all masters count them once.
     if not own.is_leader or metrics.is_away():
         return _Scrape(metrics, own, None, not metrics.is_away())
     facts = None
@@ -185,12 +187,12 @@ async def _part(metrics: Metrics, turn: asyncio.Semaphore) -> _Scrape:
         async with asyncio.timeout(ASK_WITHIN_S), turn:
             facts = await metrics.facts()
     except TimeoutError:
-        pass  # the store does not answer in time; its other namespaces have waited as long
+        pass  # the store does not answer in time
     return _Scrape(metrics, own, facts, facts is not None)
 
 
 def _add(found: dict[str, Metric], namespace: str, families: Iterable[Metric]) -> None:
-    """Add the samples of a namespace with its label."""
+    """Add the samples of a namespace, labeled with its name."""
     for family in families:
         text = family.documentation.replace(SAME_EVERYWHERE, FROM_LEADER)
         whole = found.setdefault(family.name, Metric(family.name, text, family.type))
@@ -204,7 +206,7 @@ def _use(counts: NameCounts) -> int:
 
 
 class _Collected(Collector):
-    """A collector of families for a single page."""
+    """Collects the families of a single page."""
 
     def __init__(self, families: Iterable[Metric]) -> None:
         self._families = families

@@ -1,4 +1,4 @@
-"""Metrics of the whole process: its calls to stores, its clients, its certificates."""
+"""Metrics of the whole process: requests, calls to stores, connections of clients, and certificates."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ from jqmaster.service.operations.metric_families import add_latencies, counter, 
 
 @dataclass(frozen=True, slots=True)
 class OwnFacts:
-    """Facts about this process that do not need the store. `certificate_ends_s` reads files, so it is called in the
-    thread that writes the metrics."""
+    """Facts about this process that need no read of the store. `certificate_ends_s`: returns the expiry of each
+    certificate, in Unix seconds. It reads files, so call it only in the thread that writes the metrics."""
 
     is_leader: bool
     times_led: int
@@ -37,8 +37,8 @@ class StoreMeter(Protocol):
 
 
 class ProcessCounts:
-    """Collects the counts of the namespaces of this process. When a namespace is closed, its counts stay, because
-    counters must not decrease."""
+    """Collects the counts of the namespaces of this process. The counts of a closed namespace stay, because counters
+    must not decrease."""
 
     def __init__(self) -> None:
         self._closed = Traffic()
@@ -46,7 +46,7 @@ class ProcessCounts:
         self._meters: dict[int, StoreMeter] = {}
 
     def update(self, traffics: Iterable[Traffic], meters: Iterable[StoreMeter]) -> None:
-        """Add the counts of the namespaces that are open now. Stores, and therefore their meters, stay open."""
+        """Take the counts of the namespaces that are open now. The meters of stores stay, because stores stay open."""
         present = {id(one): one for one in traffics}
         for key, one in self._traffics.items():
             if key not in present:
@@ -64,7 +64,7 @@ class ProcessCounts:
 
 
 def of_process(own: OwnFacts, meters: Iterable[StoreMeter], traffics: Iterable[Traffic]) -> Iterator[Metric]:
-    """Return the metrics of the whole process. `meters` and `traffics` are added up."""
+    """Return the metrics of the whole process: the sums of all `meters` and `traffics`, and the facts in `own`."""
     yield _request_seconds(traffics)
     yield from _store_calls(meters)
     yield gauge("jqmaster_http_connections", {(): own.connections})

@@ -1,4 +1,4 @@
-"""Values that many callers request, computed once for all of them."""
+"""A value that is computed once for many callers."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class Remembered(Generic[T]):
-    """A value that is computed once for all callers within its lifetime."""
+    """A value that is computed at most once per lifetime, for all callers."""
 
     def __init__(self, clock: Clock, life_s: float, compute: Callable[[], Awaitable[T]]) -> None:
         self._clock = clock
@@ -23,7 +23,7 @@ class Remembered(Generic[T]):
         async with self._lock:
             if self._known is None or self._clock.monotonic_s() - self._known[0] >= self._life_s:
                 value = await self._compute()
-                # Take the time after the computation: callers that waited for it get this value, even if it took longer
-                # than `life_s`.
+                # Take the time after the computation. Otherwise, if the computation took longer than `life_s`, each
+                # waiting caller would start it again.
                 self._known = (self._clock.monotonic_s(), value)
             return self._known[1]

@@ -1,5 +1,5 @@
-"""A restore into a shard. It ends the attempts that were running at the time of the backup, and reports jobs that may
-have run since."""
+"""Restores a backup into a shard. Ends the attempts that were running at the time of the backup, and reports jobs that
+may have run since."""
 
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
@@ -30,9 +30,9 @@ from jqmaster.store.link.pages import pages
 
 WHO: Final = "restore"
 MESSAGE: Final = (
-    "it was running when the backup was taken from which the store was restored; its outcome is not known"
+    "the store was restored from a backup that was taken while the job was running; its outcome is not known"
 )
-# A master whose last heartbeat is older than this is no longer running.
+# A master counts as stopped if its last heartbeat is older than this.
 FRESH_MS: Final = 10_000
 _LEAD_MS: Final = 60_000
 _DEFINITIONS_PER_READ: Final = 1_000
@@ -41,7 +41,8 @@ _JOBS_PER_READ: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Risk:
-    """A job that may run again, although it may have run since the backup. `state`: its state in the backup."""
+    """A job that may run a second time: it will run again, and may have run since the backup. `state`: its state in the
+    backup."""
 
     job: Job
     state: JobState
@@ -49,11 +50,12 @@ class Risk:
 
 @dataclass(slots=True)
 class Restored:
-    """The outcome.
+    """The outcome of a restore.
 
-    * `may_run_again` and `jobs`: numbers of jobs by their states in the backup.
-    * `failed`: number of jobs that were running in the backup and must not run twice.
-    * `definitions`: definitions with instants between the backup and now, with their `catch_up`.
+    * `jobs`: the number of all jobs, by their state in the backup.
+    * `may_run_again`: the number of jobs that may run a second time, by their state in the backup.
+    * `failed`: the number of jobs that were running in the backup and have failed now, because they must not run twice.
+    * `definitions`: maps each definition with due instants since the backup to its `catch_up`.
     """
 
     manifest: Manifest
@@ -65,7 +67,8 @@ class Restored:
 
 
 class Restoring:
-    """A restore into the shard of a hold. Raises what `StoreClient.run` and `RestoreHold.renew` raise."""
+    """Restores a backup into the shard that `hold` protects. Methods raise what `StoreClient.run` and
+    `RestoreHold.renew` raise."""
 
     def __init__(self, hold: RestoreHold, times: JobTimes) -> None:
         self._hold = hold
@@ -97,15 +100,17 @@ class Restoring:
     async def run(
         self, backup: BackupReader, *, keeps_mark: bool, on_risk: Callable[[Risk], None]
     ) -> Restored:
-        """Load a checked backup into the shard, which is empty or may be emptied. `on_risk` is called with each job
-        that may run again. `keeps_mark`: keep the mark of the data, because it belongs to the embedded store. Raises
-        ConflictError while a master runs."""
+        """Empty the shard, and load a checked backup into it. Raise ConflictError while a master runs.
+
+        * `on_risk`: called with each job that may run a second time.
+        * `keeps_mark`: keep the mark of the data, because it belongs to the embedded store.
+        """
         shard, manifest = self._shard, backup.manifest
         await self.refuse_masters()
         was_under_way = await loading.is_under_way(shard)
         await loading.begin(shard, f"{manifest.shard} of {iso_ms(manifest.cut_at_ms)}")
         try:
-            # Check again, because a master may have started since the first check. From now on, none can.
+            # Check again, because a master may have started since the first check. From now on, no master can start.
             await self.refuse_masters()
         except ConflictError:
             if not was_under_way:
@@ -115,8 +120,8 @@ class Restoring:
         is_elsewhere = manifest.shard != shard.keys.shard
         left_out = loading.LEFT_OUT_ELSEWHERE if is_elsewhere else loading.LEFT_OUT
         await loading.load(self._hold, backup.records(), left_out=left_out)
-        # Write a new mark. These data have diverged from the original since the backup, and masters of the original
-        # must detect that.
+        # Write a new mark of the data. The original data have changed since the backup, and masters that knew them must
+        # notice that these are other data.
         await generation.mark(shard, new_id().replace("-", ""))
         restored = Restored(manifest, await shard.now_ms())
         await self._tell_risks(restored, on_risk)
@@ -146,7 +151,7 @@ class Restoring:
     async def _all_jobs(self) -> AsyncIterator[Job]:
         prefix = self._shard.keys.job_prefix.encode()
         async for page in loading.key_pages(self._shard):
-            # SCAN may return a key on two pages, but not twice on one page.
+            # SCAN may return a key on two pages. A page itself has no key twice.
             ids = [key[len(prefix) :].decode() for key in page if key.startswith(prefix)]
             await self._hold.renew()
             for part in pages(ids, _JOBS_PER_READ):
@@ -154,7 +159,7 @@ class Restoring:
                     yield job
 
     async def _end_attempts(self, leadership: Leadership, restored: Restored) -> None:
-        """End all attempts that were running in the backup, so that their tokens are stale."""
+        """End all attempts that were running in the backup. Their tokens then are stale."""
         while True:
             await self._hold.renew()
             now_ms, expired, _ = await self._leases.expired_leases()

@@ -1,4 +1,4 @@
-"""A limit on how many searches of one caller run at once, so that no caller blocks the store for others."""
+"""Limits how many searches of one caller run at once, so that no caller keeps the store busy for others."""
 
 import asyncio
 import contextlib
@@ -8,7 +8,7 @@ from typing import Final
 
 from jqmaster.errors import OverloadedError
 
-# Maximum number of searches of one caller at a time: more than one page of the web UI sends at once.
+# Maximum number of searches of one caller at a time. A page of the web UI sends fewer.
 MAX_AT_ONCE: Final = 4
 MAX_WAITING: Final = 100
 RETRY_AFTER_S: Final = 1.0
@@ -21,15 +21,15 @@ class _OfCaller:
 
 
 class SearchTurns:
-    """Runs a few searches of each caller at once. Further searches wait in a queue."""
+    """Lets a few searches of each caller run at once. Further searches wait in a queue."""
 
     def __init__(self) -> None:
         self._of_callers: dict[str, _OfCaller] = {}
 
     @contextlib.asynccontextmanager
     async def taken(self, who: str) -> AsyncIterator[None]:
-        """Wait until the caller may run another search, and count it for the duration of the context. Raise
-        OverloadedError if too many searches already wait."""
+        """Wait until the caller may run another search. The search counts as running for the duration of the context.
+        Raise OverloadedError if too many searches of the caller already wait."""
         caller = self._of_callers.setdefault(who, _OfCaller())
         if caller.count >= MAX_AT_ONCE + MAX_WAITING:
             raise OverloadedError(

@@ -108,5 +108,6 @@ _LABELS: Final[Mapping[str, str]] = {
 
 
 def label_of(key: str, unit_suffix: str) -> str:
-    """Return the name of the setting `key`. `unit_suffix`: the end of the key that names the unit, such as `_ms`."""
+    """Return the English name of the setting `key`. `unit_suffix`: the end of the key that names the unit, such as
+    `_ms`."""
     return _LABELS.get(key) or key.removesuffix(unit_suffix).replace("_", " ").capitalize()

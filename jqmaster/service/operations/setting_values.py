@@ -1,4 +1,4 @@
-"""Values of settings: the faults of single settings, and changes of several settings."""
+"""Checks the values of settings, and applies changes to them."""
 
 import math
 from collections.abc import Mapping
@@ -10,13 +10,13 @@ from worker_sdk.transport.suggestions import suggestion
 
 
 def changed_values(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values with the changes on top. None removes a value."""
+    """Return the values with the changes on top. A change to None removes a value."""
     changed = {**values, **{key: plain(value) for key, value in changes.items()}}
     return {key: value for key, value in changed.items() if value is not None}
 
 
 def nearest_value(info: SettingInfo, value: Any) -> Any:
-    """Return the number nearest to `value` within the bounds; other values unchanged."""
+    """Return the number within the bounds that is nearest to `value`. Return any other value unchanged."""
     if (
         info.type not in ("integer", "number")
         or not isinstance(value, int | float)
@@ -29,8 +29,8 @@ def nearest_value(info: SettingInfo, value: Any) -> Any:
 
 
 def check_each(changes: Mapping[str, Any], settable: Mapping[str, SettingInfo]) -> None:
-    """Raise InvalidError that names each change that is not possible by itself. `settable`: the settings that can
-    change here, with the bounds that apply here."""
+    """Check each change by itself. Raise InvalidError, which names each change that is not possible. `settable`: the
+    settings that can change here, with the bounds that apply here."""
     faults = []
     for key, value in changes.items():
         info = CATALOG.get(key)
@@ -51,7 +51,7 @@ def check_each(changes: Mapping[str, Any], settable: Mapping[str, SettingInfo]) 
 
 
 def fault_of(info: SettingInfo, value: Any) -> str | None:
-    """Return the fault of a single value."""
+    """Return the fault of a single value, or None if the value is valid."""
     match info.type:
         case "integer" if isinstance(value, bool) or not isinstance(value, int):
             return "must be an integer"

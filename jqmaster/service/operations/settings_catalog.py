@@ -1,4 +1,4 @@
-"""Description of each setting for people: its group, unit and range, and whether it changes at run time."""
+"""Describes each setting for people: its group, unit and range, and whether it can change at run time."""
 
 import types
 from dataclasses import dataclass
@@ -73,8 +73,8 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
         "store_connections",
     ),
 }  # fmt: skip
-# The groups with settings that can change at run time. The other groups hold addresses, files, credentials,
-# durability and connection options, which are read only at the start.
+# The groups with settings that can change at run time. The settings of the other groups are read only at the start:
+# addresses, files, credentials, durability and connection options.
 RUNTIME_GROUPS: Final = (
     "Leases and dispatch",
     "Silent workers",
@@ -87,32 +87,33 @@ RUNTIME: Final = frozenset({"leader_ttl_s", *(key for group in RUNTIME_GROUPS fo
     "log_format",
     "audit_export",
 }
-# Settings of what stays in the store and for how long. Namespaces share the memory of a store, so a namespace may have
-# lower values than the installation, but no higher ones.
+# Settings that limit how much stays in the store, and for how long. Namespaces share the memory of a store. So a
+# namespace may lower these values, but not raise them above those of the installation.
 LOWERED_ONLY: Final = frozenset(
     {*GROUPS["Retention"], "max_log_line_bytes", "max_log_bytes", "max_logs_bytes", "max_definitions"}
 )
 # Settings for which a namespace may have its own values, because they affect only its jobs, workers and data. Other
-# settings describe or protect what all namespaces of a master share, or have a quota for each namespace.
+# settings concern what all namespaces of a master share, or are limited by a quota of each namespace.
 OVERRIDABLE: Final = LOWERED_ONLY | {
     "check_arguments",
     *(
         key
         for group in ("Leases and dispatch", "Silent workers")
         for key in GROUPS[group]
-        # Exclude these: one client pushes for all namespaces, and moves wait for the heartbeats of the installation.
+        # Exclude these: one client sends pushes to the workers of all namespaces, and moves rely on the heartbeat
+        # interval of the installation.
         if key not in ("push_timeout_s", "heartbeat_interval_s")
     ),
 }
 OTHER_GROUP: Final = "Other"
-# The group of settings that decide who gets access and who sees job content. Only admins may change them, and the
-# access log records the changes.
+# The group of settings that decide who gets access and who sees job content. Only admins may change these settings, and
+# the access log records the changes.
 ACCESS_GROUP: Final = "Access"
 # Further settings that only admins may change, because they protect resources that all callers share.
 PROTECTIONS: Final = frozenset(
     {"unproven_share", "max_connections", "previews_per_minute", "max_body_bytes", "namespace_quotas"}
 )
-# These settings reveal the layout of the machine and its network, as every file path does.
+# Settings that reveal the layout of the machine or its network. Every setting with a file path also does.
 _INTERNAL: Final = frozenset(
     {
         "allowed_hosts",
@@ -146,10 +147,10 @@ _UNITS: Final = {"_ms": "ms", "_s": "s", "_bytes": "bytes"}
 class SettingInfo:
     """One setting.
 
-    * `minimum`, `maximum`: inclusive, unless `is_above_minimum`.
+    * `minimum`, `maximum`: allowed values themselves. With `is_above_minimum`, `minimum` is not allowed.
     * `default`: None for a secret.
-    * `change_scope`: the scope that may change it at run time. None: nobody may.
-    * `is_internal`: it is hidden from callers that have only scope read.
+    * `change_scope`: the scope that a caller needs to change the setting at run time. None: nobody may change it.
+    * `is_internal`: whether the setting is hidden from callers that have only the scope `read`.
     """
 
     key: str
@@ -212,7 +213,7 @@ def _change_scope(key: str, group: str) -> Scope | None:
 
 
 def _parts(annotation: Any) -> tuple[Any, ...]:
-    """Return the members of a union without None."""
+    """Return the members of a union type, without None."""
     if get_origin(annotation) in (Union, types.UnionType):
         return tuple(arg for arg in get_args(annotation) if arg is not type(None))
     return (annotation,)

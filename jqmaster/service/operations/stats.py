@@ -43,7 +43,7 @@ SPANS: Final[Mapping[Span, tuple[Step, int]]] = {
     "7d": ("hour", 168),
     "30d": ("hour", 720),
 }
-# The same for sums over a whole span. A day has steps of an hour there, which are exact enough.
+# Maps each span to the steps for sums over the whole span. Hours are exact enough for the sums of a day.
 _SUMMED: Final[Mapping[Span, tuple[Step, int]]] = {**SPANS, "24h": ("hour", 24)}
 _MINUTE_S: Final = 60
 # Time for which an answer is reused. Answers for long spans are reused longer, because they change little.
@@ -55,8 +55,11 @@ _POINTS_AT_ONCE: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class StoreState:
-    """Facts about the store, read by this master. `max_memory_bytes`: 0 if unlimited. `duty_faults`: failing side
-    duties of this master and of the leader."""
+    """Facts that this master has read about the store.
+
+    * `max_memory_bytes`: 0 if the memory is unlimited.
+    * `duty_faults`: the failing side duties of this master and of the leader.
+    """
 
     server: str
     durability: Durability
@@ -68,7 +71,7 @@ class StoreState:
 
 
 class StatsService:
-    """Computes the statistics of the API. Answers contain plain values, and instants in ISO 8601. Raises what
+    """Computes the statistics of the API. Answers contain plain values, with instants in ISO 8601. Methods raise what
     `StoreClient.run` raises."""
 
     def __init__(
@@ -104,7 +107,8 @@ class StatsService:
         return await self._now.get()
 
     async def backlog(self) -> BacklogSample | None:
-        """Return the ready jobs by name, at most a few seconds old, or None while no master leads."""
+        """Return the leader's last sample of the ready jobs by name, or None while no master leads. The sample is at
+        most a few seconds old."""
         return await self._history.backlog()
 
     async def _look(self) -> dict[str, Any]:
@@ -137,8 +141,8 @@ class StatsService:
         }
 
     async def counts_of(self, name: str) -> tuple[dict[str, int], dict[str, float]]:
-        """Return the counts of a name over the last 30 days, with an upper bound of the milliseconds that its jobs ran
-        (`elapsed_ms`), and the rates of the last minute."""
+        """Return the counts of a name over the last 30 days, and its rates of the last minute. The counts include
+        `elapsed_ms`, an upper bound of the milliseconds for which its jobs ran."""
         now_ms = await self._history.now_ms()
         step, count = _SUMMED["30d"]
         last = now_ms // STEP_MS[step]
@@ -147,14 +151,16 @@ class StatsService:
             if counts is not None:
                 sums.merge(counts)
         counted: dict[str, int] = {word: getattr(sums, word) for word in COUNTED}
-        # Estimate the sum of durations, because the history has only counts by duration.
+        # The history has no sum of the run times, only the number of attempts in each range of run times. So estimate
+        # the sum.
         elapsed_ms = sum(
             count * min(le_ms or sums.run.max_ms, sums.run.max_ms) for le_ms, count in sums.run.buckets()
         )
         return {**counted, "elapsed_ms": elapsed_ms}, await self._rates(now_ms, name)
 
     async def _rates(self, now_ms: int, name: str = TOTAL) -> dict[str, float]:
-        """Return the rates of the last minute: the current minute plus the missing part of the previous one."""
+        """Return the rates of the last 60 seconds. They combine the counts of the current minute with a share of the
+        previous minute's counts."""
         minute, into_ms = divmod(now_ms, STEP_MS["minute"])
         before, present = await self._history.series(name, "minute", [minute - 1, minute])
         share = 1 - into_ms / STEP_MS["minute"]
@@ -193,9 +199,9 @@ class StatsService:
     async def history(
         self, span: Span, name: str | None = None, before: Before | None = None
     ) -> dict[str, Any]:
-        """Return the points of all steps of the span, the current one last, for one name or for all. `before`: also
-        return the hourly points of the period of the same length that lies this long before. Raise InvalidError if
-        these points are no longer kept."""
+        """Return the points of a span for one name or for all names, the current step last. `before`: return instead
+        the hourly points of the period of the same length that lies this long before. Raise InvalidError if its hours
+        are no longer kept."""
         step, count, back_ms = *SPANS[span], 0
         if before is not None:
             step, count, back_ms = (
@@ -214,8 +220,8 @@ class StatsService:
         for number, found, all_together in zip(numbers, series, whole, strict=True):
             counts = found or NameCounts()
             if counts.backlog < 0 and all_together is not None and all_together.backlog >= 0:
-                # A backlog for all names shows that the leader took a sample. It leaves out names without ready jobs,
-                # so this name had none.
+                # All names together have a backlog, so the leader took a sample. A sample leaves out names without
+                # ready jobs, so this name had no ready job.
                 counts.backlog = counts.oldest_wait_ms = 0
             points.append(_point(number * STEP_MS[step], counts))
             if len(points) % _POINTS_AT_ONCE == 0:
@@ -227,8 +233,8 @@ class StatsService:
     async def names(
         self, span: Span, *, q: str = "", sort: NameOrder = "name", limit: int, cursor: str | None = None
     ) -> dict[str, Any]:
-        """Return a page of the counted names with their sums over the span. Only names that contain `q` are returned.
-        Raise InvalidError for a cursor that does not come from a page in this order."""
+        """Return a page of the counted names with their sums over the span. Names that do not contain `q` are left out.
+        Raise InvalidError for a cursor that does not belong to a list in this order."""
         rows = [row for row in await self._rows[span].get() if q in row["name"]]
         rows.sort(key=lambda row: _position(row, sort))
         if cursor is not None:
@@ -257,8 +263,8 @@ class StatsService:
         return await self._history.sums(step, range(last - count + 1, last + 1))
 
     async def name(self, name: str, span: Span, *, is_served: bool = False) -> dict[str, Any]:
-        """Return one name with its histograms. Raise NotFoundError for a name that has not been counted for 30 days,
-        unless `is_served`."""
+        """Return one name with its histograms. Raise NotFoundError if the name was not counted in the last 30 days and
+        `is_served` is False."""
         seen = await self._history.names()
         if name not in seen and not is_served:
             raise NotFoundError(f"nothing was counted for the name {name[:200]}", code="unknown_name")
@@ -292,9 +298,11 @@ class StatsService:
         limit: int,
         cursor: str | None = None,
     ) -> dict[str, Any]:
-        """Return a page of the groups of final failures, the latest first. `q` is searched, ignoring case, in the name
-        and in the part of the text that the caller may see. `version` is compared with the versions of workers on which
-        such failures were last seen. Raise InvalidError for a cursor that does not come from a page.
+        """Return a page of the groups of final failures, the latest first. Raise InvalidError for a cursor that does
+        not belong to this list.
+
+        * `q`: text in the name, or in the part of the failure text that the caller may see. Case is ignored.
+        * `version`: a version of workers on which such failures were seen lately.
         """
         wanted, now_ms = q.casefold(), await self._history.now_ms()
         groups = [
@@ -324,7 +332,7 @@ class StatsService:
 
 
 def _oldest_startable(backlog: BacklogSample | None, now_ms: int) -> dict[str, Any] | None:
-    """Return the ready job of the sample that waits longest although no limit holds it back."""
+    """Return the longest-waiting ready job of the sample that no limit holds back."""
     whole = backlog.whole if backlog else None
     if backlog is None or whole is None or not whole.startable_job_id:
         return None
@@ -435,7 +443,7 @@ _Position = tuple[Any, str]
 
 
 def _position(row: Mapping[str, Any], sort: NameOrder) -> _Position:
-    """Return the sort key of a row, by which larger numbers come first, and equal numbers are sorted by name."""
+    """Return the sort key of a row. It sorts larger numbers first, and equal numbers by name."""
     return (0 if sort == "name" else -row[sort], row["name"])
 
 

@@ -1,4 +1,4 @@
-"""Facts in the store for metrics, from a few bounded reads."""
+"""Reads facts from the store for metrics, with a few bounded reads."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ STANDINGS: Final = ("fresh", "stale", "draining", "detached")
 class StoreFactsReader:
     """Reads facts from the store.
 
-    * `stale_ms`: the current setting of the silence after which a worker gets no new jobs.
+    * `stale_ms`: the time without a heartbeat after which a worker counts as silent.
     * `log_retention_ms`: the age at which logs are archived. None: there is no archive.
     """
 
@@ -52,7 +52,7 @@ class StoreFactsReader:
         self._stale_ms = stale_ms
 
     async def read(self) -> StoreFacts:
-        """Read the facts. Raises what `StoreClient.run` raises."""
+        """Read the facts. Raise what `StoreClient.run` raises."""
         everybody, now_ms = await self._workers.all_with_time()
         workers = [worker for worker in everybody if not worker.spec.is_built_in]
         standings = [_standing(worker, now_ms, self._stale_ms.current) for worker in workers]
@@ -97,7 +97,8 @@ class StoreFactsReader:
 
 
 def _slots_by_name(workers: Sequence[Worker]) -> Counter[str]:
-    """Return the slots that may run jobs of each name. A worker of several names offers its slots to each of them."""
+    """Return, by name, the number of slots that may run its jobs. A worker that serves several names counts for each of
+    them."""
     found = Counter[str]()
     for worker in workers:
         found.update(dict.fromkeys(worker.spec.names, worker.spec.max_jobs))
@@ -119,7 +120,7 @@ def _standing(worker: Worker, now_ms: int, stale_ms: int) -> str:
 def _saturation(constraint: Constraint, usage: Usage) -> Saturation:
     return Saturation(
         constraint.name,
-        # Count as the limit does: jobs, or whole units of a weight.
+        # Count as the limit does: jobs or, with a weight, whole units.
         usage.running if usage.running_units is None else usage.running_units // THOUSAND,
         constraint.concurrency,
         usage.waiting,

@@ -1,4 +1,4 @@
-"""Incidents, and marks for charts, from the timeline and the audit log."""
+"""Reads incidents, and marks for charts, from the timeline and the audit log."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,15 +14,15 @@ from jqmaster.store.operations.history import KEEP_MS, STEP_MS, HistoryStore
 from jqmaster.store.operations.timeline import TimelineStore
 
 MAX_MARKS: Final = 200
-# Changes this long before an incident are shown with it, because one of them may be its cause.
+# Changes up to this long before an incident are shown with the incident, because one of them may be the cause.
 BEFORE_MS: Final = 10 * 60_000
 # Maximum number of minutes that are read for the peaks of one incident.
 MAX_MINUTES: Final = 240
 # Maximum time from the audit entry about the end of a lead to the beginning of the next lead.
 _LEAD_ENDED_WITHIN_MS: Final = 120_000
 _PAGES: Final = 5
-# The actions of the audit log that become marks. Each has the kind of the mark, and a verb for what was done to the
-# target. A pause is stored as a constraint.
+# Maps the actions of the audit log that become marks to the kind of the mark, and to words for what was done to the
+# target. Pauses need no entry, because a pause is stored as a constraint.
 _MARKED: Final[Mapping[str, tuple[str, str]]] = {
     "constraint.put": ("constraint", "changed constraint"),
     "constraint.value": ("constraint", "changed a value of constraint"),
@@ -40,17 +40,18 @@ _OF_CONSTRAINTS: Final = ("constraint", "pause", "resume")
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """One mark.
+    """A change that charts show on their time axis.
 
     * `kind`: `deploy`, `leader`, `incident`, `pause`, `resume`, or a kind of `_MARKED`.
-    * `until_ms`: its end if it has one.
-    * `matcher`, `reason`: those of a pause or constraint, as far as the caller may see them.
+    * `until_ms`: the end of an incident. None: it has not ended, or the mark has no end.
+    * `matcher`, `reason`: the matcher and the reason of a pause or constraint, as far as the caller may see them.
     * `incident_id`: empty for kinds other than incidents.
-    * `action`: the action in the audit log, and `did`: the same in words. Both are empty for marks from the timeline,
-      which have an `entry`.
-    * `is_new`: the action created the constraint.
-    * `changed`: the members of a constraint, or the settings, that it changed.
-    * `name`: of the worker, its machine and process.
+    * `entry`: the entry of the timeline. None: the mark comes from the audit log.
+    * `action`: the action in the audit log. Empty: the mark comes from the timeline.
+    * `did`: the action in words, such as "drained worker". Empty if `action` is empty.
+    * `is_new`: whether the action created the constraint.
+    * `changed`: the fields of a constraint, or the settings, that the action changed.
+    * `name`: the machine and the process of a worker, for actions on workers.
     """
 
     at_ms: int
@@ -72,8 +73,8 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """A list of marks. `marks`: the oldest first. `is_whole`: False if some were left out because there were too many
-    changes."""
+    """A list of marks. `marks`: the oldest first. `is_whole`: False if marks were left out because there are too
+    many."""
 
     marks: list[Mark]
     is_whole: bool
@@ -81,7 +82,8 @@ class Marks:
 
 @dataclass(frozen=True, slots=True)
 class IncidentPeaks:
-    """The counts of the minutes of an incident. None: there is no sample."""
+    """Figures of an incident: the sums of failures and retries, and the largest backlog and wait. None: the leader took
+    no sample."""
 
     failed: int
     retried: int
@@ -91,8 +93,8 @@ class IncidentPeaks:
 
 @dataclass(frozen=True, slots=True)
 class IncidentStory:
-    """One incident, with the changes shortly before and during it. `peaks`: None if the counts of these minutes are
-    no longer kept."""
+    """One incident. `nearby`: the changes shortly before and during the incident. `peaks`: None if the counts of its
+    minutes are no longer kept."""
 
     incident: TimelineIncident
     nearby: Marks
@@ -100,7 +102,7 @@ class IncidentStory:
 
 
 class TimelineService:
-    """Reads incidents and marks, and acknowledges incidents. Raises what the stores raise."""
+    """Reads incidents and marks, and acknowledges incidents. Methods raise what the stores raise."""
 
     def __init__(self, timeline: TimelineStore, audit: AuditStore, history: HistoryStore) -> None:
         self._timeline = timeline
@@ -108,7 +110,8 @@ class TimelineService:
         self._history = history
 
     async def end_of_lead(self, master_id: str) -> tuple[LeaderCause, str]:
-        """Return why this master no longer leads, and who demoted it."""
+        """Return why this master no longer leads, and the name of the caller who demoted it. The name is empty if
+        nobody did."""
         since_ms = await self._history.now_ms() - _LEAD_ENDED_WITHIN_MS
         page = await self._audit.page(
             limit=1, cursor=None, target=master_id, log="changes", since_ms=since_ms
@@ -121,7 +124,8 @@ class TimelineService:
         return LeaderCause.ENDED, ""
 
     async def incidents(self, limit: int, *, sees_acts: bool) -> tuple[list[TimelineIncident], int | None]:
-        """Return the newest incidents, and the time since which the timeline is kept (None: it is empty)."""
+        """Return the newest incidents, and the time of the oldest entry of the timeline. None: the timeline is
+        empty."""
         entries = await self._timeline.entries()
         happened = [one for one in entries if one.kind is not TimelineKind.ACKNOWLEDGED]
         incidents = incidents_of(entries)[:limit]
@@ -130,7 +134,7 @@ class TimelineService:
         return incidents, happened[0].at_ms if happened else None
 
     async def incident(self, incident_id: str, access: ContentAccess, *, sees_acts: bool) -> IncidentStory:
-        """Return one incident. `sees_acts`: the caller may read the audit log. Raise NotFoundError."""
+        """Return one incident. `sees_acts`: whether the caller may read the audit log. Raise NotFoundError."""
         entries = await self._timeline.entries()
         incident = _named(incidents_of(entries), incident_id)
         now_ms = await self._history.now_ms()
@@ -160,8 +164,9 @@ class TimelineService:
     async def marks(
         self, since_ms: int, until_ms: int | None, access: ContentAccess, *, sees_acts: bool
     ) -> Marks:
-        """Return the marks between these instants, at most the newest MAX_MARKS. `sees_acts`: the caller may read the
-        audit log. Other callers see what was changed, but not who did it, why, and for which jobs."""
+        """Return the newest marks between these instants, up to MAX_MARKS. `sees_acts`: whether the caller may read the
+        audit log. Other callers see what was changed. They do not see who changed it, the reason, or the jobs that it
+        concerns."""
         entries = await self._timeline.entries()
         until_ms = until_ms or await self._history.now_ms()
         return await self._marks(entries, since_ms, until_ms, access, sees_acts=sees_acts)
@@ -187,7 +192,7 @@ class TimelineService:
         return Marks(found[-MAX_MARKS:], is_whole and len(found) <= MAX_MARKS)
 
     async def _changes(self, since_ms: int, until_ms: int, access: ContentAccess) -> tuple[list[Mark], bool]:
-        """Return the marks from the audit log, and whether the whole period was searched."""
+        """Return the marks from the audit log, and whether the search covered the whole period."""
         found: list[Mark] = []
         cursor: str | None = None
         for _ in range(_PAGES):
@@ -243,7 +248,7 @@ def _of_entries(entries: Sequence[TimelineEntry]) -> list[Mark]:
 
 
 def _without_author(mark: Mark) -> Mark:
-    """Return the mark for callers who may not read the audit log."""
+    """Return the mark in the form for callers who may not read the audit log."""
     if mark.entry is not None:
         entry = replace(mark.entry, by="")
         return replace(
@@ -260,8 +265,8 @@ def _without_author(mark: Mark) -> Mark:
 
 
 def _without_demoter(incident: TimelineIncident) -> TimelineIncident:
-    """Return the incident for callers who may not read the audit log. The incident that is returned still names the
-    people who take care of it."""
+    """Return the incident in the form for callers who may not read the audit log. It still names the people who take
+    care of the incident."""
     return replace(incident, entries=tuple(replace(entry, by="") for entry in incident.entries))
 
 
@@ -298,7 +303,7 @@ def _change(entry: AuditEntry, access: ContentAccess) -> Mark:
 
 
 def _changed(before: Any, after: Any) -> tuple[str, ...]:
-    """Return the members in which two documents differ."""
+    """Return the names of the fields in which two documents differ."""
     if not isinstance(before, Mapping) or not isinstance(after, Mapping):
         return ()
     return tuple(key for key in sorted(before.keys() | after.keys()) if before.get(key) != after.get(key))
