@@ -1,1 +1,1 @@
-"""Definitions: firing, editing, and the outcomes of instants."""
+"""Use cases of definitions: fire, change and read definitions."""

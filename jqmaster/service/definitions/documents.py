@@ -1,4 +1,4 @@
-"""Definitions as clients write and read them."""
+"""Parses and describes definitions in the form that clients write and read."""
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,15 +26,16 @@ from jqmaster.domain.matching.fields import EVENT_FIELDS
 from jqmaster.domain.matching.matcher import parse_matcher
 from jqmaster.errors import FieldError, InvalidError
 
-# These names have a special meaning in a URL path.
+# Names that have a special meaning in a URL path.
 RESERVED_NAMES: Final = frozenset({".", "..", "preview"})
 _DRAFT_DID: Final = "0" * 16
 _NULL: Final = b"\xc0"
-# Fields of a job that a description of the definition omits: those with content, and the delay, which is not used.
+# Fields of the job that the description of a definition leaves out: fields with content, and the delay, which
+# definitions do not use.
 _NOT_DESCRIBED: Final = frozenset({"argument", "headers", "delay_ms"})
 _DRAFT_JOB: Final = JobSpec("", "job", _NULL)
-# Fields that are refused in definitions of the other kind. Other fields of kind `time` have defaults, and are ignored
-# in definitions of kind `event`.
+# Fields that are allowed only in definitions of kind `time`, and only in definitions of kind `event`. The other fields
+# of kind `time` have defaults. Definitions of kind `event` ignore these fields.
 _OF_TIME: Final = ("schedule", "starts_at", "ends_at", "days")
 _OF_EVENTS: Final = ("event_type", "matcher", "argument", "debounce", "collect")
 _NO_TIME: Final[Mapping[str, Any]] = {
@@ -52,8 +53,8 @@ _NO_EVENTS: Final[Mapping[str, Any]] = dict.fromkeys(("event_type", "matcher", "
 
 
 def draft_of(name: str, fields: Mapping[str, Any], job: JobSpec = _DRAFT_JOB) -> Definition:
-    """Return the definition of a checked request. `fields`: those of the document. Raise InvalidError that names the
-    rule."""
+    """Return the definition that a checked request describes. `fields`: the fields of the request. Raise InvalidError,
+    which names the rule."""
     if name in RESERVED_NAMES:
         raise refusal(("name",), "is a path of the API, so it cannot be a name")
     with refusing():
@@ -116,8 +117,8 @@ def _refuse_others(fields: Mapping[str, Any], names: Sequence[str], kind: Kind) 
 
 
 def describe(definition: Definition) -> dict[str, Any]:
-    """Return the document of a definition as clients write and read it, without the content of its job and without
-    the template of the argument for events."""
+    """Return a definition in the form that clients write and read. Leave out the content of its job, and the template
+    that makes the argument from an event."""
     trigger = definition.trigger
     is_timed = isinstance(trigger, TimeTrigger)
     return {
@@ -180,7 +181,7 @@ def _described_events(trigger: EventTrigger) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def refusing() -> Iterator[None]:
-    """Convert errors of the domain to InvalidError, with the location of each part."""
+    """Convert errors of the domain to InvalidError, with the location of the faulty part."""
     try:
         yield
     except DefinitionError as error:
@@ -188,5 +189,5 @@ def refusing() -> Iterator[None]:
 
 
 def refusal(loc: Loc, msg: str) -> InvalidError:
-    """Return the error that refuses a definition because of the part at `loc`."""
+    """Return the error that refuses a definition because of the field at `loc`."""
     return InvalidError("the definition is not valid", errors=[FieldError(loc, msg)])

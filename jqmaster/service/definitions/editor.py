@@ -1,4 +1,4 @@
-"""Operators' changes of definitions, and runs outside their schedules."""
+"""Changes definitions for operators, and starts their jobs outside the schedules."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
@@ -30,20 +30,21 @@ from jqmaster.store.definitions.documents import CalendarMemory, DefinitionClock
 from jqmaster.store.identity.audit import AuditStore, encode_entry
 from jqmaster.store.named_documents import new_etag
 
-# Maximum number of jobs that a call starts. For more, callers split the range.
+# Maximum number of instants that one backfill handles. For more instants, callers must split the range.
 MAX_BACKFILL: Final = 1_000
 BACKLOG_RETRY_AFTER_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class Backfill:
-    """The result of a backfill, in numbers of instants.
+    """The result of a backfill, in numbers.
 
-    * `due`: instants in the range.
-    * `fired_before`: instants of these that have already fired.
-    * `forgotten`: instants of these that may have fired, because run records up to `forgotten_until_ms` may have been
-      removed (None: none was removed).
-    * `started`: jobs that were started; None for a dry run.
+    * `due`: the number of instants in the range.
+    * `fired_before`: the number of these instants that had already fired.
+    * `forgotten`: the number of these instants that may have fired before, because their run records may have been
+      removed.
+    * `forgotten_until_ms`: the time up to which run records may have been removed. None: no record was removed.
+    * `started`: the number of jobs that were started. None: it was a dry run.
     """
 
     due: int
@@ -54,8 +55,8 @@ class Backfill:
 
 
 class DefinitionEditor:
-    """Creates, changes, removes and runs definitions. Methods raise what the store raises. `now_ms` is the time of
-    the store."""
+    """Creates, changes, removes and runs definitions. Methods raise what the store raises. `now_ms`: returns the
+    store's time."""
 
     def __init__(
         self,
@@ -82,13 +83,16 @@ class DefinitionEditor:
         most: int,
         demands: Precondition = ANYHOW,
     ) -> tuple[KnownDefinition, bool]:
-        """Create or replace the definition. Return it, and whether it is new. A request that changes nothing writes
-        nothing. A redacted part of the job that is sent back as it was shown keeps its value.
+        """Create or replace the definition. Return the definition, and whether it is new. If nothing would change,
+        write nothing. A hidden part that the caller sends back as it was shown keeps its value.
 
-        Instants that are already due under the former schedule fire first; the new schedule applies from now on.
+        Instants that are already due under the former schedule fire first. The new schedule applies from now on.
 
-        Raises InvalidError, ForbiddenError, PreconditionFailedError, ConflictError if there are `most` definitions
-        already, OverloadedError if others keep changing it, or if it keeps firing.
+        Raise one of these errors:
+
+        * InvalidError, ForbiddenError, PreconditionFailedError,
+        * ConflictError if there are already `most` definitions,
+        * OverloadedError if the definition keeps firing, or other callers keep changing it.
         """
         draft = draft_of(name, fields, job)
         tries = Tries("definition", name)
@@ -108,9 +112,8 @@ class DefinitionEditor:
                 return new, present is None
 
     async def calendar_of(self, definition: Definition) -> StoredCalendar | None:
-        """Return the calendar of a definition, or None if it has none. Raise InvalidError if the calendar does not
-        exist.
-        """
+        """Return the calendar of a definition, or None if the definition has none. Raise InvalidError if the calendar
+        does not exist."""
         if not definition.calendar:
             return None
         found = await self._calendars.get([definition.calendar])
@@ -123,10 +126,10 @@ class DefinitionEditor:
     async def enable(
         self, name: str, *, is_enabled: bool, reason: str, who: str, demands: Precondition = ANYHOW
     ) -> None:
-        """Pause or resume the definition without another change. `reason`: for people, why it is paused. Instants that
-        are already due get their records first, under the former state.
+        """Pause or resume the definition, and change nothing else. `reason`: a text for people that says why the
+        definition is paused. Instants that are already due are handled first, under the former state.
 
-        Raises NotFoundError, PreconditionFailedError, InvalidError.
+        Raise NotFoundError, PreconditionFailedError, InvalidError.
         """
         tries = Tries("definition", name)
         while True:
@@ -146,7 +149,7 @@ class DefinitionEditor:
                 return
 
     async def delete(self, name: str, who: str, demands: Precondition = ANYHOW) -> None:
-        """Remove the definition and its run records; its jobs stay. Raise NotFoundError, PreconditionFailedError."""
+        """Remove the definition and its run records. Its jobs stay. Raise NotFoundError, PreconditionFailedError."""
         tries = Tries("definition", name)
         while True:
             present = await tries.read(self._present, demands)
@@ -171,7 +174,7 @@ class DefinitionEditor:
         action: str,
         most: int,
     ) -> bool:
-        """Write the change. Return False if the definition was changed or fired since it was read."""
+        """Write the change. Return False if the definition was changed or has fired since it was read."""
         definition = new.stored.definition
         entry = encode_entry(
             who=who,
@@ -188,8 +191,8 @@ class DefinitionEditor:
         return await self._store.change(change)
 
     async def run(self, name: str, who: str) -> str:
-        """Start the job of a definition once, regardless of its schedule and overlap. Return the job's ID. Raises
-        NotFoundError, and RateLimitedError while a constraint lets no more of these jobs wait."""
+        """Start the job of a definition once, outside its schedule, even if an earlier job is still running. Return the
+        job's ID. Raise NotFoundError, and RateLimitedError while a constraint lets no more of these jobs wait."""
         job_id = new_id()
         if await self._firing.run_now(name, job_id, await self._now_ms()) is FiringOutcome.BACKLOG_FULL:
             raise RateLimitedError(
@@ -208,28 +211,28 @@ class DefinitionEditor:
     async def backfill(
         self, name: str, from_ms: int, to_ms: int, who: str, *, is_dry: bool, also_forgotten: bool = False
     ) -> Backfill:
-        """Start the jobs of instants from `from_ms` to before `to_ms` that have not fired yet.
+        """Start the jobs of the instants between `from_ms` (included) and `to_ms` (excluded) that have not fired yet.
 
-        * `is_dry`: only count them.
-        * `also_forgotten`: also start instants of which it is unknown whether they fired.
+        * `is_dry`: count the instants, and start nothing.
+        * `also_forgotten`: also start the jobs of instants that may have fired before.
 
-        Raise NotFoundError; InvalidError if the range is empty, has too many instants, or has instants whose run
-        records may have been removed."""
+        Raise NotFoundError. Raise InvalidError if the range is empty or has too many instants. Unless `also_forgotten`
+        is set, also raise it if the run record of an instant may have been removed."""
         if to_ms <= from_ms:
             raise refusal(("to",), "must be later than from")
         known = await self._firing.known_of_time(name)
-        # Leave out instants after `handled_ms`, because the leader will handle them.
+        # Leave out instants after `handled_ms`: the leader will handle these.
         end_ms = min(to_ms, known.clock.handled_ms + 1)
         definition = known.stored.definition
         found = definition.firing_after(from_ms - 1, end_ms - 1, known.plan)
         due = list(islice(found, MAX_BACKFILL + 1))
         if len(due) > MAX_BACKFILL:
             raise refusal(("to",), f"there are more than {MAX_BACKFILL} instants; give a shorter range")
-        # An earlier version of the calendar may have moved an instant, so its record may lie somewhat outside the
+        # An earlier version of the calendar may have moved an instant. Its record may then lie somewhat outside the
         # range.
         margin_ms = MAX_MOVE_MS if definition.calendar else 0
         runs = await self._store.recorded(name, from_ms - margin_ms, end_ms + margin_ms)
-        # Read `until_ms` after the records, so that records that are removed between the two reads count as forgotten.
+        # Read `until_ms` after the records. Then records that are removed between the two reads count as forgotten.
         until_ms = await self._store.forgotten_until_ms(known)
         fired = {run.origin_ms for run in runs if run.outcome == "fired"}
         missing = [one for one in due if one.origin_ms not in fired]
@@ -251,7 +254,7 @@ class DefinitionEditor:
             )
         became = await self._firing.backfill(name, missing, also_forgotten=also_forgotten)
         started = became.count(FiringOutcome.FIRED)
-        # Some jobs may not have been started, because the records of their instants were removed after the check above.
+        # Some jobs may not have been started, because run records were removed after the check above.
         left_out = became.count(FiringOutcome.FORGOTTEN)
         after = {"from_ms": from_ms, "to_ms": to_ms, "started": started}
         if also_forgotten:
@@ -266,7 +269,7 @@ class DefinitionEditor:
 def _changed(
     present: KnownDefinition | None, draft: Definition, who: str, access: ContentAccess, now_ms: int
 ) -> KnownDefinition:
-    """Return the new definition, or the stored one itself if nothing changes."""
+    """Return the new version of a definition, or `present` itself if nothing changes."""
     if present is None:
         new = replace(draft, did=new_did())
         stored = StoredDefinition(new, new_etag(), now_ms, now_ms, who)
@@ -284,7 +287,7 @@ def _changed(
 
 
 def _advanced(present: KnownDefinition, definition: Definition, now_ms: int) -> KnownDefinition:
-    """Return the changed definition, whose instants apply from now on."""
+    """Return the changed definition. Its instants apply from now on."""
     # `handled_ms` may lie in the future if the store's clock was set back. Keep it, so that no instant fires twice.
     clock = replace(present.clock, handled_ms=max(present.clock.handled_ms, now_ms))
     stored = replace(present.stored, definition=definition, etag=new_etag(), changed_at_ms=now_ms)
@@ -294,8 +297,8 @@ def _advanced(present: KnownDefinition, definition: Definition, now_ms: int) -> 
 def _on_calendar(
     present: KnownDefinition | None, new: KnownDefinition, calendar: StoredCalendar | None
 ) -> KnownDefinition:
-    """Return the new definition with its calendar. The clock of the definition records the instants that the change
-    moves across the handled time, in either direction."""
+    """Return the new definition with its calendar. The change may move an instant across the time up to which instants
+    are handled, in either direction. The clock of the definition records such instants."""
     etag = calendar.etag if calendar else ""
     memory = CalendarMemory(etag)
     if present is not None:
@@ -311,7 +314,8 @@ def _on_calendar(
 
 
 def _uncovered(job: JobSpec, old: JobSpec, access: ContentAccess) -> JobSpec:
-    """Return the job with the original values in place of redacted ones that the caller sends back."""
+    """Return the job. If the caller has sent back a redacted value as it was shown, put the original value in its
+    place."""
     redactor = access.redactor
     if job.argument != old.argument and job.argument == redactor.encoded("argument", old.argument):
         job = replace(job, argument=old.argument)
@@ -323,7 +327,8 @@ def _uncovered(job: JobSpec, old: JobSpec, access: ContentAccess) -> JobSpec:
 def _uncovered_trigger(
     draft: Definition, old: Definition, access: ContentAccess
 ) -> TimeTrigger | EventTrigger:
-    """Return the trigger with the original parts in place of hidden ones that the caller sends back."""
+    """Return the trigger. If the caller has sent back a hidden part as it was shown, put the original part in its
+    place."""
     trigger, before = draft.trigger, old.trigger
     if not isinstance(trigger, EventTrigger) or not isinstance(before, EventTrigger):
         return trigger
@@ -341,9 +346,9 @@ def _uncovered_trigger(
 
 
 def _check_content(definition: Definition, old: Definition | None, access: ContentAccess) -> None:
-    """Raise ForbiddenError if a new part of the definition distinguishes events by content that the caller may not see.
-    Also raise it if such a part copies that content to a place in the argument where it would be shown.
-    """
+    """Raise ForbiddenError if a changed part of the definition distinguishes events by content that the caller may not
+    see. Also raise it if a changed template copies such content to another place in the argument, where it would be
+    shown."""
     trigger, before = definition.trigger, old.trigger if old else None
     if not isinstance(trigger, EventTrigger):
         return

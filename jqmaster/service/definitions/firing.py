@@ -1,4 +1,4 @@
-"""Fires definitions: decides about each due instant, and has the store write the outcome."""
+"""Fires definitions: decides about each due instant, and lets the store write the outcome."""
 
 import contextlib
 import functools
@@ -34,14 +34,14 @@ from jqmaster.store.link.pages import MAX_PER_CALL, pages
 
 logger = logging.getLogger(__name__)
 
-# Maximum number of definitions per read. Between reads, other tasks of this process can run.
+# Maximum number of definitions per read. Between two reads, other tasks of this process can run.
 BATCH: Final = 200
-# Maximum number of instants of one definition that one step handles.
+# Maximum number of instants of one definition that one call of the store handles.
 MAX_INSTANTS: Final = 200
-# Maximum number of bytes of arguments in one step.
+# Maximum number of bytes of arguments in one call of the store.
 MAX_BYTES: Final = 8 * 1024 * 1024
-# Which outcome the run record of an instant gets. An instant with another result has no record yet, or one that this
-# step did not write.
+# Maps the result for an instant to the outcome in its run record. After other results, the instant has no record yet,
+# or a record from an earlier call.
 _OUTCOMES: Final = {
     FiringOutcome.FIRED: RunOutcome.FIRED,
     FiringOutcome.KNOWN: RunOutcome.FIRED,
@@ -54,7 +54,7 @@ _OUTCOMES: Final = {
 
 
 class DefinitionFiring:
-    """Fires definitions. Methods raise what the store raises. `figures` counts the outcomes of the instants."""
+    """Fires definitions. Methods raise what the store raises. `figures`: counts the outcomes of the instants."""
 
     def __init__(
         self,
@@ -71,8 +71,8 @@ class DefinitionFiring:
         self._apart = EntriesApart("definitions")
 
     async def fire_due(self, epoch: str) -> int | None:
-        """Fire some of the due definitions, as the leader of `epoch`. Return the milliseconds until the next
-        definition is due, or None if none will be due."""
+        """Fire some of the due definitions, as the leader of `epoch`. Return the milliseconds until the next definition
+        is due. None: no definition will be due."""
         passed_over, firings, due = 0, list[Firing](), await self._store.due(BATCH)
         while True:
             for known in due.found:
@@ -80,18 +80,19 @@ class DefinitionFiring:
                     firings.append(firing_of(known, due.now_ms))
             if firings or not due.are_more:
                 break
-            # Skip definitions that cannot be read or planned. They stay due, and must not keep the others from firing.
+            # Skip definitions that cannot be read or planned. These stay due, and must not keep other definitions from
+            # firing.
             passed_over += BATCH
             due = await self._store.due(BATCH, passed_over)
         await self._fire(firings, epoch)
         return 0 if firings else due.next_ms
 
     async def settle(self, known: KnownDefinition, now_ms: int) -> bool:
-        """Fire the due instants of one definition, on any master. Return True if there were none, so that `known` is
-        still up to date."""
+        """Fire the due instants of one definition, on any master. Return True if no instant was due. In this case,
+        `known` is still up to date."""
         firing = firing_of(known, now_ms)
-        # Do not fire instants that only wait for the end of a job: they continue to wait after a change of the
-        # definition.
+        # Do not fire if the only instants are waiting for the end of a job: these continue to wait after a change of
+        # the definition.
         if not known.is_behind and all(entry.verdict is InstantVerdict.QUEUED for entry in firing.entries):
             return True
         await self._fire([firing])
@@ -110,8 +111,9 @@ class DefinitionFiring:
     async def backfill(
         self, name: str, due: Sequence[Occurrence], *, also_forgotten: bool = False
     ) -> list[FiringOutcome]:
-        """Start the jobs of past instants, oldest first. `also_forgotten`: also for instants whose run records may have
-        been removed. Raise NotFoundError, and OutcomeUnknownError if only the first instants were started."""
+        """Start the jobs of past instants, the oldest first. `also_forgotten`: also start a job if the run record of
+        its instant may have been removed. Raise NotFoundError, and OutcomeUnknownError if only some of the jobs were
+        started."""
         verdict = InstantVerdict.BACKFILL_FORGOTTEN if also_forgotten else InstantVerdict.BACKFILL
         found: list[FiringOutcome] = []
         for page in pages(due, MAX_INSTANTS):
@@ -137,7 +139,8 @@ class DefinitionFiring:
         return known
 
     async def known_of_time(self, name: str) -> KnownDefinition:
-        """Return a definition with a schedule. Raise NotFoundError; ConflictError for one that events start."""
+        """Return a definition with a schedule. Raise NotFoundError, and ConflictError for a definition that events
+        start."""
         known = await self.known(name)
         if known.stored.definition.kind is Kind.EVENT:
             raise ConflictError(
@@ -157,8 +160,8 @@ class DefinitionFiring:
         return found
 
     def _note(self, firing: Firing, outcomes: Sequence[FiringOutcome], recorded_at_ms: int) -> None:
-        # Count replaced instants as skipped. Only one instant can wait for the end of a job, so each later one replaces
-        # it.
+        # Count replaced instants as skipped. Only one instant can wait for the end of a job, so each later instant
+        # replaces it.
         self._figures.outcomes[RunOutcome.SKIPPED] += max(0, outcomes.count(FiringOutcome.QUEUED) - 1)
         for entry, became in zip(firing.entries, outcomes, strict=True):
             if outcome := _OUTCOMES.get(became):
@@ -173,8 +176,8 @@ class DefinitionFiring:
 
 
 def firing_of(known: KnownDefinition, now_ms: int) -> Firing:
-    """Return the decisions on the due instants of a definition. If its calendar has been changed, only the instants
-    that were due before the change are decided."""
+    """Decide about the due instants of a definition. If its calendar has been changed, decide only about the instants
+    that were due before the change."""
     definition, clock, plan = known.stored.definition, known.clock, known.plan
     until_ms = _former_until(known, now_ms)
     due = _due_instants(known, plan, min(until_ms, now_ms))
@@ -199,11 +202,12 @@ def firing_of(known: KnownDefinition, now_ms: int) -> Firing:
 
 @dataclass(frozen=True, slots=True)
 class _DueInstants:
-    """The due instants of one step, oldest first.
+    """The due instants that one call of the store handles, the oldest first.
 
-    * `next_ms`: the instant after these (None: there is none).
-    * `are_more`: that instant is also due.
-    * `newer`: the number of further due instants that start jobs, counted only as far as `catch_up` needs it.
+    * `next_ms`: the next instant after these. None: there is no other instant.
+    * `are_more`: whether the next instant is also due.
+    * `newer`: the number of further due instants that start jobs. They are counted only as far as `catch_up` needs the
+      number.
     """
 
     found: list[Occurrence]
@@ -213,28 +217,28 @@ class _DueInstants:
 
 
 def _former_until(known: KnownDefinition, now_ms: int) -> int:
-    """Return the time until which the clock's plan applies."""
+    """Return the time until which the plan of the definition's clock applies."""
     if not known.is_behind or known.calendar is None:
         return now_ms
     return min(now_ms, known.calendar.changed_at_ms)
 
 
 def _due_instants(known: KnownDefinition, plan: DayPlan, now_ms: int) -> _DueInstants:
-    """Return the instants that are due and have no record, as many as one step handles."""
+    """Return the due instants that have no record, up to the number that one call of the store handles."""
     definition, handled_ms = known.stored.definition, known.clock.handled_ms
     overdue = [_overdue(definition, plan, due_ms, origin_ms) for due_ms, origin_ms in plan.overdue]
     found: list[Occurrence] = []
     for occurrence in chain(overdue, definition.due_after(handled_ms, plan)):
         if occurrence.at_ms > now_ms and len(found) >= len(overdue):
             return _DueInstants(found, occurrence.at_ms)
-        # Do not stop between instants of the same time: `handled_ms` could not tell them apart.
+        # Do not stop between instants of the same time, because `handled_ms` cannot tell them apart.
         if len(found) >= MAX_INSTANTS and occurrence.at_ms > found[-1].at_ms:
             break
         found.append(occurrence)
     else:
         return _DueInstants(found, None)
-    # Overdue instants, which a calendar moved, may be earlier than instants that are already handled. If some of them
-    # are left, look for further instants from `handled_ms` on.
+    # A calendar has moved the overdue instants, so they may be earlier than instants that are already handled. If
+    # overdue instants are left, look for further instants from `handled_ms` on.
     after_ms = handled_ms if len(found) < len(overdue) else max(handled_ms, found[-1].at_ms)
     later = chain(
         (one for one in overdue[len(found) :] if not one.left_out),
@@ -254,7 +258,7 @@ def _overdue(definition: Definition, plan: DayPlan, due_ms: int, origin_ms: int 
 
 
 def _judged(due: _DueInstants, now_ms: int, definition: Definition) -> list[Entry]:
-    """Return the entries of instants. Instants that a calendar leaves out do not count as late."""
+    """Return the entries of the due instants. An instant that a calendar leaves out does not count as late."""
     if not due.found:
         return []
     counted = [one.at_ms for one in due.found if not one.left_out]
@@ -266,7 +270,7 @@ def _judged(due: _DueInstants, now_ms: int, definition: Definition) -> list[Entr
 
 
 def _following(known: KnownDefinition, at_ms: int, now_ms: int, entries: list[Entry]) -> Firing:
-    """Return a firing after which the definition follows its current calendar, from `at_ms` on."""
+    """Return a firing after which the definition follows the current version of its calendar, from `at_ms` on."""
     assert known.calendar is not None
     definition, calendar = known.stored.definition, known.calendar
     former = pruned(known.plan, at_ms)
@@ -296,7 +300,7 @@ def _queued(due_at_ms: int, origin_ms: int | None, is_enabled: bool) -> Entry:
 def _extra_firing(known: KnownDefinition, entries: Sequence[Entry]) -> Firing:
     """Return a firing that does not advance the definition's clock."""
     handled_ms, plan = known.clock.handled_ms, known.plan
-    # If instants are already due, keep the definition due.
+    # If instants are already due, the definition must stay due.
     next_due_ms = handled_ms if plan.overdue or known.is_behind else None
     if next_due_ms is None:
         next_due_ms = known.stored.definition.next_due_ms(handled_ms, plan)
@@ -304,7 +308,7 @@ def _extra_firing(known: KnownDefinition, entries: Sequence[Entry]) -> Firing:
 
 
 def _steps(firings: Sequence[Firing]) -> Iterator[list[Firing]]:
-    """Yield firings in groups that one step of the store can take."""
+    """Yield the firings in lists that one call of the store can handle."""
     step: list[Firing] = []
     count = size = 0
     for firing in firings:

@@ -1,4 +1,4 @@
-"""Definitions for views, with their next instants and the outcomes of past ones."""
+"""Reads definitions, with their next instants and the outcomes of past instants."""
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,14 +16,14 @@ from jqmaster.domain.jobs.job import FINISHED, JobState
 from jqmaster.service.definitions.firing import unknown_definition
 from jqmaster.store.definitions.definitions import DefinitionStore, KnownDefinition, RunPosition
 
-# A filtered page reads at most this many definitions, so that a filter that selects few of them does not make requests
-# slow.
+# Maximum number of definitions that are read for a filtered page. Without it, a filter that selects few definitions
+# would make requests slow.
 MAX_LOOKED_AT: Final = 2_000
 _STEP: Final = 200
-# A due instant without a record is suspicious after this time. A leader fires within milliseconds of the due instant,
-# and within seconds after an election.
+# A due instant without a record counts as late after this time. A leader fires within milliseconds of the due instant,
+# or within seconds after an election.
 LATE_MS: Final = 15_000
-# How many skips an explanation shows at most, and how many fired runs it searches for the unfinished job.
+# Maximum number of skips that an explanation shows, and of fired runs that it searches for an unfinished job.
 MAX_SKIPS: Final = 10
 _MAX_FIRED: Final = 100
 
@@ -33,14 +33,14 @@ class DefinitionFilter(StrEnum):
 
     ENABLED = "enabled"
     PAUSED = "paused"
-    # The definition has been due for LATE_MS without a record, its newest instant was missed, or it skips again and
-    # again.
+    # A definition that has been due for LATE_MS without a record, missed its newest instant, or skips again and again.
     TROUBLED = "troubled"
 
 
 @dataclass(frozen=True, slots=True)
 class ShownRun:
-    """A run record. `job_state`: None if the run started no job, or if the job was removed."""
+    """A run record. `job_state`: the state of the job that the run started. None: the run started no job, or the job
+    was removed."""
 
     run: RunRecord
     job_state: JobState | None
@@ -48,10 +48,11 @@ class ShownRun:
 
 @dataclass(frozen=True, slots=True)
 class ShownDefinition:
-    """A definition in a view.
+    """A definition with its next instant and its newest runs.
 
-    * `next_due_ms`: the next instant that its calendar lets start a job. None: there is none.
-    * `runs`: the requested number of newest run records.
+    * `next_due_ms`: the next instant at which it starts a job. Instants that its calendar leaves out do not count.
+      None: there is no such instant.
+    * `runs`: as many of the newest run records as were requested.
     """
 
     known: KnownDefinition
@@ -62,10 +63,10 @@ class ShownDefinition:
 
 @dataclass(frozen=True, slots=True)
 class DefinitionSkips:
-    """Why a definition starts no jobs.
+    """The reasons why a definition starts no jobs.
 
-    * `skips`: the last skips in a row that nobody chose, newest first, at most MAX_SKIPS.
-    * `unfinished`: the newest fired run whose job is not finished, if the definition waits for that.
+    * `skips`: the latest skips in a row that nobody chose, the newest first, up to MAX_SKIPS.
+    * `unfinished`: the newest fired run with an unfinished job, if the definition waits for the end of this job.
     """
 
     shown: ShownDefinition
@@ -88,15 +89,15 @@ class DefinitionPage:
 
 @dataclass(frozen=True, slots=True)
 class ShownRuns:
-    """A page of run records, newest first. `next_at`: None if there are no older ones."""
+    """A page of run records, the newest first. `next_at`: None if this is the last page."""
 
     runs: list[ShownRun]
     next_at: RunPosition | None
 
 
 class DefinitionReader:
-    """Reads definitions and their run records. Methods raise what the store raises. `now_ms` is the time of the
-    store."""
+    """Reads definitions and their run records. Methods raise what the store raises. `now_ms`: returns the store's
+    time."""
 
     def __init__(self, store: DefinitionStore, now_ms: Callable[[], Awaitable[int]]) -> None:
         self._store = store
@@ -112,11 +113,11 @@ class DefinitionReader:
         kind: Kind | None = None,
         runs: int = 0,
     ) -> DefinitionPage:
-        """Return definitions whose names follow `after` and contain `search`, each with `runs` of its newest
-        records.
+        """Return definitions with names that follow `after` in the order of names and contain `search`. Each definition
+        comes with up to `runs` of its newest run records.
 
-        With a filter for a condition or a kind, a page examines at most MAX_LOOKED_AT definitions, so it may hold
-        few.
+        With a filter for a condition or a kind, at most MAX_LOOKED_AT definitions are examined for a page. So the page
+        may contain only a few definitions.
         """
         wanted = search.casefold()
         names = [name for name in await self._store.names() if name > after and wanted in name.casefold()]
@@ -145,7 +146,7 @@ class DefinitionReader:
         return (await self._shown([known], 0))[0]
 
     async def skips(self, name: str) -> DefinitionSkips:
-        """Return why a definition starts no jobs. Raise NotFoundError."""
+        """Explain why a definition starts no jobs. Raise NotFoundError."""
         shown = await self.get(name)
         (newest,) = await self._store.newest_runs([name], MAX_SKIPS)
         skips = skips_in_a_row(newest)
@@ -206,7 +207,7 @@ class DefinitionReader:
 def coming(
     definition: Definition, after_ms: int, count: int, calendar: Calendar | None = None
 ) -> list[Occurrence]:
-    """Return the next instants after `after_ms`. `calendar`: the calendar of the definition's days."""
+    """Return the next `count` instants after `after_ms`. `calendar`: the calendar of the definition's days."""
     return list(islice(definition.due_after(after_ms, DayPlan(calendar)), count))
 
 

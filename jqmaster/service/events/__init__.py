@@ -1,1 +1,1 @@
-"""Events: accepting, collecting and listing them."""
+"""Use cases of events: accept, collect and list events."""

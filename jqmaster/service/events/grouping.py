@@ -13,12 +13,12 @@ from jqmaster.store.definitions.definitions import KeptRuns
 from jqmaster.store.events.events import EventVerdict
 from jqmaster.store.events.groups import ClosedGroup, EventGroupStore, FoundDefinition, GroupDecision
 
-# A MessagePack list with fewer members than this has a header of one byte. Longer ones get three bytes.
+# A MessagePack list with fewer members than this has a header of one byte. A longer list gets a header of three bytes.
 _SHORT: Final = 16
 
 
 class EventGrouping:
-    """Ends groups of events, each of which becomes a job. Methods raise what the store raises. `figures` counts the
+    """Ends groups of events. Each group becomes a job. Methods raise what the store raises. `figures`: counts the
     groups that became a job."""
 
     def __init__(
@@ -36,8 +36,8 @@ class EventGrouping:
         self._apart = EntriesApart("events")
 
     async def end_due(self, epoch: str) -> int | None:
-        """End some of the due groups, as the leader of `epoch`. Return the milliseconds until the next group is due, or
-        None if no group waits, or if the due groups cannot be ended."""
+        """End some of the due groups, as the leader of `epoch`. Return the milliseconds until the next group is due.
+        None: no group waits, or the due groups cannot be ended."""
         due = await self._store.close_due(epoch)
         if not due.found:
             return due.next_ms or None

@@ -1,4 +1,4 @@
-"""Accepts events of applications, which start the jobs of definitions."""
+"""Accepts events from applications. Events start the jobs of definitions."""
 
 import asyncio
 import functools
@@ -41,20 +41,20 @@ from jqmaster.store.events.events import (
 )
 from jqmaster.store.link.pages import MAX_PER_CALL
 
-# Maximum number of definitions that an event may start, because a step of the store handles no more.
+# Maximum number of definitions that an event may start. One call of the store handles no more.
 MAX_MATCHES: Final = MAX_PER_CALL
-# Maximum number of bytes of events, and of the arguments made from them, in one step.
+# Maximum number of bytes of events and of the arguments made from them in one call of the store.
 MAX_BYTES: Final = 8 * 1024 * 1024
 MAX_WAITING: Final = 5_000
-# Maximum number of tries. Each further try is needed only if somebody has changed a definition meanwhile, and
-# people do not change them this often.
+# Maximum number of tries. A further try is needed only if somebody has changed a definition during the last try. People
+# do not change definitions this often.
 MAX_REPEATS: Final = 10
-# Refusals that claim no effect, which is wrong if earlier events of the same request are stored.
+# Errors that say that nothing was stored. This would be wrong after an earlier event of the same request was stored.
 _REFUSALS: Final = (StoreUnavailableError, OverloadedError, RateLimitedError, ConflictError)
 
 
 class _StoreCall:
-    """Events that are stored by one call of a script, with their positions in the call of the publisher."""
+    """Events that one call of a script stores, with their positions in the request of the publisher."""
 
     __slots__ = ("_matches", "_size", "edition", "events", "numbers")
 
@@ -82,9 +82,9 @@ class _StoreCall:
 class EventIntake:
     """Component: accepts events.
 
-    * `admit(durability)`: raises while new jobs are refused; returns how many replicas must have an event before it is
-      accepted.
-    * `pace`: slows senders down.
+    * `admit(durability)`: returns how many replicas must have an event before it is accepted. It raises an error while
+      new jobs are refused.
+    * `pace`: slows publishers down.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class EventIntake:
         argument_quota: LiveValue[int] | None = None,
         pace: PushPace | None = None,
     ) -> None:
-        """`argument_quota`: the namespace's quota for the bytes of an argument, besides the limit in `kept`."""
+        """`argument_quota`: the namespace's quota for the bytes of an argument. The limit in `kept` also applies."""
         self._store = store
         self._constraints = constraints
         self._admit = admit
@@ -121,7 +121,9 @@ class EventIntake:
         await self._coalescer.stop()
 
     async def one(self, event: Event, *, caller: Principal | None = None) -> ReceivedEvent:
-        """Accept an event, together with others that come at the same time. `caller` is `None` for the master itself.
+        """Accept an event. Events that arrive at the same time share a call of the store. `caller`: None for the master
+        itself.
+
         Raise:
 
         * ForbiddenError if the caller may not send events of the type,
@@ -137,8 +139,8 @@ class EventIntake:
         return received
 
     async def many(self, events: Sequence[Event], *, caller: Principal | None = None) -> list[ReceivedEvent]:
-        """Accept the events of one request. Return the answers in their order. Raise what `one` raises, if no event was
-        stored, and otherwise OutcomeUnknownError."""
+        """Accept the events of one request. Return the answers in the order of the events. If no event was stored,
+        raise what `one` raises. If some events may have been stored, raise OutcomeUnknownError."""
         if caller is not None and caller.allows_name is not None:
             events = [_sent_by(caller, event) for event in events]
         self._admit(None)
@@ -169,8 +171,9 @@ class EventIntake:
     async def _flush(
         self, events: Sequence[Event], *, is_one_request: bool = False
     ) -> list[ReceivedEvent | Exception]:
-        """Store events in as few steps as their matches and sizes allow. If a step fails, its error is returned in
-        place of the answers of its events. `is_one_request`: store nothing if one of the events is refused."""
+        """Store events with as few calls of the store as their matches and sizes allow. If a call fails, return its
+        error in place of the answers that are missing. `is_one_request`: store nothing if one of the events would be
+        refused."""
         answers: list[ReceivedEvent | Exception | None] = [None] * len(events)
         for _ in range(MAX_REPEATS):
             try:
@@ -191,7 +194,7 @@ class EventIntake:
         """Return the error of the first event that too many definitions match."""
         index = self._index
         for event in events:
-            # Matching is slow, and seldom needed to know this.
+            # Match only if the type has that many definitions, because matching is slow.
             if len(index.of_type(event.event_type)) > MAX_MATCHES:
                 count = len(index.matching(event.fields))
                 if count > MAX_MATCHES:
@@ -279,7 +282,8 @@ def unknown_event(event_id: str) -> NotFoundError:
 
 
 def _sent_by(caller: Principal | None, event: Event) -> Event:
-    """Return the event as this caller sends it. Raise ForbiddenError."""
+    """Return the event, with `is_bound` set if the caller's token is restricted to names. Raise ForbiddenError if the
+    caller may not send events of this type."""
     if caller is None or caller.allows_name is None:
         return event
     if not caller.allows_name(event.event_type):

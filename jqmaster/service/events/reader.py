@@ -1,4 +1,4 @@
-"""Events for operators, newest first, with their effects."""
+"""Reads events and their effects for operators."""
 
 from collections.abc import Callable
 from typing import Final
@@ -8,11 +8,11 @@ from jqmaster.store.definitions.definitions import MAX_INSTANT_MS
 from jqmaster.store.events.documents import StoredEvent
 from jqmaster.store.events.events import EventPage, EventPosition, EventStore
 
-# Maximum number of events that a page of a filtered list reads, and how many are read at once.
+# Maximum number of events that are read for a page of a filtered list, and for one step of it.
 MAX_LOOKED_AT: Final = 2_000
 PER_READ: Final = 100
-# A page ends once its reads have returned payloads of this total size. The last read may exceed it by up to PER_READ
-# payloads.
+# A page ends once the payloads that it has read have this size in all. The last read may exceed the size by up to
+# PER_READ payloads.
 MAX_BYTES_READ: Final = 4 << 20
 
 
@@ -32,12 +32,12 @@ class EventReader:
     async def page(
         self, position: EventPosition | None, limit: int, is_meant: Callable[[StoredEvent], bool]
     ) -> EventPage:
-        """Return the selected events after a position, newest first. A page may be short or empty without being the
-        last."""
+        """Return the events after a position for which `is_meant` returns True, the newest first. A page may be short
+        or empty although further pages follow."""
         at = position or EventPosition(MAX_INSTANT_MS, 0)
         found: list[StoredEvent] = []
         looked_at = bytes_read = 0
-        # First read only `limit` events, which is enough without a filter. Then double the number, because a filter
+        # First read only `limit` events. Without a filter, these are enough. Then double the number, because a filter
         # that selects few events needs many reads.
         step = min(limit, PER_READ)
         while looked_at < MAX_LOOKED_AT and bytes_read < MAX_BYTES_READ:
