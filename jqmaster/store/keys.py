@@ -15,7 +15,8 @@ Built = TypeVar("Built")
 class KeyInfo(ABC, Generic[Built]):
     """One row of the table: a single key, or many keys that end with a name or a number.
 
-    The class `Keys` declares each row as an attribute. In an instance, this attribute is the result of `build`.
+    The class `Keys` declares each row as an attribute. In an instance of `Keys`, the attribute is the result of
+    `build`.
 
     * `lives`: the lifetime of the key, such as "always", "with its job", "while not empty" or "expires".
     * `of`: the names of the parts that complete the key.
@@ -133,8 +134,8 @@ class Keys:
     log_erased = Key(
         "sorted set",
         "while not empty",
-        "jobs whose log was removed from the archive, which is checked once more an hour later; score: when the "
-        "job was deleted or its log was erased, ms",
+        "jobs whose log was removed from the archive; the archive is checked once more an hour later; score: "
+        "when the job was deleted or its log was erased, ms",
     )
     log_totals = Key("hash", "always", "`size` of all logs together")
     challenges = NamedKey(
@@ -157,15 +158,15 @@ class Keys:
     awaits = NamedKey(
         "hash",
         "with its job",
-        "predecessors for which the job waits: 1 until they succeed, 2 until they end; for a skipped job, `root`: "
-        "the predecessor whose end caused this, and its state",
+        "predecessors for which the job waits, until they succeed (1) or end (2); `root` of a skipped job: "
+        "the predecessor that caused the skip, and its state",
         of=("job_id",),
     )
     dependents = NamedKey(
         "sorted set",
-        "with its job, and until they know of its end",
-        "jobs that wait, or waited, for the job; score: their condition at the last check: 1 unfinished, 0.5 "
-        "over, but may run again, 0 over",
+        "with its job, and until its dependents know of its end",
+        "jobs that wait, or waited, for the job; score: the state of the dependent at the last check: "
+        "unfinished (1), over but may run again (0.5), or over (0)",
         of=("job_id",),
     )
     awaited = Key("set", "while not empty", "jobs that have dependents")
@@ -262,11 +263,11 @@ class Keys:
     slots = NamedKey(
         "hash",
         "while not empty",
-        "running jobs that hold a slot at this gate with a key, or at all of these gates without a key, each with "
+        "running jobs that hold a slot at this keyed gate, or at all unkeyed gates of this list, each with "
         "its token",
         of=("gates",),
     )
-    slot_counts = Key("hash", "while not empty", "by gate without a key: how many slots are in use there")
+    slot_counts = Key("hash", "while not empty", "by unkeyed gate: how many slots are in use there")
     handed_over = NamedKey(
         "set",
         "while not empty",
@@ -274,7 +275,7 @@ class Keys:
         of=("gate",),
     )
     handed_over_gates = Key("set", "while not empty", "gates that have an entry in `handed_over`")
-    slot_lists = Key("set", "while not empty", "lists of gates without a key under which slots are stored")
+    slot_lists = Key("set", "while not empty", "lists of unkeyed gates under which slots are stored")
     starts = NamedKey(
         "sorted set",
         "expires",
@@ -293,7 +294,7 @@ class Keys:
     handed_over_charges = Key(
         "hash",
         "while not empty",
-        "by gate: the part of that sum that belongs to jobs handed over to another system",
+        "by gate: the part of its sum in `charge_sums` that belongs to jobs handed over to another system",
     )
     started = NamedKey(
         "string",
@@ -312,8 +313,8 @@ class Keys:
     observed = Key(
         "hash",
         "while not empty",
-        "by gate: how much another system still admits, thousandths; until when, since when starts are subtracted "
-        "from it, and when it was observed, ms",
+        "by gate: how much another system still admits (thousandths), until when, since when starts are "
+        "subtracted, and when it was observed (ms)",
     )
     closed = Key("set", "while not empty", "gates at which lanes or groups are parked")
     counted = Key("set", "while not empty", "constraints that may have data about gates")
@@ -337,15 +338,15 @@ class Keys:
     definitions_due_on_days = Key(
         "sorted set",
         "while not empty",
-        "the same for definitions that use a calendar. They are separate, because a leader of an earlier release "
-        "cannot read them and would find them due for ever",
+        "definitions with future instants that use a calendar; score: when to check them, ms. They are "
+        "separate, because a leader of an earlier release cannot read them and would find them due for ever",
     )
     definition_clocks = Key(
         "hash",
         "with its definition",
-        "by name: the last instant with a record, the newest job, and the instant that waits for its end; with a "
-        "calendar also the ETag of the calendar that these instants followed, and the instants that an edit of it "
-        "moved across that moment",
+        "by name: the last instant with a record, the newest job, and the instant that waits for the end of "
+        "this job; with a calendar also the ETag of the calendar that these instants followed, and the "
+        "instants that an edit of the calendar moved across the last instant",
     )
     calendars = Key("hash", "while not empty", "by name: ETag, then the calendar as MessagePack")
     definition_calendars = Key(
@@ -355,13 +356,14 @@ class Keys:
         "hash",
         "while not empty",
         "by name of a definition with a schedule: its incarnation, the last instant whose run record may have "
-        "been removed, and the first instant that has one; under the empty name, that last instant for "
-        "definitions that are no longer in `gone_definitions`",
+        "been removed, and the first instant that has a run record. The entry with the empty name has the "
+        "last instant of the definitions that are no longer in `gone_definitions`",
     )
     gone_definitions = Key(
         "sorted set",
         "while not empty",
-        "names of removed definitions; score: the last instant that may have started a job, ms",
+        "names of removed definitions; score: the last instant at which the definition may have started a "
+        "job, ms",
     )
     runs = NamedKey(
         "sorted set",
@@ -461,7 +463,7 @@ class Keys:
     watched = NamedKey(
         "set",
         "with its action",
-        "retried jobs for whose end the action waits, because too many failures stop the action",
+        "retried jobs that the action waits for until they end, because too many failures stop the action",
         of=("action_id",),
     )
     audit = Key("stream", "the newest", "who changed what, except for the changes in `access`")
@@ -618,7 +620,7 @@ class Keys:
     restore_hold = Key(
         "string",
         "expires",
-        "ID of the restore that is under way and renews this key; any other restore is refused meanwhile",
+        "ID of the restore that is under way; it renews this key, and other restores are refused meanwhile",
     )
     identity = Key("hash", "always", "version of the tokens and users")
     tokens = Key(
@@ -635,8 +637,8 @@ class Keys:
     session = NamedKey(
         "hash",
         "expires",
-        "a login, by the SHA-256 of the secret in the browser's cookie: its user or token, or what a login "
-        "provider granted; its end, and its last use",
+        "a session, by the SHA-256 of the secret in the browser's cookie: its user or token, or the grant of "
+        "a login provider; its end, and its last use",
         of=("digest",),
     )
     sessions = NamedKey(
@@ -645,8 +647,8 @@ class Keys:
     login_used = NamedKey(
         "string",
         "expires",
-        "marks a login by a provider as used for a quarter of an hour, by the digest of its state, so that it "
-        "works only once",
+        "for a quarter of an hour, by the digest of its state: a login by a provider that was used, so that "
+        "it works only once",
         of=("digest",),
     )
     minute = NumberedKey(
@@ -655,7 +657,12 @@ class Keys:
         "by name (empty: all together): the counts of one minute, by its number since 1970; kept 24 h",
         of=("number",),
     )
-    hour = NumberedKey("hash", "expires", "the same for one hour; kept 30 d", of=("number",))
+    hour = NumberedKey(
+        "hash",
+        "expires",
+        "by name (empty: all together): the counts of one hour, by its number since 1970; kept 30 d",
+        of=("number",),
+    )
     worker_minute = NumberedKey(
         "hash",
         "expires",
@@ -670,7 +677,7 @@ class Keys:
     timeline = Key(
         "stream",
         "the newest",
-        "changes in the state of the masters, the workers and the store, as MessagePack",
+        "changes in the state of masters, workers and the store, as MessagePack",
     )
     timeline_acknowledged = Key(
         "stream",
@@ -698,8 +705,8 @@ class Keys:
     idempotency = NamedKey(
         "string",
         "expires",
-        "job ID and content digest of an idempotency key. Once the push was accepted, then `+`, `=` (the job held "
-        "the uniqueness key) or `~` (the job took the content)",
+        "job ID and content digest of an idempotency key. After the push was accepted, one character follows: "
+        "`+`, `=` (the job held the uniqueness key) or `~` (the job took the content)",
         of=("digest",),
     )
     unique = NamedKey(

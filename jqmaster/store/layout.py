@@ -65,7 +65,7 @@ def layout_file() -> str:
         f"lane = {_table([('id_length', 2 * (lane['last'] - lane['offset']))])}",
         # The maximum length of head, name and gates together.
         f"longest_beginning = {longest}",
-        # A stored document that is changed under an ETag or an edition begins with it.
+        # The length of the ETag or the edition with which a stored document begins.
         f"ETAG_LENGTH = {ETAG_LENGTH}",
         "NO_ID = '" + r"\0" * 16 + "'",
         f"NO_KEY = '{NO_KEY}'",
