@@ -1,7 +1,7 @@
 """Copies a shard at one instant while masters serve.
 
-All keys are read page by page while masters write. Keys that change meanwhile are read again, until few are left. Then
-the store pauses all writes for a moment, and these few are read.
+The copier reads all keys page by page while masters write. It reads changed keys again until few changed keys remain.
+The store then pauses all writes for a moment, and the copier reads these last keys.
 
 The copy is consistent, because the store names each changed key (`tracked`). If a key changes between the start of the
 pause and the last read, the copy is not used.
@@ -42,9 +42,9 @@ _BYTES_PER_ELEMENT: Final = 256
 _FEW_CHANGED: Final = 500
 _MAX_ROUNDS: Final = 12
 _MAX_PAUSES: Final = 4
-# Copy the changed keys once more if the last round reduced their number to at most this share.
+# Before the pause, start another round if the last round reduced the number of changed keys to this share or less.
 _SAVES_ENOUGH: Final = 0.8
-# The share of a pause in which keys are copied. The rest is for the final check.
+# The share of a pause that may be spent on copying keys. The rest is for the final check.
 _USABLE_PART: Final = 0.9
 _GONE: Final = -2
 
@@ -82,8 +82,11 @@ class Copier:
         self._server = ""
 
     async def copy(self) -> Cut:
-        """Copy everything. Raises what `TrackedConnection.ask` raises, and ConflictError if the store changes faster
-        than it can be copied within the pause, or if a restore into it has not ended."""
+        """Copy everything. Raises what `TrackedConnection.ask` raises.
+
+        Raises ConflictError if the store changes faster than it can be copied within the pause, or if a restore into it
+        has not ended.
+        """
         self._server = await self._server_name()
         if b"role:slave" in (await self._store.ask(("INFO", "replication")))[0]:
             raise ConflictError(
@@ -141,7 +144,8 @@ class Copier:
         cut = None
         await self._store.ask(("CLIENT", "PAUSE", self._longest_pause_ms, "WRITE"))
         try:
-            # The store sends this answer after its notices of all changes before the pause, so none of them is missing.
+            # The store has sent the notices of all changes before the pause ahead of this answer, so no notice is
+            # missing.
             await self._store.ask(("PING",))
             unread = self._store.take_changed()
             while unread and time.monotonic() - began_s < usable_s:
@@ -162,8 +166,8 @@ class Copier:
                 )
         finally:
             await self._store.ask(("CLIENT", "UNPAUSE"))
-        # Write these records even if the pause was too short: the store reports each later change, and the key is then
-        # read again.
+        # Write these records even if the pause was too short: the store reports each later change, and the copier then
+        # reads that key again.
         for record in held:
             self._write(record)
         self._store.changed.update(unread)
@@ -180,8 +184,7 @@ class Copier:
         return f"{name} {version.decode()}"
 
     async def _counts(self) -> tuple[str, int, dict[str, int], dict[str, int]]:
-        """Return the mark, the epoch, how many jobs are in each state, and how many objects of other kinds there
-        are."""
+        """Return the mark, the epoch, the number of jobs by state, and the number of other objects by kind."""
         k = self._keys
         objects = {"constraints": k.constraints, "definitions": k.definitions, "notices": k.notices, "users": k.users,
                    "tokens": k.tokens}  # fmt: skip
@@ -227,7 +230,7 @@ class Copier:
                 yield record
 
     async def _facts(self, known: Sequence[tuple[bytes, int]]) -> list[tuple[int | None, int]]:
-        """Return the size of each key (None: the key is gone) and the time at which it expires."""
+        """Return the size and the expiry time of each key. A size of None: the key is gone."""
         asked: list[tuple[Arg, ...]] = [("TIME",)]
         for key, kind in known:
             asked += ((SIZES[kind], self._tag + key), ("PTTL", self._tag + key))
@@ -248,8 +251,9 @@ class Copier:
         ]
 
     async def _read_long(self, key: bytes, kind: int, expires_at_ms: int) -> AsyncIterator[Record]:
-        """Read a long collection in parts. If it changes while it is read, `changed` lists its key, which is then read
-        again."""
+        """Read a long collection in parts. If the collection changes meanwhile, `changed` lists its key, and the copier
+        reads that key again.
+        """
         part, name = 0, self._tag + key
         cursor: Any = b"0" if kind in (HASH, SET) else b"-" if kind == STREAM else 0
         while True:
@@ -279,7 +283,7 @@ class Copier:
 
 
 def _number(text: bytes) -> int:
-    """Return the number; 0 for damaged data, which a backup keeps as they are."""
+    """Return the number, or 0 for damaged data. A backup keeps damaged data as they are."""
     return int(text) if text.isdigit() else 0
 
 

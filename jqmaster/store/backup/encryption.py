@@ -48,7 +48,7 @@ class KeyDerivation:
 
 
 class BackupCipher:
-    """The keys of one backup. The nonce of a frame is its position, so none is used twice."""
+    """The keys of one backup. The nonce of a frame is its position, so no nonce is used twice."""
 
     def __init__(self, passphrase: str, derivation: KeyDerivation) -> None:
         # Imported here: only encrypted backups need it.

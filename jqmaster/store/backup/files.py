@@ -28,7 +28,7 @@ MANIFEST: Final = "manifest.json"
 _MAGIC: Final = b"jqmaster backup\n"
 _FRAME_BYTES: Final = 1 << 20
 _FILE_BYTES: Final = 256 << 20
-# No valid frame is longer. Its record may be as large as the largest argument, which is far smaller.
+# Maximum length of a valid frame. Even a frame with the largest possible argument is far shorter.
 _MAX_FRAME_BYTES: Final = 1 << 30
 _LENGTH: Final = struct.Struct(">I")
 _UNFINISHED: Final = ".unfinished"
@@ -230,7 +230,9 @@ class BackupReader:
         return sum(file.records for file in self.manifest.files)
 
     def records(self) -> Iterator[Record]:
-        """Yield all records in order. A file is fully checked once its last record was yielded. Raises DamagedError."""
+        """Yield all records in order. The check of a file is complete when its last record has been yielded. Raises
+        DamagedError.
+        """
         for number, file in enumerate(self.manifest.files, 1):
             count = 0
             for frame, text in self._frames(number, file):
@@ -302,7 +304,7 @@ def _read_manifest(directory: Path) -> tuple[bytes, str]:
             text = stream.read(_MAX_MANIFEST_BYTES)
     except FileNotFoundError:
         raise NotFoundError(
-            f"{directory} has no {MANIFEST}: it is not a backup, or one that was not finished"
+            f"{directory} has no {MANIFEST}: it is not a backup, or the backup was not finished"
         ) from None
     except OSError as error:
         raise NotFoundError(f"{path} cannot be read: {error.strerror}") from error

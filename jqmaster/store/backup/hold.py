@@ -28,7 +28,7 @@ class RestoreHold:
             return
         left_ms = await client.command("PTTL", self._key)
         raise ConflictError(
-            "another restore is at work on the shard, or was killed there; if nobody runs one, run the command again "
+            "another restore is at work on the shard, or was killed there; if no restore runs, run the command again "
             f"in {span(max(left_ms, 0))}"
         )
 
@@ -37,7 +37,7 @@ class RestoreHold:
         if not await self._is_ours():
             raise ConflictError(
                 f"this restore stood still for longer than {span(HOLD_MS)}, so another one may be at work on the "
-                "shard: run the command again when nobody else does"
+                "shard: run the command again when no other restore is running"
             )
         await self.shard.client.command("PEXPIRE", self._key, HOLD_MS)
 

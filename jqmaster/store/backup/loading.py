@@ -57,7 +57,9 @@ async def key_pages(shard: Shard) -> AsyncIterator[list[bytes]]:
 
 
 async def is_empty(shard: Shard) -> bool:
-    """Return whether the shard holds no data, except perhaps the marks of the store itself."""
+    """Return whether the shard has no keys, apart from the mark of the data, the version of constraints, and keys of
+    restores.
+    """
     k = shard.keys
     marks = {key.encode() for key in (k.generation, k.restore_hold, k.restoring, k.rules)}
     async for page in key_pages(shard):

@@ -1,4 +1,4 @@
-"""A connection that is notified of every change of the shard's keys, in order with the answers to its own commands.
+"""A connection on which the store reports every changed key of the shard, in order with the answers to commands.
 
 The server sends the name of each changed key (CLIENT TRACKING in broadcast mode, since Redis 6 and in all versions of
 Valkey). The server sends the changes of one turn of its event loop before it answers the commands of the next turn. So

@@ -11,9 +11,9 @@ TYPES: Final = ("string", "list", "hash", "set", "sorted set", "stream")
 STRING, LIST, HASH, SET, SORTED_SET, STREAM = range(len(TYPES))
 SIZES: Final = ("STRLEN", "LLEN", "HLEN", "SCARD", "ZCARD", "XLEN")
 
-# A longer collection is read in parts of this many elements.
+# Maximum number of elements in one part of a collection.
 ELEMENTS_PER_PART: Final = 1_000
-# Entries of a stream that are read in one part. They may be large.
+# Maximum number of stream entries in one part. It is small, because entries may be large.
 ENTRIES_PER_PART: Final = 100
 
 
@@ -22,8 +22,8 @@ class Record(NamedTuple):
     values, it removes the key.
 
     * `expires_at_ms`: 0 if the key does not expire.
-    * `values`: flat lists: fields and values of a hash, members and scores of a sorted set, IDs and lists of fields of
-      a stream.
+    * `values`: a flat list. It alternates fields and values of a hash, members and scores of a sorted set, or IDs and
+      lists of fields of a stream.
     """
 
     key: bytes

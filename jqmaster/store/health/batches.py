@@ -14,7 +14,8 @@ from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.pages import MAX_PER_CALL, scanned
 
-# Maximum number of times that one check counts a batch. It counts again if the batch has changed meanwhile.
+# Maximum number of times that one check counts the members of a batch. The check counts again if the batch changed
+# meanwhile.
 MAX_LOOKS: Final = 3
 # Maximum number of members without a record that a finding names.
 MAX_MISSING: Final = 1000
@@ -26,7 +27,7 @@ class BatchFault:
 
     * `counts`: the right counts, as arguments of scripts.
     * `missing`: members without a record, which have to leave the batch.
-    * `changes`: the batch's change counter when the batch was read; empty if the right values are unknown, so that it
+    * `changes`: the batch's change counter when the batch was read. Empty: the right values are unknown, and the batch
       cannot be repaired.
     """
 

@@ -36,7 +36,8 @@ class Finding:
 @dataclass(frozen=True, slots=True)
 class HandedOver:
     """Faults at a gate. `job_ids`: jobs that the gate lists as handed over to another system although they hold no slot
-    there."""
+    at the gate.
+    """
 
     key: str
     gate: str

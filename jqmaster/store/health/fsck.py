@@ -60,9 +60,13 @@ async def check(
     *,
     on_keys: Callable[[int], None] = lambda _: None,
 ) -> AsyncIterator[Finding]:
-    """Yield all findings of one shard, at most one for each job. Change nothing. `now`: see `Shard`. Scans all keys of
-    the server in small steps. `on_keys` gets the number of keys that were compared so far with the table of keys, which
-    is the first step."""
+    """Yield all findings of one shard, at most one for each job. Change nothing. Scans all keys of the server in small
+    steps.
+
+    * `now`: see `Shard`.
+    * `on_keys`: called during the first step, which compares keys with the table of keys. It gets the number of keys
+      compared so far.
+    """
     client.bind(keys.tag)
     compared, told = await compare_keys(client, keys, on_page=on_keys), set[str]()
     try:
@@ -70,7 +74,8 @@ async def check(
             told.add(finding.key)
             yield finding
     except DamagedError:
-        # A key of a wrong type hides its data, so stop this check. People can repeat it once the key is removed.
+        # A key of a wrong type hides its data, so stop this check. People can repeat the check once they have removed
+        # the key.
         if not compared.mistyped.count:
             raise
     for rule, faults in (("type", compared.mistyped), ("foreign", compared.unknown)):
@@ -122,8 +127,10 @@ async def _apart_from_jobs(checker: "Checker", client: StoreClient, keys: Keys) 
 class Checker:
     """The steps of a check. Each page is read at one instant.
 
-    `finds_strays`: also find keys that nothing names. This scans all keys of the server, which other programs may
-    share, unless `known` has the shard's keys. Otherwise the check follows the indexes of the shard only.
+    The check follows the indexes of the shard.
+
+    * `finds_strays`: also find keys that no index names.
+    * `known`: the keys of the shard. None: to find strays, scan all keys of the server, which other programs may share.
     """
 
     def __init__(
@@ -364,7 +371,7 @@ class Checker:
                     yield finding
 
     async def log_pages(self) -> AsyncIterator[list[Finding]]:
-        """Yield the faults of job logs, page by page, and last the fault of their sum; a page may be empty."""
+        """Yield the faults of job logs, page by page. The last page has the fault of their sum. A page may be empty."""
         k = self._keys
         for prefix in (k.log_prefix, k.logs_prefix):
             async for page in self._keys_with(prefix):

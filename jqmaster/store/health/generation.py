@@ -1,5 +1,6 @@
 """The generation: a mark in the data. If the mark is missing or different, the store was emptied or replaced, and
-masters must not go on serving it."""
+masters must stop serving it.
+"""
 
 from typing import Final
 
@@ -21,8 +22,9 @@ MOVED: Final = (
 
 
 async def mark(shard: Shard, fresh: str) -> str:
-    """Return the mark of the data, and set it to `fresh` if there is none. Raises StoreUnfitError if the data were
-    moved away from here, or are just being moved, and what `StoreClient.run` raises."""
+    """Return the mark of the data, and set it to `fresh` if there is none. Raises what `StoreClient.run` raises. Raises
+    StoreUnfitError if the data were moved away from here, or if a move is under way.
+    """
     k = shard.keys
     word, data = await shard.client.run(
         "mark_generation", (k.generation, k.rules, k.frozen, k.leader), (fresh,)
@@ -33,8 +35,9 @@ async def mark(shard: Shard, fresh: str) -> str:
 
 
 async def is_frozen(shard: Shard) -> bool:
-    """Return whether a move, past or present, away from this store or to it has frozen the data here. Raises what
-    `StoreClient.run` raises."""
+    """Return whether a move has frozen the data in this store. The move may be over, and this store may be its source
+    or its target. Raises what `StoreClient.run` raises.
+    """
     k = shard.keys
     is_frozen, leader = await shard.client.pipeline([("EXISTS", k.frozen), ("GET", k.leader)])
     return bool(is_frozen or codec.leading_move(leader))

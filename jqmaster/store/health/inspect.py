@@ -23,7 +23,8 @@ MAX_LOOKED_AT: Final = 2_000
 SHORTEST_STEP: Final = 50
 # Maximum number of calls that a page makes to read lanes. The cursor continues from there.
 MAX_LANE_CALLS: Final = 40
-# Maximum number of records that are read to count a filter's matches, and of matches that are shown as examples.
+# Maximum number of records to read for one count of a filter's matches, and maximum number of matches to show as
+# examples.
 MAX_COUNTED: Final = 200_000
 MAX_EXAMPLES: Final = 5
 
@@ -119,8 +120,9 @@ class Inspector:
         states: Sequence[JobState] = LISTED,
     ) -> Found:
         """Return up to `limit` jobs, state by state, and within a state in the order of its index. Members of a batch
-        come in the order of their creation, whatever their states. If matches are rare, a page may be short or empty
-        although its cursor continues.
+        are sorted by creation alone.
+
+        If matches are rare, a page may be short or empty although its cursor continues.
 
         Raise InvalidError for a cursor that this method has not returned.
         """

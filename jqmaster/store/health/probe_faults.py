@@ -10,8 +10,10 @@ _OLDEST: Final = {"Redis": (7, 0), "Valkey": (7, 2)}
 HOLES: Final = {
     # All four are escapes from the Lua sandbox.
     "Redis": "CVE-2025-49844, 46817, 46818 and 46819",
-    # The same escapes from the sandbox. From May and July 2026, uses of freed memory, and corrupt streams. From August
-    # 2026, a use of freed memory by scripts, and a bypass of the rights on keys.
+    # The same escapes from the sandbox, and holes that became known later:
+    #
+    # * May and July 2026: uses of freed memory, and corrupt streams.
+    # * August 2026: a use of freed memory by scripts, and a bypass of the rights on keys.
     "Valkey": "CVE-2025-49844, CVE-2026-23479, 25243, 23631, 56684, 63639 and GHSA-fq2f-crmw-q97r",
 }
 

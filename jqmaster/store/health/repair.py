@@ -1,4 +1,5 @@
-"""Repairs findings of fsck: makes all data agree with the records of jobs, which are never changed.
+"""Repairs findings of fsck: makes all other data agree with the records of jobs. The records themselves are never
+changed.
 
 Each step is one script under the leader's epoch, small enough not to block the store, and writes its findings to the
 audit log. Not repaired: records that cannot be read, jobs that were set aside, constraints that cannot be read.
@@ -49,8 +50,9 @@ class Repair:
 
     @contextlib.asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """If the shard shares its store, wait for its turn to find strays, because the shards of a store share one
-        scan."""
+        """If several shards use the store, wait for this shard's turn to find strays, because these shards share one
+        scan.
+        """
         async with self._client.scan.keys_of(self._keys.tag) as self._known:
             try:
                 yield

@@ -30,12 +30,14 @@ ON_NOTHING: Final = {
     "cluster|nodes": "", "config|get": "x", "eval": "x 0", "evalsha": "x 0", "info": "", "ping": "", "role": "",
     "scan": "0", "select": "0", "time": "", "wait": "0 0",
 }  # fmt: skip
-# Masters also work without these rights, because some stores cannot give them. A managed store forbids CONFIG, and the
-# operator then declares its durability. Only Sentinels and a Cluster need the others: there, no connection works
-# without `cluster|nodes` and `role`.
+# Masters also work without these rights, because some stores cannot give them:
+#
+# * `config|get`: a managed store forbids it, and the operator then declares the durability.
+# * `cluster|nodes`, `role`: a Cluster and Sentinels need them, because no connection works without them.
+# * `SHARDED`: see above.
 OPTIONAL: Final = frozenset({"cluster|nodes", "config|get", "role", *SHARDED})
 
-# The rights of `jqmaster backup`, which only reads, is notified of changes, and pauses the writes of the whole server
+# The rights of `jqmaster backup`. It reads keys, receives notices of changes, and pauses the writes of the whole server
 # for a moment.
 BACKUP: Final = (
     "client|pause", "client|tracking", "client|unpause", "cluster|nodes", "get", "hgetall", "hlen", "hscan", "hvals",

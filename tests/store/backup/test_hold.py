@@ -46,7 +46,7 @@ async def test_a_restore_that_stood_still_for_too_long_writes_nothing_into_that_
             await loading.load(second, [Record(b"result:of the second", 0, 0, 0, [b"x"])])
             with pytest.raises(ConflictError, match="stood still for longer than 30 s"):
                 await loading.clear(first, keeps_mark=False)
-            with pytest.raises(ConflictError, match="run the command again when nobody else does"):
+            with pytest.raises(ConflictError, match="run the command again when no other restore is running"):
                 await loading.load(first, [Record(b"result:of the first", 0, 0, 0, [b"x"])])
             await first.give_back()
             await second.renew()
