@@ -32,7 +32,7 @@ class Leadership:
 
 
 class Renewed(IntEnum):
-    """The outcome of the renewal of a lock. UNREADABLE: it may still be held."""
+    """The outcome of the renewal of a lock. UNREADABLE: this master may still hold the lock."""
 
     OK = 0
     LOST = 1
@@ -55,8 +55,9 @@ class LeadershipStore:
         self._shard = shard
 
     async def elect(self, master_id: str, nonce: str, *, ttl_ms: int) -> Leadership | None:
-        """Try to become leader. Return the new leadership, or None if another master holds the lock or this one was
-        demoted."""
+        """Try to become leader. Return the new leadership, or None if another master holds the lock or this master was
+        demoted.
+        """
         k = self._shard.keys
         call = ScriptCall(
             load("elect"), (k.leader, k.epoch, k.demoted), (self._shard.now_arg, master_id, nonce, ttl_ms)
@@ -83,8 +84,9 @@ class LeadershipStore:
     async def demote(
         self, leadership: Leadership, *, fresh_ms: int, hold_ms: int, audit_entry: bytes
     ) -> Demotion:
-        """Demote a leader, which must then not lead for `hold_ms`. The leader obeys at once, or when it renews its
-        lock. Do nothing unless another master has sent a heartbeat within `fresh_ms`."""
+        """Demote a leader: it must not lead for `hold_ms`. The leader obeys at once, or when it renews its lock. Do
+        nothing if no other master has sent a heartbeat within `fresh_ms`.
+        """
         k = self._shard.keys
         word, _ = await self._shard.client.run(
             "demote",
@@ -99,7 +101,8 @@ class LeadershipStore:
         audit_entry: bytes,
     ) -> Leadership | None:  # fmt: skip
         """Make `master_id` the leader in place of a silent leader, which sent its last heartbeat at `seen_ms`. Return
-        the new leadership, or None if another master leads, or the silent leader has sent a heartbeat since."""
+        the new leadership. Return None if another master leads, or if the silent leader has sent a heartbeat since.
+        """
         k = self._shard.keys
         call = ScriptCall(
             load("depose"),
@@ -107,13 +110,13 @@ class LeadershipStore:
             (self._shard.now_arg, silent.holder, silent.master_id, seen_ms, master_id, nonce, ttl_ms, hold_ms,
              audit_entry, MAX_ENTRIES, k.wake_channel),
         )  # fmt: skip
-        # Share round trips with the other shards, because a silent master that led many shards is deposed in all of
-        # them at about the same time. Other masters must still renew their locks on the same few connections.
+        # Share round trips with the other shards: a silent master that led many shards is deposed in all of them at
+        # about the same time. Meanwhile, other masters have to renew their locks on the same few connections.
         word, data = await self._shard.client.together.run(call)
         return Leadership(data[0].decode(), master_id) if word == "ok" else None
 
     async def newest_number(self) -> int:
-        """Return the number of the newest epoch; 0 if nobody has led yet."""
+        """Return the number of the newest epoch, or 0 if no master has led yet."""
         return codec.epoch_number(await self._shard.client.command("GET", self._shard.keys.epoch) or "")
 
     async def current(self) -> Leadership | None:

@@ -16,11 +16,11 @@ from jqmaster.store.link.shard import Shard
 
 logger = logging.getLogger(__name__)
 
-# How long a silent master stays listed. People should see which master died. The time is short, because a process that
-# dies at every start leaves an entry each time.
+# How long a silent master stays listed, so that people see which master died. The time is short, because a process that
+# dies at every start leaves a new entry each time.
 FORGET_MS: Final = 60_000
 MAX_MASTERS: Final = 500
-# Maximum number of faults in a heartbeat. It is small, because every other master reads them.
+# Maximum number of faults in a heartbeat. The number is small, because every other master reads the faults.
 MAX_FAULTS: Final = 20
 MAX_FAULT_CHARS: Final = 500
 _UNREADABLE: Final = (KeyError, ValueError, TypeError, AttributeError, msgpack.UnpackException)
@@ -28,8 +28,11 @@ _UNREADABLE: Final = (KeyError, ValueError, TypeError, AttributeError, msgpack.U
 
 @dataclass(frozen=True, slots=True)
 class MasterRegistry:
-    """All registered masters at one store time, the longest silent first. Also the leader, and the demoted master,
-    which must not lead for a while. `epoch`: the number of the newest epoch; 0 before the first election."""
+    """All registered masters at one store time, the longest silent first.
+
+    * `demoted_id`: the ID of the demoted master, which must not lead for a while.
+    * `epoch`: the number of the newest epoch; 0 before the first election.
+    """
 
     now_ms: int
     leadership: Leadership | None
@@ -41,14 +44,14 @@ class MasterRegistry:
         return next((m for m in self.seen if m.record.id == master_id), None)
 
 
-# A named tuple is created faster than a frozen dataclass, and one is created for each shard every second.
+# A named tuple, because it is created for each shard every second, and a frozen dataclass is slower to create.
 class BeatAnswer(NamedTuple):
     """The store's answer to a heartbeat: the versions that every master follows, 0 before the first change.
 
     * `versions`: the versions of settings, targets and namespaces.
     * `mark`: see `generation`. None: it is gone.
-    * `leader`: the holder of the lock, and the time of its last heartbeat, which is negative if it has sent none. None:
-      nobody leads.
+    * `leader`: the holder of the lock, and the time of its last heartbeat (negative: it has sent none). None: no master
+      leads.
     """
 
     now_ms: int
@@ -120,8 +123,9 @@ class MasterStore:
         await self._shard.client.run("forget_master", (k.masters, k.master_info), (master_id,))
 
     async def all_listen_sharded(self) -> bool:
-        """Return whether all registered masters receive messages that are published only on the shard's node of a
-        Cluster."""
+        """Return whether all registered masters receive messages that are published on only one node of a Cluster, the
+        shard's node.
+        """
         infos = await self._shard.client.command("HVALS", self._shard.keys.master_info)
         return all(_listens_sharded(info) for info in infos)
 

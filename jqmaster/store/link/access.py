@@ -60,7 +60,7 @@ def naming_the_store(url: str) -> Iterator[None]:
 def pool_of(
     url: str, access: StoreAccess, *, timeout_s: float, connections: int
 ) -> tuple[BlockingConnectionPool, Locator | None]:
-    """Return a pool of connections to the store, and the locator of its primary, if the primary may move. Raise
+    """Return a pool of connections to the store, and the locator of its primary (None: the primary never moves). Raise
     ValueError for a malformed URL.
     """
     parsed = StoreUrl.parse(url)
@@ -117,8 +117,8 @@ def _connecting(
 
 
 def _connection_options(timeout_s: float, connect_timeout_s: float) -> dict[str, Any]:
-    # Set no `driver_info`, so that no connection sends CLIENT SETINFO. The store's user then needs no right for it, and
-    # its refusals do not hide others in ACL LOG.
+    # Without `driver_info`, no connection sends CLIENT SETINFO. The store's user then needs no right for this command,
+    # and ACL LOG is not full of refusals of it.
     return {
         "socket_timeout": timeout_s,
         "socket_connect_timeout": connect_timeout_s,

@@ -4,7 +4,7 @@ The client library's own retries are off, because they would repeat writes. Call
 same IDs. A call has one of three outcomes: done, not done (StoreUnavailableError), or unknown (OutcomeUnknownError).
 
 Behind Sentinels and on a Cluster, the connections follow the primary (see `locator`). A call that reached the wrong
-node of a Cluster did nothing there, and is sent to the right one.
+node of a Cluster did nothing there, and is sent to the right node.
 """
 
 import functools
@@ -45,12 +45,11 @@ class _Ask(Protocol):
 
 
 class _Overtaken(list[Any]):
-    """Replies to calls, some of which ran after later ones because their scripts had to be loaded."""
+    """Replies to calls. Some calls ran after later calls, because their scripts had to be loaded first."""
 
 
 class _Partial(list[Any]):
-    """Replies to calls of which only some were executed. In place of the other replies, it has the error of the round
-    trip."""
+    """Replies to calls. Some calls were not executed: their replies are the error of the round trip."""
 
 
 class StoreClient:
@@ -105,8 +104,9 @@ class StoreClient:
         return self._locator if isinstance(self._locator, ClusterLocator) else None
 
     def doubt(self, error: Exception) -> None:
-        """On a Cluster, look again for the node that holds the shard, because this error may mean that the shard has
-        moved. If the error names the node, use that node."""
+        """On a Cluster, look again for the node that holds the shard: this error may mean that the shard has moved. If
+        the error names a node, use that node.
+        """
         if isinstance(self._locator, ClusterLocator):
             if isinstance(error, MovedError):
                 self._locator.follow(error)
@@ -117,12 +117,13 @@ class StoreClient:
         await self._pool.close()
 
     async def reset(self) -> None:
-        """Close every connection, including those in use. Their callers get OutcomeUnknownError."""
+        """Close every connection. Callers that are using one get OutcomeUnknownError."""
         await self._pool.reset()
 
     def reset_those_of(self, tag: str) -> None:
-        """Close the connections that are in use for keys of this tag (`{jq}:`) alone, and check idle ones before their
-        next use. Calls for other keys are not affected."""
+        """Close the connections that are in use for keys of this tag (`{jq}:`) alone. Calls for other keys are not
+        affected. Check idle connections before their next use.
+        """
         self._pool.reset_those_of(tag)
 
     @property
@@ -155,11 +156,12 @@ class StoreClient:
     ) -> list[tuple[str, list[Any]]]:
         """Run scripts in order, in one round trip.
 
-        * `replicas`: how many must confirm these writes. None: as many as every write of this client needs.
-        * `claim`: claims to send behind the scripts; they get their replies before this method returns or raises.
+        * `replicas`: how many replicas must confirm these writes. None: as many as every write of this client needs.
+        * `claim`: claims to send behind the scripts. It gets their replies before this method returns or raises.
 
-        Raises what `run` raises for the first script that failed; OutcomeUnknownError if others were done, or if too
-        few replicas confirmed in time."""
+        Raises what `run` raises for the first script that failed. Raises OutcomeUnknownError if other scripts were
+        done, or if too few replicas confirmed in time.
+        """
         if claim is None:
             replies = await self._replies(calls, replicas)
         else:
@@ -173,17 +175,19 @@ class StoreClient:
         return [self._read(call, reply) for call, reply in zip(calls, replies, strict=True)]
 
     async def run_each(self, calls: Sequence[ScriptCall]) -> list[tuple[str, list[Any]] | Exception]:
-        """Run scripts in order, in one round trip. Return for each its answer, or the error that `run` would have
-        raised.
+        """Run scripts in order, in one round trip. Return for each script its answer, or the error that `run` would
+        have raised.
 
-        Raises StoreUnavailableError if certainly none ran, OutcomeUnknownError if any may have run.
+        Raises StoreUnavailableError if certainly no script ran, OutcomeUnknownError if any script may have run.
         """
         return self._read_each(calls, await self._replies(calls, None))
 
     async def run_shards(self, calls: Sequence[ScriptCall]) -> list[tuple[str, list[Any]] | Exception]:
         """Run scripts of different shards as `run_each` does. Consecutive calls of one script share one call of the
-        store, which costs a fraction of separate calls. On a Cluster, each shard has a slot of its own, so the calls
-        share only the round trip. If an error occurs after other calls were done, only the failed calls get it.
+        store, which costs a fraction of separate calls.
+
+        On a Cluster, each shard has a slot of its own, so the calls share only the round trip. If some calls were done
+        before an error occurred, only the failed calls get the error.
         """
         if len(calls) <= 1 or self.is_on_cluster:
             return await self.run_each(calls)
@@ -194,16 +198,19 @@ class StoreClient:
             # Count the calls of the page except the first, which `_replies` has counted.
             self.script_calls[page[0].script.name] += len(page) - 1
             found = [reply] * len(page) if isinstance(reply, JqmasterError) else page_replies(page, reply)
-            # Without `found`, the store refused the page. Repeat its calls one by one, because the reason may concern
-            # only one shard.
+            # If `found` is None, the store refused the page. Repeat the calls of the page one by one, because the
+            # reason may concern only one shard.
             replies += await self._replies_or_error(page) if found is None else found
         return self._read_each(calls, replies)
 
     async def run_joined(self, calls: Sequence[ScriptCall]) -> list[tuple[slice, list[Any] | Exception]]:
         """Run calls of one script that takes several shards, each for another shard. Return the data of each reply, or
-        the error, with the part of `calls` that it answers: usually all of them; only one on a Cluster, where each
-        shard has a slot of its own, and after the store refused the whole. Repeating the same calls in the same order
-        costs less. Raise what `run_each` raises.
+        its error, with the part of `calls` that the reply answers.
+
+        One reply usually answers all calls. It answers one call on a Cluster, where each shard has a slot of its own,
+        and after the store refused the joined call.
+
+        Repeating the same calls in the same order costs less. Raise what `run_each` raises.
         """
         if len(calls) > 1 and not self.is_on_cluster:
             joined = self._joined.of(calls)
@@ -212,7 +219,7 @@ class StoreClient:
             if not isinstance(reply, ResponseError):
                 (found,) = self._read_each([joined.together], [reply])
                 return [(slice(len(calls)), _data_of(found))]
-            # The reason may concern only one shard.
+            # Repeat the calls one by one, because the reason may concern only one shard.
         replies = await self.run_each(calls)
         return [(slice(n, n + 1), _data_of(found)) for n, found in enumerate(replies)]
 
@@ -242,8 +249,8 @@ class StoreClient:
         return replies
 
     async def ask_each(self, commands: Sequence[tuple[Arg, ...]]) -> list[Any]:
-        """Run plain read commands in one round trip. Return for each its answer, or the error that `command` would
-        have raised.
+        """Run plain read commands in one round trip. Return for each command its answer, or the error that `command`
+        would have raised.
         """
         return [
             classified(reply) if isinstance(reply, ResponseError) else reply
@@ -289,9 +296,12 @@ class StoreClient:
     ) -> list[Any]:
         """Return the raw replies. `packed`: the commands of the calls, if they are known.
 
-        A reply is a ResponseError if its call failed. It is _Overtaken if calls ran before earlier ones, and _Partial
-        if the scripts of some calls could not be loaded or too few replicas confirmed the writes. Raise the error of
-        the round trip if no call is known to be done.
+        The reply to a call that failed is a ResponseError. The list of replies is of a special class in two cases:
+
+        * _Overtaken: some calls ran before earlier calls.
+        * _Partial: the scripts of some calls could not be loaded, or too few replicas confirmed the writes.
+
+        Raise the error of the round trip if no call is known to be done.
         """
         if not calls:
             # Send nothing: since Python 3.12, the transport of asyncio never removes an empty write from its buffer, so
@@ -342,7 +352,8 @@ class StoreClient:
             if cluster or replicas_needed:
                 replies = await self._with_redirects(len(calls), evaluate)
             else:
-                # Without redirects or replicas, no command depends on a certain connection, so the pool may use any.
+                # Without redirects or replicas, no command depends on a certain connection, so the pool may use any
+                # connection.
                 replies = await self._pool.ask(commands, writes=writes)
                 if NoScriptError in map(type, replies):
                     await load_missing(replies, range(len(calls)), self._pool.ask)
@@ -365,7 +376,8 @@ class StoreClient:
         self, count: int, ask: Callable[[AbstractConnection, Sequence[int]], Awaitable[list[Any]]]
     ) -> list[Any]:
         """Return the replies to `count` commands. Commands that reached the wrong node did nothing there, and are sent
-        to the right one, in order. `ask`: sends the commands with these numbers on a connection."""
+        to the right node, in order. `ask`: sends the commands with these numbers on a connection.
+        """
         if not isinstance(self._locator, ClusterLocator):
             async with self._pool.connection() as connection:
                 return await ask(connection, range(count))
@@ -400,7 +412,7 @@ class StoreClient:
         return replies
 
     async def _await_replicas(self, connection: AbstractConnection, needed: int) -> None:
-        # Send WAIT on the connection that sent the writes, because it counts only the writes of its own connection.
+        # Send WAIT on the connection that sent the writes, because WAIT counts only the writes of its own connection.
         wait_ms = int(self._timeout_s * 500)
         (confirmed,) = await self._pool.exchange(connection, [("WAIT", needed, wait_ms)], writes=True)
         if isinstance(confirmed, ResponseError) or confirmed < needed:
@@ -431,7 +443,7 @@ def _whole_error(calls: Sequence[ScriptCall], replies: Sequence[Any]) -> Jqmaste
     """Return the error for a caller that cannot use a part of the replies."""
     error = next(reply for reply in replies if isinstance(reply, JqmasterError))
     if isinstance(error, StoreUnavailableError) and any(call.script.writes for call in calls):
-        # The outcome is unknown, because the calls whose scripts were loaded may have been executed.
+        # The outcome is unknown, because some calls may have been executed: those whose scripts were already loaded.
         return OutcomeUnknownError(error.detail, retry_after_s=RETRY_AFTER_S)
     return error
 
@@ -444,8 +456,9 @@ async def _load_missing(
     """Send the calls whose scripts were missing again, with EVAL, which also loads the scripts. So a failover or SCRIPT
     FLUSH costs only one more round trip.
 
-    Put the new replies in place of the old ones. Return whether calls ran before earlier ones, and whether some were
-    not executed. `whole`: the command of a call with the text of its script."""
+    Put the new replies in place of the old ones. Return whether some calls ran before earlier calls, and whether some
+    calls were not executed. `whole`: returns the command of a call with the text of its script.
+    """
     missing = [n for n, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
     is_partial = False
     again: Sequence[Any]

@@ -24,8 +24,9 @@ def slot_of(shard: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Primary:
-    """A primary of the Cluster. `epoch`: how new its claims to slots are. `has_slot`: whether it has the slot of the
-    shard."""
+    """A primary of the Cluster. `epoch`: the config epoch of the node; the highest one has the newest claim to a slot.
+    `has_slot`: whether the node has the slot of the shard.
+    """
 
     id: str
     endpoint: Endpoint
@@ -44,8 +45,8 @@ class ClusterLocator(Locator):
         self._seeds = {endpoint: connect(endpoint) for endpoint in url.endpoints}
         self._others: dict[Endpoint, Redis] = {}
         self._slot: int | None = None
-        # A key that never exists, passed to each script, so that a node whose slot is being moved refuses the whole
-        # script. Otherwise the node would start the script, and fail at a key that has moved or is not declared.
+        # A key that never exists. Each script gets it, so that a node from which the slot is being moved refuses the
+        # whole script. Otherwise the node would start the script, and fail at a key that has moved or is not declared.
         self.guard: str | None = None
 
     def bind(self, tag: str) -> None:
@@ -99,7 +100,7 @@ class ClusterLocator(Locator):
         return [*self._seeds.values(), *self._others.values()]
 
     async def _claims(self, node: Redis) -> list[Primary] | None:
-        """Return the primaries that have the slot as this node sees it, or None if it knows none."""
+        """Return the primaries that have the slot in the view of this node. None: the node knows no such primary."""
         return [one for one in await self._view(node) if one.has_slot] or None
 
     async def _view(self, node: Redis) -> list[Primary]:
@@ -120,8 +121,8 @@ class ClusterLocator(Locator):
 
     def _endpoint(self, address: str, node: dict[str, Any], asked_host: str) -> Endpoint:
         host, _, port = address.rpartition(":")
-        # A node that does not know its own address returns none, so use the address that was asked. With TLS, prefer
-        # the host name, because certificates are issued for names.
+        # A node that does not know its own address returns no address, so use the address that was asked. With TLS,
+        # prefer the host name, because certificates are issued for names.
         name = str(node.get("hostname") or "")
         return (name if name and self._is_tls else host) or asked_host, int(port)
 

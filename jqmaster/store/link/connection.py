@@ -1,7 +1,8 @@
 """Connections to servers of the store. A connection that has ended is replaced before its next use.
 
 redis-py considers a connection usable until its stream has ended. A connection that failed while it was idle has an
-exception instead: after a reset, a timeout of the kernel, or a closed handle. redis-py would use it again for ever.
+exception instead: after a reset, a timeout of the kernel, or a closed handle. redis-py would use such a connection
+again and again.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""The path from a write to the leader in the same process. It is the only path from the store to the dispatcher.
+"""The path from a write to the leader in the same process. The store has no other path to the dispatcher.
 
 A write that makes claims possible asks the port for them (`claim_with`). `StoreClient.run_all` then sends them behind
 the write in the same round trip, and `TravellingClaim` takes the replies back to the dispatcher. This saves a lone job
@@ -52,14 +52,14 @@ class NextJobs(Protocol):
 class TravellingClaim:
     """Claims that follow a write in its round trip, and are otherwise independent of it.
 
-    Before the write returns or raises, one of two functions is called.
+    Before the write returns or raises, `on_replies` or `on_failure` is called.
 
-    * `on_replies`: with the reply to each call, or the error that `run` would have raised for it.
-    * `on_failure`: if the round trip failed, so that any call may have run.
+    * `on_replies`: called with the reply to each call, or with the error that `run` would have raised for the call.
+    * `on_failure`: called if the round trip failed, so that any call may have run.
     * `on_overtaken`: called after `on_replies` if the claims ran before the write, because a script of the write had to
       be loaded.
-    * `given`: by worker ID, the jobs that go with the answer to its report, once `on_replies` was called.
-    * `on_no_answer`: called if the reports get no such answers.
+    * `given`: set by `on_replies`: by worker ID, the jobs that go with the answer to the worker's report.
+    * `on_no_answer`: called if no answer to a report will carry jobs.
     """
 
     calls: Sequence[ScriptCall]
@@ -80,15 +80,16 @@ class LeaderPort(Protocol):
 
     @property
     def wake(self) -> Callable[[WakeMessage], None]:
-        """Wakes the leader after a write. Does nothing if the leader is another process."""
+        """Return a function that wakes the leader after a write. It does nothing if the leader is another process."""
         ...
 
     @property
     def claim_with(self) -> Callable[[Trigger, Collection[str]], TravellingClaim | None]:
-        """Returns the claims that a write makes possible, which are sent with it. The leader then needs no message.
+        """Return a function that returns the claims that a write makes possible. The caller sends these claims with the
+        write, and the leader then needs no message.
 
-        The second argument has the names of the jobs that become ready; empty: unknown. Returns None if the leader is
-        another process, or knows of nothing to claim.
+        The second argument has the names of the jobs that become ready; empty: unknown. The function returns None if
+        the leader is another process, or if there is nothing to claim.
         """
         ...
 

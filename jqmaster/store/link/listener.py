@@ -26,8 +26,9 @@ _KINDS: Final = frozenset({"message", "smessage", "subscribe", "ssubscribe", "su
 
 class ShardChannels:
     """Component: calls `on_wake(message)` and `on_finished(job_id)` for the messages of one shard. Calls `on_gap()`
-    after every (re)connection, because messages are lost while nobody listens. Messages only save time; polling finds
-    everything."""
+    after every (re)connection, because messages are lost while nobody listens. Messages only save time: polling finds
+    the same work later.
+    """
 
     def __init__(
         self,
@@ -67,15 +68,16 @@ class ShardChannels:
 class StoreListener:
     """Component: listens to the channels of all shards on a store, on one connection.
 
-    On a Cluster, where each shard has a listener of its own, it listens on the shard's node, both for messages to all
-    nodes and for messages to that node only. The node ends the latter subscription when it loses the shard's slot."""
+    On a Cluster, each shard has a listener of its own, which listens on the shard's node. It subscribes to messages to
+    all nodes, and to messages to this node only. The node ends the second subscription when it loses the shard's slot.
+    """
 
     def __init__(self, client: StoreClient, *, quiet_s: float = QUIET_S) -> None:
         self._client = client
         self._quiet_s = quiet_s
         self._shards: dict[str, ShardChannels] = {}
         self._has_shards = asyncio.Event()
-        # The connection, once it is being subscribed.
+        # The connection that is subscribed or being subscribed. None: there is no connection.
         self._pubsub: PubSub | None = None
         self._loops = BackgroundLoops("events", is_vital=True)
 
@@ -115,8 +117,8 @@ class StoreListener:
                     if message is None:
                         if is_asked:
                             raise TimeoutError
-                        # Ping, because nothing else is sent on this connection, so nothing else would show that it is
-                        # lost.
+                        # Ping, because nothing else is sent on this connection. Only a ping shows that the connection
+                        # is lost.
                         await pubsub.ping()
                         is_asked = True
                         continue
@@ -133,7 +135,7 @@ class StoreListener:
     async def _change(
         self, pubsub: PubSub, change: Callable[[PubSub, Sequence[str]], Awaitable[None]], names: Sequence[str]
     ) -> None:
-        # Ignore a lost connection: the loop notices it, and subscribes to everything on the next one.
+        # Ignore a lost connection: the loop notices it, and subscribes to all channels on the next connection.
         with contextlib.suppress(RedisError, OSError, TimeoutError):
             await change(pubsub, names)
 
@@ -163,7 +165,8 @@ class StoreListener:
             case "sunsubscribe":
                 raise RedisConnectionError("another node holds the shard")
             case _:
-                # This also happens after the client library has reconnected and subscribed again by itself.
+                # This confirmation also arrives after the client library has reconnected and subscribed again by
+                # itself.
                 is_last = kind == ("ssubscribe" if self._client.listens_sharded else "subscribe")
                 if is_last and channel == shard.last:
                     shard.on_gap()

@@ -20,8 +20,8 @@ logger = logging.getLogger(__name__)
 # How long to wait for the first server that answers, and then for the answers of all others.
 ASK_S: Final = 1.0
 ASK_OTHERS_S: Final = 0.2
-# How often the other servers are asked for the primary. A primary that hangs, or does not know that it was replaced,
-# sends no error.
+# How often to ask the other servers for the primary. A primary that hangs, or does not know that it was replaced, sends
+# no error.
 WATCH_S: Final = 1.0
 
 _T = TypeVar("_T")
@@ -131,16 +131,17 @@ class LocatedConnection(TcpConnection):
 
     async def on_connect_check_health(self, check_health: bool = True) -> None:
         await super().on_connect_check_health(check_health)
-        # Check the role of the server: it may have been replaced without knowing it, or the replica that named it may
-        # be outdated.
+        # Check the role of the server. It may not know that it was replaced, or the replica that named it may be
+        # outdated.
         await self.send_command("ROLE", check_health=False)
         role = await self.read_response(disable_decoding=True)
         if role[0] != b"master":
             raise RedisConnectionError(f"{self.host}:{self.port} is a replica")
 
     def close_unless_at(self, primary: Endpoint) -> None:
-        """Close the connection at once unless it leads to this primary. The caller that uses it gets the error of a
-        lost connection."""
+        """Close the connection at once unless it leads to this primary. A caller that is using the connection gets the
+        error of a lost connection.
+        """
         if (self.host, self.port) != primary and (writer := self._writer):
             writer.transport.abort()
 
@@ -150,14 +151,14 @@ class LocatedTlsConnection(LocatedConnection, TlsConnection):
 
 
 def _look_at_failure(search: "asyncio.Task[Endpoint]") -> None:
-    # Retrieve the error of the search here, in case its caller was canceled. Otherwise asyncio logs it as never
-    # retrieved.
+    # Retrieve the error of the search here, in case its caller was canceled. Otherwise asyncio logs that the exception
+    # was never retrieved.
     if not search.cancelled():
         search.exception()
 
 
 async def ask_all(nodes: Sequence[Redis], ask: Callable[[Redis], Awaitable[_T | None]]) -> list[_T]:
-    """Ask all nodes, and return the answers that arrive in time, without None."""
+    """Ask all nodes. Return the answers that arrive in time, and leave out None."""
     loop = asyncio.get_running_loop()
     pending = {asyncio.ensure_future(_answer(node, ask)) for node in nodes}
     found: list[_T] = []

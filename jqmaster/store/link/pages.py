@@ -44,7 +44,7 @@ async def scanned(
 async def newest_first(
     client: StoreClient, key: str, before: tuple[int, str] | None, limit: int
 ) -> list[tuple[int, str]]:
-    """Return the instants and members of a sorted set, newest first, after the last place of an earlier page.
+    """Return the instants and members of a sorted set, newest first, after the last place of the page before.
 
     Members of the same millisecond are sorted by name, the greatest first.
     """

@@ -67,16 +67,17 @@ class StorePool:
         await self.reset()
 
     async def reset(self) -> None:
-        """Close every connection, including those in use. Their callers get OutcomeUnknownError."""
+        """Close every connection. Callers that are using one get OutcomeUnknownError."""
         for transport in self._busy:
             transport.abort()
-        # Best effort: the caller cannot help it if a peer closes slowly.
+        # Best effort: the caller can do nothing about a peer that closes slowly.
         with contextlib.suppress(*_LOST):
             await self._pool.disconnect(inuse_connections=True)
 
     def reset_those_of(self, tag: str) -> None:
-        """Close every connection on which a command for keys of this tag (`{jq}:`), and for no others, is under way.
-        Their callers get OutcomeUnknownError. Check idle connections before their next use."""
+        """Close every connection on which only commands for keys of this tag (`{jq}:`) are under way. The callers get
+        OutcomeUnknownError. Check idle connections before their next use.
+        """
         for transport, commands in list(self._busy.items()):
             if all(any(isinstance(arg, str) and arg.startswith(tag) for arg in one) for one in commands):
                 transport.abort()
@@ -125,7 +126,7 @@ class StorePool:
                 await self._pool.release(connection)
 
     def _keep_at_hand(self, connection: AbstractConnection) -> bool:
-        """Keep a connection for the next caller if it is open and no caller of the pool waits for one."""
+        """Keep a connection for the next caller if it is open and no caller of the pool waits for a connection."""
         if len(self._at_hand) < self._most_at_hand and not self._asking_the_pool and connection.is_connected:
             self._at_hand.append(connection)
             return True
@@ -136,8 +137,8 @@ class StorePool:
     ) -> list[Any]:
         """Send commands together, and return their replies, which may be ResponseErrors.
 
-        Raises StoreUnavailableError if nothing was done, OutcomeUnknownError if `writes` is set and some may have been
-        done.
+        Raises StoreUnavailableError if nothing was done, OutcomeUnknownError if `writes` is set and some commands may
+        have been done.
         """
         # Pack with hiredis, in C. redis-py's asyncio connection would pack each argument in Python.
         packed = (
@@ -145,8 +146,8 @@ class StorePool:
             if isinstance(commands, PackedCommands)
             else b"".join(map(hiredis.pack_command, commands))  # type: ignore[arg-type]
         )
-        # Keep a reference to the transport, because redis-py drops that of a failed connection before the caller gets
-        # the error.
+        # Keep a reference to the transport: if the connection fails, redis-py drops its own reference before the caller
+        # gets the error.
         transport: asyncio.WriteTransport | None = getattr(
             getattr(connection, "_writer", None), "transport", None
         )
@@ -256,8 +257,9 @@ def _cancels() -> int:
 
 
 def _pass_on_since(cancels: int) -> None:
-    """Raise CancelledError if a cancellation has come since `cancels` were counted, and was lost. redis-py sends under
-    asyncio.wait_for. Before Python 3.12, that function loses a cancellation that arrives just as the awaited call ends
-    (cpython issue 86296)."""
+    """Raise CancelledError if a cancellation was lost after `cancels` had been counted. redis-py sends under
+    asyncio.wait_for. Before Python 3.12, asyncio.wait_for loses a cancellation that arrives just as the awaited call
+    ends (cpython issue 86296).
+    """
     if _cancels() > cancels:
         raise asyncio.CancelledError

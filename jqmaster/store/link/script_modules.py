@@ -1,8 +1,9 @@
-"""Includes the modules of lib/ in scripts. Each module is a table of that name, which the script creates in each call.
+"""Includes the modules of lib/ in scripts. Each module becomes a table with the module's name. The script creates this
+table in each call.
 
 Creating a function costs the store as much as running many lines of it, so a script creates no more than it needs:
 
-* It has the functions that it can reach, and no others.
+* It has only the functions that it can reach.
 * It makes a module with `lazily.made_by` when the module is first used (lib/lazily.lua). Until then, the module is an
   empty table, and one function can make all such modules.
 """
@@ -29,7 +30,7 @@ _FUNCTION: Final = re.compile(
 )
 _ENTRY: Final = re.compile(r"(\w+) = (\w+)")
 _COMMENT: Final = re.compile(r"^ *--.*\n?", re.MULTILINE)
-# Matches a name in Lua, and the member that is read from it.
+# Matches a name in Lua, and the member that the code reads from it.
 _NAME: Final = re.compile(r"(?<![\w.])([A-Za-z_]\w*)(?:\.(\w+))?")
 _ASKED: Final = re.compile(r"(?<![\w.])lazily\.is_made\((\w+)\)")
 
@@ -65,10 +66,10 @@ def with_modules(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A function at the top of a module, or code between such functions, which has no name.
+    """A function at the top of a module, or the code between two such functions, which has no name.
 
-    `uses` has the names in it, each with the member that the code reads. The member is `None` if the code reads none,
-    and empty if it only checks whether the module is made.
+    `uses` has the names in the code, each with the member that the code reads. The member is `None` if the code reads
+    no member, and empty if the code only checks whether the module is made.
     """
 
     name: str | None
@@ -141,7 +142,7 @@ class _Reach:
         for name, member in part.uses:
             if of is not None:
                 self._reach_function(of, name)
-            # Without a member, the name is a field of another table, because modules are never used as values.
+            # A name without a member is a field of another table, because scripts never use a module as a value.
             if member is not None and name in self._modules and self._modules[name] is not of:
                 self._reach(self._modules[name], member)
 
@@ -177,7 +178,7 @@ def _text_of(modules: Sequence[_Module], reach: _Reach) -> str:
 
 
 def _made(module: _Module, reach: _Reach, begin: str, end: str, name: str = "") -> str:
-    # Write a block and not a function, because the script would create the function only to call it once.
+    # Write a block and not a function: the script would create the function only to call it once.
     code, table = module.code(reach.functions[module.name]), module.table(reach.entries[module.name])
     return f"{begin}\n{code}  {name or module.name} = {table}\n{end}"
 

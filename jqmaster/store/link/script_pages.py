@@ -32,7 +32,7 @@ end
 return replies
 """
 
-# Read the store's clock once for all shards of a page whose calls state no time.
+# If the calls of a page state no time, read the store's clock once for all shards of the page.
 _NOW: Final = b"""local time = redis.call('TIME')
 local now_ms = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
 """
@@ -82,9 +82,14 @@ class JoinedCall(NamedTuple):
 
     @classmethod
     def of(cls, calls: Sequence[ScriptCall]) -> "JoinedCall":
-        """Join calls of one script, each for another shard. The keys of all shards are put together by kind. The last
-        arguments, those that may repeat, come from each call, and those before them from the first one. Raise
-        ScriptHeaderError if the counts of keys and arguments are wrong."""
+        """Join calls of one script, each for another shard.
+
+        * Keys: put together by kind, those of all shards for each kind.
+        * Arguments that may repeat, the last ones: those of every call.
+        * Other arguments: those of the first call.
+
+        Raise ScriptHeaderError if the counts of keys and arguments are wrong.
+        """
         first = calls[0]
         shared = len(first.script.args) - first.script.group
         keys = [key for of_kind in zip(*(call.keys for call in calls), strict=True) for key in of_kind]
@@ -94,15 +99,16 @@ class JoinedCall(NamedTuple):
 
 
 class JoinedCalls:
-    """Keeps joined calls, because quiet shards repeat the same ones every second. A repeated call does not touch its
-    many keys and arguments, which the processor's cache no longer holds."""
+    """A cache of joined calls, because quiet shards repeat the same calls every second. A repeated call does not read
+    its many keys and arguments again, which the processor's cache no longer holds.
+    """
 
     def __init__(self) -> None:
         # By `id` of the first call, which stays valid because the entry refers to the call.
         self._known: dict[int, JoinedCall] = {}
 
     def of(self, calls: Sequence[ScriptCall]) -> JoinedCall:
-        """Join calls like `JoinedCall.of`, unless they are known."""
+        """Return the joined call from the cache, or join the calls with `JoinedCall.of`."""
         known = self._known.get(id(calls[0]))
         if known is None or known.calls != calls:
             if len(self._known) >= MAX_JOINED:

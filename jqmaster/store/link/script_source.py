@@ -1,12 +1,12 @@
-"""Composes the source of a script from its file, the modules that it includes, and the values that they name.
+"""Composes the source of a script from its file, the modules that it includes, and the values that their code names.
 
 `-- include lib/ROOM/NAME.lua` inserts a module (script_modules.py): one table of that name, with the functions that
 others may call. A module includes the modules that it needs. Each module is inserted once.
 
 `ARGV.NAME` in a module is the argument to which the script's header gives this name.
 
-`layout.NAME` and `layout.NAME.PART` are replaced by their values in lib/layout.lua. No script creates that table,
-because this would cost more than many scripts do.
+`layout.NAME` and `layout.NAME.PART` are replaced by their values in lib/layout.lua. No script creates the table
+`layout`, because its creation would cost more than many whole scripts.
 """
 
 import re

@@ -8,7 +8,8 @@ The header of a script states its keys, arguments and replies:
     -- CHECKS FIRST …
 
 Each field may continue in the next lines, which begin with two spaces or more after the dashes. If more than two
-arguments have remarks, each of these has a line of its own, and so has each part of a long reply.
+arguments have remarks, each argument with a remark has a line of its own. Each part of a long reply also has a line of
+its own.
 """
 
 import hashlib
@@ -33,7 +34,9 @@ _REMARK = re.compile(r"\([^)]*\)")
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """One atomic transition. `group`: how many arguments form a group that may repeat at the end of ARGV. 0: none."""
+    """One atomic transition. `group`: the number of arguments in the group that may repeat at the end of ARGV. 0: there
+    is no such group.
+    """
 
     name: str
     source: bytes
@@ -79,8 +82,9 @@ class ScriptCall:
 
 
 def parse(name: str, text: str) -> Script:
-    """Parse a script, whose text still includes modules by name. Raise ScriptHeaderError if the header is
-    incomplete."""
+    """Parse the text of a script, in which modules are still include lines. Raise ScriptHeaderError if the header is
+    incomplete.
+    """
     fields = read_header(text)
     lines = text.splitlines()
     if len(fields) != 4 or not lines[0].startswith("#!lua") or not lines[1].startswith("-- "):
@@ -122,7 +126,7 @@ def _guarded(source: bytes, is_sharded: bool) -> tuple[bytes, str]:
 
 @cache
 def _files() -> dict[str, Traversable]:
-    """Return the file of each script, whichever room it is in: names are unique over all rooms."""
+    """Return the file of each script by name. Names are unique over all rooms."""
     return {
         file.name.removesuffix(".lua"): file
         for room in LUA.iterdir()

@@ -13,8 +13,9 @@ _EPOCH: Final = "config-epoch"
 
 
 class SentinelLocator(Locator):
-    """Asks all Sentinels, and uses the answer of the one with the newest configuration, because a Sentinel that was
-    cut off still names the former primary."""
+    """Asks all Sentinels, and uses the answer with the newest configuration. A Sentinel that was cut off may still name
+    the former primary.
+    """
 
     def __init__(self, url: StoreUrl, connect: Callable[[Endpoint], Redis]) -> None:
         super().__init__()

@@ -14,7 +14,8 @@ class Shard:
 
     `now` is `None` in production: scripts read the store's own clock. Tests give milliseconds.
 
-    `mark` is the mark of the data at the start (see `generation`), so that nothing is enqueued into other data.
+    `mark` is the mark of the data at the start (see `generation`). Scripts compare it, so that nothing is enqueued into
+    other data.
     """
 
     client: StoreClient

@@ -20,8 +20,8 @@ _Answer = asyncio.Future[list[str] | None]
 
 
 class SharedScan:
-    """Finds the keys of shards. `shards`: how many shards use the store. If several do, one scan reads all keys of the
-    store for every shard that waits. So a thousand shards need a few scans and not a thousand.
+    """Finds the keys of shards. `shards`: how many shards use the store. If several shards use it, one scan reads all
+    keys of the store for every shard that waits. A thousand shards then need a few scans instead of a thousand.
 
     `command`: see `StoreClient`.
     """
@@ -39,8 +39,10 @@ class SharedScan:
 
     @contextlib.asynccontextmanager
     async def keys_of(self, tag: str) -> AsyncIterator[list[str] | None]:
-        """Yield the keys that begin with this tag (`{jq}:`), in the shard's turn. None: the shard scans by itself,
-        because it is the only one or has more than `MAX_KEYS`. Raise what `StoreClient.command` raises."""
+        """Yield the keys that begin with this tag (`{jq}:`), when it is the shard's turn. Yield None if the shard has
+        to scan by itself: it is the only shard, or has more than `MAX_KEYS` keys. Raise what `StoreClient.command`
+        raises.
+        """
         if self.shards <= 1 or tag in self._waiting:
             yield None
             return
@@ -94,7 +96,7 @@ class SharedScan:
                     self._is_used_up.clear()
 
     async def _read(self, tags: list[str]) -> Mapping[str, list[str] | None]:
-        """Return the keys of these shards, in order, for as many shards as there is room for."""
+        """Return the keys of these shards, in order, for as many shards as fit into `MAX_KEYS`."""
         loop = asyncio.get_running_loop()
         found: dict[str, list[str]] = {tag: [] for tag in tags}
         count, cursor = 0, b"0"

@@ -8,9 +8,10 @@ from jqmaster.store.link.scripts import ScriptCall
 
 # How long a call waits so that calls of other shards can join its round trip.
 GATHER_S: Final = 0.1
-# Maximum number of calls in one round trip. It is limited, because the store runs them without a pause.
+# Maximum number of calls in one round trip. It is limited, because the store runs these calls without a pause.
 MAX_TOGETHER: Final = 50
-# Maximum number of simultaneous round trips of a kind. Further calls wait until one of them has returned.
+# Maximum number of simultaneous round trips of a kind (reads or writes). Further calls wait until a round trip has
+# returned.
 MAX_TRIPS: Final = 2
 
 Reply = tuple[str, list[Any]]
@@ -20,11 +21,11 @@ RunShards = Callable[[Sequence[ScriptCall]], Awaitable[list[Reply | Exception]]]
 
 
 class SharedTrips:
-    """Sends the calls that each shard makes in its rounds. `shards`: how many shards use the store. If several do, a
-    call waits `GATHER_S` for the calls of other shards. So a thousand idle shards need ten round trips a second and not
-    a thousand. The calls of a single shard never wait.
+    """Sends the calls that each shard makes in its rounds. `shards`: how many shards use the store. If several shards
+    use it, a call waits `GATHER_S` for the calls of other shards. A thousand idle shards then need ten round trips a
+    second instead of a thousand. If one shard uses the store, its calls never wait.
 
-    Calls that only read have separate round trips, so that they wait for no replica and no disk.
+    Calls that only read have separate round trips, so that they do not wait for replicas or for the disk.
 
     `run_shards`: see `StoreClient`.
     """

@@ -30,7 +30,8 @@ def _advice(error: BaseException, text: str, *, is_tls: bool, has_answered: bool
     if "CERTIFICATE_REQUIRED" in text.upper():
         return "it requires a client certificate: set redis_certfile"
     cause = error
-    # Find the OSError: redis-py raises its own errors while it handles one, but does not set it as their cause.
+    # Find the OSError in the context of the error: redis-py raises its own error while it handles the OSError, and does
+    # not set `__cause__`.
     while not isinstance(cause, OSError) and (inner := cause.__cause__ or cause.__context__) is not None:
         cause = inner
     if isinstance(error, RedisTimeoutError) or isinstance(cause, TimeoutError):

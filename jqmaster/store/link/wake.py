@@ -1,7 +1,7 @@
-"""Wake-up messages, with which writers to the store tell masters that there is something to do.
+"""Wake-up messages. A process that has written to the store tells masters with them that there is work.
 
-A message on the wake channel is a word, followed by its fields: `freed:WORKER_ID:3`. Scripts publish most messages.
-Any message may be lost, so each receiver also polls.
+A message on the wake channel is a word, followed by its fields: `freed:WORKER_ID:3`. Scripts publish most messages. Any
+message may be lost, so each receiver also polls.
 """
 
 from dataclasses import dataclass, fields
@@ -35,8 +35,9 @@ class SlotsFreed:
 
 @dataclass(frozen=True, slots=True)
 class LeftToOthers:
-    """A worker may still run a handler whose job is to run again, so it leaves jobs of this name to other workers that
-    have free slots."""
+    """A worker may still run the handler of a job that is to run again. It leaves jobs of this name to other workers
+    with free slots.
+    """
 
     worker_id: str
     for_ms: int
@@ -58,7 +59,7 @@ class PollOpened:
 
 @dataclass(frozen=True, slots=True)
 class MailArrived:
-    """There is an answer to the poll of a worker, for the master that holds this poll."""
+    """The master that holds the poll of this worker can read the answer to it."""
 
     worker_id: str
 
@@ -75,7 +76,7 @@ class DefinitionsChanged:
 
 @dataclass(frozen=True, slots=True)
 class EventsWaiting:
-    """Events wait to become one job, which may be due before any other that the leader knows."""
+    """Events wait to become one job. This job may be due before any other that the leader knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ class FollowUpsWritten:
 
 @dataclass(frozen=True, slots=True)
 class GateClosed:
-    """A gate closed that opens by itself at some time."""
+    """A gate was closed, and will open by itself at some time."""
 
 
 @dataclass(frozen=True, slots=True)
