@@ -40,7 +40,7 @@ The flags:
      16  unique: the job has a uniqueness key, which its extras name
      32  has_progress
      64  followed: the end of the job has consequences, which its extras name
-    128  has_challenge: the attempt opened a challenge; a claim keeps the flag where callbacks are to be run
+    128  has_challenge: the attempt opened a challenge; a claim keeps the flag if its worker has to run the callbacks
 
 The extras are empty if all have their defaults. Otherwise they are MessagePack in one of two forms, told apart by the
 first byte. The older form is an array `[tags, headers, [base_s, factor, max_s, jitter]]`, which is all that 0.1 can
@@ -123,7 +123,7 @@ _CAUSES: Final = {int(cause): cause for cause in Cause}
 
 SCOPE_CODES: Final = {UniqueScope.UNTIL_START: 1, UniqueScope.UNTIL_FINISHED: 2, UniqueScope.WINDOW: 3}
 CONFLICT_CODES: Final = {OnConflict.REJECT: 1, OnConflict.EXISTING: 2, OnConflict.REPLACE: 3}
-# Scripts store the condition of a job for its predecessors as one of these codes.
+# Scripts store these codes for the condition that a job sets for its predecessors.
 WHEN_CODES: Final = {AfterWhen.SUCCEEDED: 1, AfterWhen.FINISHED: 2}
 _WHENS: Final = {code: when for when, code in WHEN_CODES.items()}
 _SCOPES: Final = {code: scope for scope, code in SCOPE_CODES.items()}
@@ -162,7 +162,7 @@ _RAW_PACKER: Final = msgpack.Packer(autoreset=True, use_bin_type=False)
 _MAX_CACHED_EXTRAS: Final = 1024
 
 _NIL: Final = b"\xc0"
-# Copy this object for each digest: that takes three quarters of the time of creating one.
+# Copy this object for each digest: a copy takes three quarters of the time of a new object.
 _DIGEST: Final = hashlib.blake2b(digest_size=8)
 _ORIGIN_KEY: Final = msgpack.packb("origin")
 _BATCH_KEY: Final = msgpack.packb("batch")
@@ -195,8 +195,8 @@ def encode_new(
     """Return the terms (offsets 88 to 119 of the record, u8 flags, i64 run_at_ms or -1, i64 delay_ms or -1), the digest
     of the request, and the record from offset 136 on.
 
-    The enqueue script builds the record from these, because it knows the time. It processes terms that many jobs share
-    only once.
+    The enqueue script builds the record from these parts, because only the script knows the time. If many jobs share
+    the same terms, the script processes these terms once.
 
     Equal requests have equal digests at any time, because a relative delay enters the digest as it was given. `weights`
     are stored with the job, and lib/constraints/weights.lua reads them. They follow from the constraints, so they do
@@ -353,7 +353,9 @@ def id_bytes(worker_id: str) -> bytes:
 
 
 def encode_result(outcome: Outcome) -> bytes:
-    """Return the Result that a pusher gets, as MessagePack. `result` and `error` are copied from the worker's bytes."""
+    """Return the Result for the application that pushed the job, as MessagePack. `result` and `error` are copied from
+    the worker's bytes.
+    """
     if outcome.type == "success":
         return _success_head(outcome.finished_at) + (outcome.result or _NIL)
     finished_at = _PACKER.pack(outcome.finished_at)
@@ -389,14 +391,15 @@ def pack_raw(value: Any) -> bytes:
 @dataclass(slots=True)
 class ClaimedRecord:
     """The fields of a record that a push needs, read on the hot path. `attempt` includes the new claim.
-    `ready_since_ms`: since when the job could be claimed. 0: unknown."""
+    `ready_since_ms`: the time from which the job could be claimed. 0: unknown.
+    """
 
     attempt: int
     timeout_ms: int
     name: str
     headers: dict[str, str]
     argument: bytes
-    # Not compared, because pushes, and offers that are read again from the mail, do not contain it.
+    # Not compared, because neither pushes nor offers in the mail of a worker contain it.
     ready_since_ms: int = field(default=0, compare=False)
     has_progress: bool = False
     # The ID of the batch that has this job as a member or a callback.
@@ -586,8 +589,9 @@ def may_have_failed(record: bytes) -> bool:
 
 
 def head_length(job_id: str, record: bytes) -> int:
-    """Return the length of a record without its argument, from a beginning that reaches past the name. Raise
-    DamagedError."""
+    """Return the length of a record without its argument. `record` is its beginning, at least up to the end of the
+    name. Raise DamagedError.
+    """
     try:
         name_end = HEAD_SIZE + 1 + record[HEAD_SIZE]
         gates_end = _gates_end(record, name_end)
@@ -597,8 +601,9 @@ def head_length(job_id: str, record: bytes) -> int:
 
 
 def keyed_gates(record: bytes) -> bytes:
-    """Return the keyed gates of a job as its record has them, from a beginning that reaches past the name. Raise
-    DamagedError."""
+    """Return the keyed gates of a job as its record has them. `record` is its beginning, at least up to the end of the
+    name. Raise DamagedError.
+    """
     try:
         name_end = HEAD_SIZE + 1 + record[HEAD_SIZE]
         return record[name_end : _gates_end(record, name_end)]
@@ -796,15 +801,16 @@ def id_text(raw: bytes) -> str:
 
 
 def epoch_number(epoch: bytes | str) -> int:
-    """Return the number of an epoch `number:nonce`, which workers receive; 0 if nobody has led yet."""
+    """Return the number of an epoch `number:nonce`, or 0 if no master has led yet. Workers receive this number."""
     text = epoch.decode() if isinstance(epoch, bytes) else epoch
     return int(text.partition(":")[0] or 0)
 
 
 def leading_move(leader: bytes | None) -> str:
-    """Return the ID of the move that holds the lead, from the value of the leader's lock. The text is empty if no
-    move does. A move holds the lead while the data are frozen, even if the store has lost the key that says who
-    froze them.
+    """Return the ID of the move that holds the lead, read from the value of the leader's lock. Empty: no move holds the
+    lead.
+
+    A move holds the lead while the data are frozen, even if the store has lost the key that names the move.
     """
     _, is_move, move_id = (leader or b"").partition(b":moved:")
     return move_id.decode() if is_move else ""

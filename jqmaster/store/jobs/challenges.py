@@ -125,8 +125,11 @@ class ChallengeStore:
 
     async def await_callbacks(self, worker_id: str, reports: Sequence[tuple[str, str, bytes]]) -> list[int]:
         """Make attempts wait for the callbacks of their challenges. `reports`: (job ID, token, digest of the request
-        ID). Return for each 1, 0 if the token is stale, or `NOT_OPENED`. Raise NotFoundError if no report is valid and
-        the worker is not registered."""
+        ID).
+
+        Return for each report 1 (the attempt waits), 0 (the token is stale) or `NOT_OPENED`. Raise NotFoundError if no
+        report is valid and the worker is not registered.
+        """
         k = self._keys
         verdicts: list[int] = []
         for page in pages(reports, MAX_PER_CALL):
@@ -151,7 +154,8 @@ class ChallengeStore:
         self, worker_id: str, job_id: str, token: str
     ) -> tuple[int, NotReadyRecord] | None:
         """Count a report that the work cannot begin yet. Return the store time, the time of the first such report, and
-        their number, or None if the token is stale."""
+        the number of these reports. Return None if the token is stale.
+        """
         k = self._keys
         word, data = await self._client.run(
             "note_not_ready",
@@ -187,7 +191,7 @@ class ChallengeStore:
              callback.content_type, callback.body, self._shard.wake_channel, int(is_verified),
              codec.pack([answer.choice, answer.comment, answer.by, answer.address]) if answer else b""),
         )  # fmt: skip
-        # Claim for any worker that has room, because the name of the job is unknown here.
+        # The name of the job is unknown here, so ask for a claim of jobs of any name.
         claim = self._shard.leader.claim_with(JobsReady(), ())
         ((word, data),) = await self._client.run_all([call], claim=claim)
         if word == "form":
@@ -238,8 +242,9 @@ class ChallengeStore:
     # --- for a worker that runs the callbacks
 
     async def give_callbacks(self, jobs: Sequence[ClaimedJob]) -> Sequence[ClaimedJob]:
-        """Give claimed jobs their callbacks. Return the jobs that may be offered. A job whose challenge ended after its
-        claim, because it was canceled or deleted, no longer has callbacks, and must not start again."""
+        """Give claimed jobs their callbacks. Return the jobs that may be offered. If a job was canceled or deleted
+        after its claim, its challenge has ended, and the job must not start again.
+        """
         answered = [job for job in jobs if job.record.has_callback]
         if not answered:
             return jobs
@@ -274,8 +279,9 @@ class ChallengeStore:
     async def expire(
         self, epoch: str, settlements: Sequence[Settlement], unreadable: Sequence[str] = ()
     ) -> list[Settlement]:
-        """End attempts whose callbacks did not arrive in time; return those that ended in this call. Set `unreadable`
-        jobs aside."""
+        """End attempts whose callbacks did not arrive in time. Return the attempts that this call ended. Set
+        `unreadable` jobs aside.
+        """
         k = self._keys
         ended: list[Settlement] = []
         plain: list[tuple[Settlement | None, tuple[Arg, ...]]] = [
@@ -382,7 +388,7 @@ def _answer(packed: bytes, at_ms: int) -> GivenAnswer:
 
 
 def _form(packed: bytes) -> Form | None:
-    """Return a form, or None if it cannot be read. The challenge is then shown without it."""
+    """Return a form, or None if it cannot be read. Without a form, the challenge is still shown."""
     try:
         return form_of(msgpack.unpackb(packed))
     except _UNREADABLE:

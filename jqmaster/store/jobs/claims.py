@@ -19,8 +19,8 @@ from jqmaster.store.link.pages import MAX_PER_CALL
 from jqmaster.store.link.scripts import ScriptCall, load
 from jqmaster.store.link.shard import Shard
 
-# Maximum number of bytes of records that one round trip returns. The claims share it equally. The last job of each
-# claim may exceed its share.
+# Maximum number of bytes of records that one round trip returns. Each claim gets an equal share, and its last job may
+# exceed the share.
 MAX_CLAIM_BYTES: Final = 8 * 1024 * 1024
 # Packed after the ID of each worker: the limit of its claim, and whether its poll waits at this master.
 _LIMIT: Final = struct.Struct(">IB")
@@ -46,8 +46,8 @@ class OmissionReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PredecessorResult:
-    """A predecessor and its result. `state`: None if the predecessor was deleted. `result`: in the encoding that
-    pushers get. None: `omitted` has the reason.
+    """A predecessor and its result. `state`: None if the predecessor was deleted. `result`: in the encoding of
+    `encode_result`. None: `omitted` has the reason.
     """
 
     job_id: str
@@ -62,7 +62,7 @@ class ClaimedJob:
     token: str
     fence: int
     record: codec.ClaimedRecord
-    # The last checkpoint that an earlier attempt has saved.
+    # The last checkpoint that an earlier attempt saved.
     checkpoint: bytes | None = None
     # The callbacks of the job's challenge, if their arrival has caused this claim; otherwise empty.
     callbacks: Sequence[Callback] = ()
@@ -99,7 +99,7 @@ class NotClaimed(Enum):
     * `NO_POLL`: the worker pulls, and has no open poll.
     * `DAMAGED`: a key of the worker has the wrong type.
 
-    A suspect has to run alone. For it, there are further reasons:
+    A suspect has to run alone. A claim of a suspect can be refused for further reasons:
 
     * `BUSY`: the worker holds a job.
     * `OVER`: the job no longer waits for such a claim.
@@ -118,8 +118,9 @@ class NotClaimed(Enum):
 
 @dataclass(frozen=True, slots=True)
 class _Terms:
-    """The terms of the claims in one call, which are needed to read its answer. `workers`: the positions of these
-    claims among all wanted claims."""
+    """The terms of the claims in one call. `read_claims` needs them to read the answer. `workers`: the positions of
+    these claims among all wanted claims.
+    """
 
     workers: Sequence[int]
     tokens: bytes
@@ -153,8 +154,9 @@ class ClaimStore:
         self, epoch: str, wanted: Sequence[WantedClaim], edition: int = 0
     ) -> list[Claim | NotClaimed | Exception]:
         """Make these claims in order, in one round trip. Jobs that no constraint of this edition holds back are claimed
-        by priority, the smallest first, then by age. All claims together return no more bytes than a single claim may.
-        If a single claim fails, the list has the error in its place."""
+        by priority, the smallest first, then by age. The limit on returned bytes applies to all claims together. If a
+        single claim fails, the list has the error in its place.
+        """
         prepared = self.prepare_claims(epoch, wanted, edition)
         return self.read_claims(prepared, await self._client.run_each(prepared.calls))
 
@@ -244,7 +246,7 @@ class ClaimStore:
                     one.polls_here,
                 )
             )
-            # `passed_over` is a number of the whole call, so report it with the first worker only.
+            # `passed_over` counts the jobs of the whole call, so report it with the first worker only.
             begin, passed_over = end, 0
         return claims
 
@@ -281,8 +283,9 @@ class ClaimStore:
     async def claim_alone(
         self, epoch: str, worker_id: str, job_id: str, edition: int = 0, *, polls_here: bool = False
     ) -> Claim | NotClaimed:
-        """Claim one suspect, whose workers were lost, for a worker that holds no job and gets no other one meanwhile.
-        `polls_here`: see `WantedClaim`."""
+        """Claim one suspect (a job whose workers were lost) for a worker that holds no job. The worker gets no other
+        job meanwhile. `polls_here`: see `WantedClaim`.
+        """
         k = self._keys
         token = new_tokens(1)
         times = self._times.current
@@ -313,8 +316,9 @@ class ClaimStore:
 
 
 def _shared_calls(wanted: Sequence[WantedClaim]) -> list[tuple[list[int], int]]:
-    """Return for each call the positions of its claims, and how many jobs they claim. A call has claims of workers that
-    serve the same names, as many as fit into it."""
+    """Return for each call the positions of its claims, and how many jobs they claim. One call has only claims of
+    workers that serve the same names. Claims that do not fit go into another call.
+    """
     calls: list[tuple[list[int], int]] = []
     # By names that a worker serves: the position of the last call for these names in `calls`.
     last: dict[tuple[str, ...], int] = {}

@@ -1,4 +1,4 @@
-"""Enqueues jobs. Each is accepted once, under the ID that its pusher chose."""
+"""Enqueues jobs. Each job is accepted once, under the ID that the application chose."""
 
 import logging
 from collections import Counter
@@ -70,16 +70,18 @@ class EnqueueStore:
         replicas: int | None = None,
         most_per_s: int | None = None,
     ) -> list[Outcome]:
-        """Accept jobs, each by itself, in one round trip. Predecessors in the same push have to come before their
-        dependents.
+        """Accept jobs in one round trip, each independently of the others. Predecessors in the same push have to come
+        before their dependents.
 
-        * `is_whole`: refuse all jobs (PushRefused) if the first call finds a full backlog, or refuses one of them.
-        * `replicas`: how many must have the jobs before they count as accepted (None: as many as every write needs).
+        * `is_whole`: refuse all jobs (PushRefused) if the first call finds a full backlog or refuses any job.
+        * `replicas`: how many replicas must have the jobs before they count as accepted (None: as many as every write
+          needs).
         * `most_per_s`: how many jobs may be pushed in one second of the store (None: any number; the jobs are not
           counted).
 
-        Raise StaleConstraints. Some jobs may have been accepted nevertheless; a repeat reports these as KNOWN. Raise
-        StoreUnavailableError if the store was emptied or replaced, as after a FLUSHALL."""
+        Raise StaleConstraints. Some jobs may have been accepted before it was raised; a repeat reports these as KNOWN.
+        Raise StoreUnavailableError if the store was emptied or replaced, for example by FLUSHALL.
+        """
         spans = [(0, 1)] if len(specs) == 1 else list(_spans(specs))
         calls = self._enqueue_calls(specs, spans, constraints, is_whole=is_whole, most_per_s=most_per_s)
         # In a whole push, the first call decides whether all jobs are accepted, so send it alone.
@@ -118,9 +120,10 @@ class EnqueueStore:
         return statuses
 
     def _claim_with(self, specs: Sequence[JobSpec], replicas: int | None) -> TravellingClaim | None:
-        """Return the leader's claims for the jobs that become ready at once, or None if there are none."""
+        """Return the leader's claims for the jobs that become ready at once. None: the leader has no such claims."""
         if replicas not in (None, self._client.quorum_replicas):
-            # Do not claim in this round trip: claims wait for the usual number of replicas, and this push for another.
+            # Do not claim in this round trip: claims wait for the usual number of replicas, and this push waits for
+            # another number.
             return None
         names = {
             spec.name if spec.requires is None else spec.queue

@@ -40,8 +40,8 @@ class EnqueueChecks:
         return {n: IdTaken(specs[n].id) for n in taken}
 
     async def find_refused(self, specs: Sequence[JobSpec]) -> dict[int, PredecessorRefused]:
-        """Return, by position of the job, a predecessor because of which the job is refused. Such a predecessor exists
-        neither in the store nor in this push, or it ended in another way than required.
+        """Return, by position of each refused job, the predecessor that is the reason. The predecessor is neither in
+        the store nor in this push, or it ended in another way than required.
         """
         own = {spec.id for spec in specs}
         known = await self._client.pipeline([("EXISTS", self._keys.job(spec.id)) for spec in specs])
@@ -70,8 +70,7 @@ class EnqueueChecks:
         return found
 
     async def find_expired(self, specs: Sequence[JobSpec]) -> dict[int, PushExpired]:
-        """Return, by position, the jobs whose `expires_at_ms` is past. A job that was already accepted is not checked
-        again."""
+        """Return, by position, the jobs with an `expires_at_ms` in the past. Skip jobs that were already accepted."""
         timed = [(n, spec) for n, spec in enumerate(specs) if spec.expires_at_ms]
         if not timed:
             return {}

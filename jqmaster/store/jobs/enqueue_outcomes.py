@@ -20,7 +20,7 @@ from jqmaster.errors import (
 )
 from jqmaster.store.link.script_modules import ScriptHeaderError
 
-# Retry-After of a push to a full backlog, which empties at the pace of its workers.
+# Retry-After of a push to a full backlog. A backlog empties only as fast as workers run its jobs.
 BACKLOG_RETRY_AFTER_S: Final = 5.0
 
 
@@ -55,7 +55,7 @@ class PushRefusal(ABC):
 
     @property
     def may_pass(self) -> bool:
-        """Whether a repeat of the push may succeed within moments."""
+        """Return whether a repeat of the push may succeed within moments."""
         return False
 
     @property
@@ -170,8 +170,8 @@ class PredecessorRefused(PushRefusal):
 
 @dataclass(frozen=True, slots=True)
 class NotUnique(PushRefusal):
-    """Outcome: no new job was created, because `holder` holds the uniqueness key. The push counts as accepted if it
-    accepts the existing job, or has replaced its content.
+    """Outcome: no new job was created, because the job `holder` holds the uniqueness key. The push counts as accepted
+    if it accepts that job, or has replaced the content of that job.
     """
 
     field_path = ("unique",)
@@ -225,14 +225,17 @@ class PushExpired(PushRefusal):
 
 
 Outcome = Accepted | PushRefusal
-# A script refuses a whole push for these reasons. If several apply, the first one in this order is reported.
+# For these reasons, a script refuses a whole push. If several reasons apply, the error names the first one in this
+# order.
 _OF_WHOLE_PUSHES: Final = (BatchClosed, PredecessorRefused, NotUnique, PushExpired)
-# A script refuses only the job in question for these reasons, and accepts the other jobs of the push.
+# For these reasons, a script refuses a single job, and accepts the other jobs of the push.
 _OF_SINGLE_JOBS: Final = (BacklogFull, TooFast, IdTaken)
 
 
 class PushRefused(Exception):  # noqa: N818 - a value for the service, not an error of the store
-    """Raised if a whole push is refused. `refused`: by index, the jobs at fault, all for one reason."""
+    """Raised if a whole push is refused. `refused`: by index, the refusals of the jobs at fault. All have the same
+    reason.
+    """
 
     def __init__(self, refused: Mapping[int, PushRefusal]) -> None:
         super().__init__(refused)
@@ -244,7 +247,7 @@ def outcome_of(
 ) -> Outcome:
     """Return the outcome that the script reports.
 
-    * `about`: the gate or the other job that it names.
+    * `about`: the gate or the other job that the outcome names.
     * `now_ms`: the time of the store.
     * `most_per_s`: the quota of pushed jobs.
     """

@@ -7,7 +7,7 @@ from jqmaster.store.link.pages import MAX_PER_CALL
 from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.shard import Shard
 
-# Maximum number of entries that a round carries out.
+# Maximum number of follow-ups that the leader carries out in one round.
 PER_READ: Final = MAX_PER_CALL // 5
 
 

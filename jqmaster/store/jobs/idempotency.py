@@ -25,7 +25,7 @@ class Bound:
     conflict: Conflict | None = None
 
 
-# By conflict of an accepted push: the character that marks it in the value of the idempotency key.
+# By conflict of an accepted push: the character for this conflict in the value of the idempotency key.
 _MARKS: Final = {None: "+", Conflict.EXISTING: "=", Conflict.REPLACED: "~"}
 _MARKED: Final = {ord(mark): conflict for conflict, mark in _MARKS.items()}
 
@@ -55,8 +55,9 @@ class IdempotencyStore:
         self._keys = shard.keys
 
     async def reserve_ids(self, keyed: Sequence[KeyedSpec], *, replicas: int | None = None) -> list[Bound]:
-        """Reserve and return the job ID that each idempotency key stands for. Raise KeysTaken, which names the keys of
-        one page that stand for other requests; keys of earlier pages stay reserved."""
+        """Reserve and return the job ID that each idempotency key stands for. Raise KeysTaken, which names only keys of
+        one page. Keys of earlier pages stay reserved.
+        """
         found: list[Bound] = []
         for page in pages(keyed, MAX_PER_CALL):
             args: list[Arg] = [self._keys.idempotency_prefix]
@@ -74,8 +75,8 @@ class IdempotencyStore:
     async def mark_accepted(
         self, accepted: Mapping[str, NotUnique | None], *, replicas: int | None = None
     ) -> None:
-        """Record that pushes with idempotency keys were accepted. `accepted`: by digest of the key, the conflict with
-        another job that holds the uniqueness key, or None without a conflict.
+        """Record that pushes with idempotency keys were accepted. `accepted`: by digest of the idempotency key, the
+        conflict with another job about the uniqueness key (None: no conflict).
         """
         for page in pages(list(accepted.items()), MAX_PER_CALL):
             args: list[Arg] = [self._keys.idempotency_prefix]

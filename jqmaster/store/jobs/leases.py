@@ -28,7 +28,8 @@ SET_ASIDE_PER_CALL: Final = 50
 class ExpiredLease:
     """A lease that is over.
 
-    * `worker_as_of_ms`: 0 if the worker does not send it. Negative: further calls of its heartbeat follow.
+    * `worker_as_of_ms`: the time as of which the worker last listed its claims. 0: the worker does not send it.
+      Negative: further calls of the same heartbeat follow.
     * `job`: None if its record cannot be read, see `LeaseStore.set_aside`.
     * `detached_by`: see `Worker`.
     * `is_worker_gone`: the worker's process is known to have ended.
@@ -57,12 +58,13 @@ class LeaseStore:
         self._times = times
 
     async def return_offers(self, epoch: str, worker_id: str, claims: Sequence[tuple[str, str]]) -> None:
-        """Undo claims whose jobs never started, except claims that are over. If another job took the uniqueness key of
-        such a job meanwhile, the job is skipped."""
+        """Undo claims of jobs that never started. Ignore claims that are over. A job gets the state `skipped` if
+        another job took its uniqueness key meanwhile.
+        """
         await self._return(epoch, worker_id, claims)
 
     async def refuse_offers(self, worker_id: str, claims: Sequence[tuple[str, str]]) -> None:
-        """Undo claims that the worker refuses. The tokens authorize this call."""
+        """Undo claims that the worker refuses. The tokens of the claims authorize this call."""
         await self._return("", worker_id, claims)
         self._shard.leader.wake(SlotsFreed(worker_id, len(claims)))
         self._shard.leader.wake(JobsReady())
@@ -82,8 +84,9 @@ class LeaseStore:
             self._tally.skipped(name.decode() for name in skipped)
 
     async def expired_leases(self) -> tuple[int, list[ExpiredLease], int]:
-        """Return the store time, claims whose lease or run time is over, and the milliseconds until the next lease ends
-        (-1: none)."""
+        """Return the store time, the claims whose lease or run time is over, and the milliseconds until the next lease
+        ends (-1: no lease).
+        """
         k = self._keys
         _, (now_ms, flat, next_ms) = await self._client.run(
             "expired_leases",
@@ -120,9 +123,9 @@ class LeaseStore:
                 return
 
     async def look_later(self, epoch: str, looks: Sequence[tuple[str, int]]) -> None:
-        """Postpone the next check of these claims, whose leases are over, so that they do not delay the checks of
-        other claims. `looks` has pairs (job ID, store time of the check). Skip claims that were renewed or settled
-        meanwhile.
+        """Postpone the next check of these claims, whose leases are over, so that they do not delay the checks of other
+        claims. `looks`: pairs of a job ID and the store time of its next check. Claims that were renewed or settled
+        meanwhile stay as they are.
         """
         k = self._keys
         for chunk in pages(looks, MAX_PER_CALL):
@@ -189,8 +192,9 @@ class LeaseStore:
         return count
 
     async def _free_slots(self, epoch: str, job_ids: Sequence[bytes]) -> bool:
-        """Free the slots of these jobs at all gates, because their own gates are unknown. Return whether any gate
-        opened."""
+        """Search all gates for slots of these jobs, and free them, because the gates of the jobs are unknown. Return
+        whether any gate opened.
+        """
         k, has_opened = self._keys, False
         packed = codec.pack([job_id.decode() for job_id in job_ids])
         async for gates in slot_gate_pages(self._client, k):

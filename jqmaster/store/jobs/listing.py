@@ -1,8 +1,8 @@
 """Lists of jobs by time, across names, lanes and states.
 
 The store has no index of all jobs by time, because it would make every job more expensive. Each state has its own
-index: one sorted set, or one for each lane of ready jobs. A page merges these indexes, and reads no more from each than
-it may need.
+index: one sorted set, or one for each lane of ready jobs. A page merges these indexes, and reads from each index only
+as many entries as the page may need.
 """
 
 import base64
@@ -27,8 +27,8 @@ MAX_LOOKED_AT: Final = 2_000
 SHORTEST_STEP: Final = 50
 # Maximum number of running jobs that a call sorts, because each costs a read of its record.
 RUNNING_PER_CALL: Final = 2_000
-# Maximum number of calls in which one page reads lanes, and priorities within lanes. The page reports if jobs are
-# missing for this reason.
+# Maximum number of calls with which one page reads ready jobs, lane by lane and priority by priority.
+# `Page.is_partial`: jobs are missing because of this limit.
 MAX_LANE_CALLS: Final = 40
 
 # Jobs in these states are ordered by an instant in the future. In a list of all states, they come after the jobs with
@@ -60,7 +60,7 @@ class Page:
     is_partial: bool
 
 
-# The position before the first job, and the one after the last job.
+# The positions before the first job and after the last job.
 _FIRST: Final = ListPosition(-1, "00000000-0000-1000-8000-000000000000")
 _LAST: Final = ListPosition(2**62, "ffffffff-ffff-8fff-bfff-ffffffffffff")
 
@@ -85,11 +85,15 @@ class JobLists:
     ) -> Page:
         """Return up to `limit` jobs, the oldest first, or with `is_backward` the newest first.
 
-        The time of a finished job is the end of its run, that of a running job the start of its run, and that of a
-        ready job its creation. The time of a job that waits for an instant is that instant; such jobs come after all
-        others. The time of a batch's member is its creation.
+        Each job has one time:
 
-        A page ends early when `is_late`. Raises InvalidError for a cursor that no such page returned.
+        * a finished job: the end of its run;
+        * a running job: the start of its run;
+        * a ready job, and any member if the list is that of a batch: its creation;
+        * a job that waits for an instant: that instant. These jobs come after all others.
+
+        A page ends early when `is_late` returns true. Raises InvalidError for a cursor that no page of this list
+        returned.
         """
         section, after = _decode_cursor(cursor) if cursor else (0, None)
         found: list[Job] = []
@@ -119,7 +123,7 @@ class JobLists:
                     break
                 if is_late():
                     return Page(found, _encode_cursor(number, positions[-1]), looked_at, is_partial)
-                # Read more at once as long as few jobs match, because a few long reads are cheaper than many short
+                # Read more records at once while few jobs match, because a few long reads are cheaper than many short
                 # ones.
                 step = MAX_PER_CALL if 4 * len(found) < looked_at else min(2 * step, MAX_PER_CALL)
         return Page(found, None, looked_at, is_partial)
@@ -289,7 +293,7 @@ class _Merged:
         return found
 
     def _taken(self, count: int) -> list[ListPosition]:
-        """Take the positions that certainly come first. Stop at the end of any buffer whose source has more."""
+        """Take the positions that certainly come first. Stop when a buffer is empty although its source has more."""
         ends = [buffer[-1] for buffer, ended in zip(self._buffers, self._ended, strict=True) if not ended]
         merged = sorted(
             (position for buffer in self._buffers for position in buffer), reverse=self._is_backward
@@ -307,13 +311,12 @@ class _Merged:
 
 
 def first_ahead(*, is_backward: bool) -> str:
-    """Return the cursor at which a list of several states continues with the jobs that wait for an instant or for
-    callbacks."""
+    """Return the cursor of the first job that waits for an instant or for callbacks, in a list of several states."""
     return _encode_cursor(1, _LAST if is_backward else _FIRST)
 
 
 def reached_ms(cursor: str) -> int:
-    """Return the instant of this cursor, which is the end of the page before it. Raise InvalidError."""
+    """Return the instant of this cursor: that of the last job on the page before. Raise InvalidError."""
     return _decode_cursor(cursor)[1].ms
 
 
@@ -330,7 +333,8 @@ def _position_of(job_id: str) -> ListPosition:
 
 def _id_before(after: ListPosition | None) -> str:
     """Return the ID that separates ready jobs before a position from ready jobs after it. The position may belong to a
-    job of another state, whose ID does not contain this instant."""
+    job in another state. Its ID then does not contain the instant of the position.
+    """
     if after is None:
         return ""
     digits = f"{max(after.ms, 0):012x}"

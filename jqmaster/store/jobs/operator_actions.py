@@ -58,8 +58,9 @@ class ValueErased(Exception):  # noqa: N818 - a value for the service, not an er
 
 @dataclass(frozen=True, slots=True)
 class CountedBy:
-    """The bulk action that counts a change in the same step. `is_watched`: the action waits for the end of the jobs
-    that it retries."""
+    """The bulk action that counts a change, in the same step as the change. `is_watched`: the action waits for the end
+    of the jobs that it retries.
+    """
 
     action_id: str = ""
     is_watched: bool = False
@@ -73,8 +74,8 @@ class Refusal:
     """The reason why a bulk call did not change a job:
 
     * `unknown`: there is no such job.
-    * `state`: the state of the job does not allow it. The refusal has the state.
-    * `not_unique`: another job holds its uniqueness key. The refusal has that job.
+    * `state`: the state of the job does not allow the change. The refusal has the state.
+    * `not_unique`: another job holds the uniqueness key. The refusal has the ID of that job.
     * `used_up`: the bulk action may change no more jobs.
     * `erased`: a value that the job needs was erased.
     * `stale_constraints`: the caller has to match again and repeat.
@@ -85,8 +86,14 @@ class Refusal:
     holder: str = ""
 
     def throw(self) -> NoReturn:
-        """Raise the exception that the call for one job would raise: StateConflict, KeyHeld, ValueErased, KeyError,
-        StaleConstraints."""
+        """Raise the exception that the call for one job would raise:
+
+        * StateConflict
+        * KeyHeld
+        * ValueErased
+        * KeyError
+        * StaleConstraints
+        """
         if self.holder:
             raise KeyHeld(self.holder)
         if self.word == STALE_CONSTRAINTS:
@@ -108,7 +115,9 @@ class OperatorActionStore:
         self._keys = shard.keys
 
     async def cancel(self, job_id: str) -> tuple[str, str] | None:
-        """Cancel a waiting or running job; return (worker ID, token) if it ran. Raises StateConflict, KeyError."""
+        """Cancel a waiting or running job. Return (worker ID, token) if the job was running. Raises StateConflict,
+        KeyError.
+        """
         (end,) = await self.cancel_all([job_id])
         if isinstance(end, Refusal):
             end.throw()

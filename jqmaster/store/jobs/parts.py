@@ -24,8 +24,10 @@ class PartStore:
     async def save(
         self, worker_id: str, job_id: str, token: str, first: int, values: Sequence[bytes]
     ) -> Saved:
-        """Store all of the values or none. Return `ok`, `stale` (the worker does not hold the job under this token), or
-        `full` (the limits are exceeded). `first`: number of the first value, counted over the claim."""
+        """Store all of the values or none of them. Return `ok`, `stale` (the worker does not hold the job under this
+        token), or `full` (the limits are exceeded). `first`: the number of the first value among all values of the
+        claim.
+        """
         limits, k = self._limits.current, self._keys
         word, _ = await self._client.run(
             "save_parts",

@@ -21,8 +21,9 @@ _ONE_GATE = _COUNTS[1]
 
 
 class StaleConstraints(Exception):  # noqa: N818 - a value for the service, not an error of the store
-    """The constraints have a new edition. The caller must match its jobs again and retry. `is_begun`: the call had
-    several steps, and some of them may have been carried out."""
+    """The constraints have a new edition. The caller must match its jobs again and retry. `is_begun`: the store may
+    have carried out some steps of the call.
+    """
 
     def __init__(self, *, is_begun: bool = False) -> None:
         super().__init__()
@@ -56,8 +57,9 @@ def lane_of_job(constraints: ConstraintSet, job: Job) -> Lane:
 
 
 async def new_extras(shard: Shard, jobs: Sequence[Job], constraints: ConstraintSet) -> dict[str, bytes]:
-    """Return, by job ID, the new extras of those stored jobs whose weights have changed since they were matched. The
-    jobs must have been read with their arguments."""
+    """Return, by job ID, the new extras of stored jobs. Leave out jobs whose weights have not changed since they were
+    matched. The jobs must have been read with their arguments.
+    """
     found = {}
     for job in jobs:
         weights = constraints.weights_of(fields_of(job))
@@ -111,7 +113,9 @@ def _packed_gates(count: int, joined: str) -> bytes:
 
 
 def _told(gate: Gate) -> str | tuple[str, str]:
-    """Return the text of a keyed gate for the script, with the ID of its conditional override, if there is one."""
+    """Return the text of a keyed gate for the script. It contains the ID of the gate's conditional override, if there
+    is one.
+    """
     return gate.text if gate.condition is None else (gate.text, gate.condition)
 
 

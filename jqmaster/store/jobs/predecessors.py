@@ -18,7 +18,7 @@ from jqmaster.store.link.wake import JobDelayed, JobsReady
 
 # The approximate number of dependents that one call handles.
 PER_PAGE: Final = 200
-# Maximum number of bytes of predecessors' results that a job gets.
+# Maximum total bytes of predecessors' results that a job gets.
 MAX_INPUT_BYTES: Final = 1024 * 1024
 # A view of a job lists at most this many of its dependents.
 MAX_SHOWN: Final = 100
@@ -26,8 +26,8 @@ _ROOT: Final = b"root"
 
 
 class Released(NamedTuple):
-    """The result of a page of dependents: the cursor of the next page, and skipped dependents that may have to be
-    revived. The cursor is `None` after the last page.
+    """The outcome for one page of dependents: the cursor of the next page (`None` after the last page), and skipped
+    dependents that may have to be revived.
     """
 
     cursor: str | None
@@ -35,7 +35,7 @@ class Released(NamedTuple):
 
 
 class Dependents(NamedTuple):
-    """The first dependents of a job, and the number of all."""
+    """The first dependents of a job, and the number of all its dependents."""
 
     first: list[str]
     total: int
@@ -168,8 +168,9 @@ class PredecessorStore:
         )
 
     async def dependents(self, job_ids: Sequence[str], most: int) -> dict[str, Dependents]:
-        """Return, for each of these jobs, the number of its dependents and some of their IDs: at most `most` IDs in
-        all."""
+        """Return, for each of these jobs, the number of its dependents and some of their IDs. The answer has at most
+        `most` IDs in total.
+        """
         counts: dict[str, int] = {}
         named: dict[str, int] = {}
         left = most

@@ -42,7 +42,7 @@ class ProgressStore:
         return RefusedReports(frozenset(stale), frozenset(outdated))
 
     async def of(self, jobs: Iterable[Job]) -> dict[str, Progress]:
-        """Return the progress of these jobs by ID, without jobs that have reported none."""
+        """Return the progress of these jobs by ID. Leave out jobs that have reported no progress."""
         told = [job.id for job in jobs if job.has_progress]
         replies = await self._client.pipeline(
             [("HMGET", self._keys.progress(job_id), "fraction", "message", "at_ms") for job_id in told],
@@ -65,7 +65,7 @@ class ProgressStore:
         return checkpoint if isinstance(checkpoint, bytes) else None
 
     async def give_checkpoints(self, jobs: Collection[ClaimedJob]) -> None:
-        """Give claimed jobs the checkpoints of their former attempts, which no other claim can change now."""
+        """Give claimed jobs the checkpoints of their former attempts. No other claim can change them any more."""
         told = [job for job in jobs if job.record.has_progress]
         if not told:
             return

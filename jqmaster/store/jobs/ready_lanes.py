@@ -7,8 +7,8 @@ from jqmaster.store.link.shard import Shard
 async def ready_names(shard: Shard) -> list[str]:
     """Return the names that have ready jobs, sorted.
 
-    Names without ready jobs may have lanes, too, if their jobs wait for a time or for other jobs. These are not read,
-    because a single pusher could then make all lists slow.
+    A name without ready jobs may also have lanes, if its jobs wait for a time or for other jobs. These lanes are not
+    read, because otherwise a single application could make all lists slow.
     """
     flat = await shard.client.command("HGETALL", shard.keys.ready_counts)
     return sorted(raw.decode() for raw, count in zip(flat[::2], flat[1::2], strict=True) if count != b"0")

@@ -10,8 +10,8 @@ from jqmaster.store.link.pages import RECORDS_PER_READ, pages
 from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.shard import Shard
 
-# How many bytes of a record are read first. They cover almost every record up to its argument; longer headers cost one
-# more read.
+# How many bytes of a record are read first. Almost every record fits into them up to its argument. Longer headers cost
+# one more read.
 HEAD_READ: Final = 1024
 
 # The end of the last attempt is one of the last three entries of a history. Later entries describe events within
@@ -49,7 +49,9 @@ class RecordStore:
             return None
 
     async def decode_head(self, job_id: str, record: bytes) -> Job:
-        """Return the job from the first HEAD_READ bytes of its record. If its extras are longer, read again."""
+        """Return the job from the first HEAD_READ bytes of its record. If the extras do not end there, read more of the
+        record.
+        """
         if codec.head_length(job_id, record) > len(record):
             record = await self._client.command(
                 "GETRANGE", self._keys.job(job_id), 0, codec.head_length(job_id, record) - 1
@@ -84,7 +86,9 @@ class RecordStore:
         return found
 
     async def last_ends(self, job_ids: Sequence[str]) -> list[Attempt | None]:
-        """Return the last end in the history of each job, or None if there is none or it cannot be read."""
+        """Return the end of the last attempt in the history of each job. None: there is no such entry, or it cannot be
+        read.
+        """
         histories = await self._client.pipeline(
             [("LRANGE", self._keys.history(job_id), -_LAST_ENTRIES, -1) for job_id in job_ids],
             skip_damaged=True,

@@ -1,4 +1,4 @@
-"""Results of jobs, which are kept for a while for the pushers."""
+"""Results of jobs. The store keeps them for a while for the applications that pushed the jobs."""
 
 from jqmaster.domain.jobs.job import JobState
 from jqmaster.live_value import LiveValue
@@ -36,6 +36,8 @@ class ResultStore:
                 return None
 
     async def look_at_result(self, job_id: str) -> bytes | None:
-        """Return the kept result in encoded form. This does not count as fetching, so its lifetime stays."""
+        """Return the kept result in encoded form. The lifetime of the result stays, because this call does not count as
+        fetching it.
+        """
         result: bytes | None = await self._client.command("GET", self._keys.result(job_id))
         return result

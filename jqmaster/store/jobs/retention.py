@@ -1,4 +1,4 @@
-"""Removes finished jobs and results after their retention. Only the leader does so."""
+"""Removes finished jobs and results after their retention. Only the leader removes them."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -21,7 +21,7 @@ class Retention(NamedTuple):
 
 
 class Swept(NamedTuple):
-    """The number of jobs or results that one call removed, and the number that it kept because other jobs need them."""
+    """How many jobs or results one call removed, and how many it kept because other jobs need them."""
 
     removed: int
     kept: int

@@ -25,7 +25,7 @@ class Selection:
         sought = [text.encode() for text in (wanted.name, wanted.tag) if text is not None]
         for n, (job_id, record) in enumerate(zip(ids, beginnings, strict=True)):
             if len(record) < HEAD_READ and not all(text in record for text in sought):
-                continue  # do not decode records without these words; if few jobs match, that saves most of the work
+                continue  # do not decode records without these words: this saves most of the work if few jobs match
             if wanted.q is not None and wanted.q not in job_id and wanted.q.encode() not in record:
                 continue
             if len(record) > codec.HEAD_SIZE:

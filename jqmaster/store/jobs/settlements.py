@@ -44,11 +44,11 @@ class Settlement:
     * `decision`: the domain's decision.
     * `entry`: the entry for the history.
     * `result`: the result, if the job ends.
-    * `name`, `message`, `frame`: name of the job, message of the attempt, and frame of its error, for the counts.
-      Without a name, the end is not counted.
+    * `name`, `message`, `frame`: for the counts of failures: the name of the job, the message of the attempt, and the
+      frame of its error. Without a name, the end is not counted.
     * `worker_id`: the worker that lost the attempt, if no worker reports its end.
-    * `used`: the units that it has used.
-    * `leave_ms`: for how long the worker leaves jobs of this name to others (see the function of this name).
+    * `used`: the units that the attempt has used.
+    * `leave_ms`: for how long the worker leaves jobs of this name to other workers (see the function `leave_ms`).
     """
 
     job_id: str
@@ -99,7 +99,7 @@ class SettlementStore:
         self._times = times
 
     async def confirm_start(self, worker_id: str, claims: Sequence[tuple[str, str]]) -> list[bool]:
-        """Return for each (job ID, token) whether the worker may still start the job, because its lease is not over."""
+        """Return for each claim (job ID, token) whether its lease still holds, so that the worker may start the job."""
         confirmed: list[bool] = []
         for chunk in pages(claims, MAX_PER_CALL):
             args: list[Arg] = [self._shard.now_arg, codec.id_bytes(worker_id), self._keys.job_prefix]
@@ -117,8 +117,9 @@ class SettlementStore:
         ended: Sequence[tuple[str, str, bytes]],
         used: Mapping[str, UsedUnits] = NO_REPORT,
     ) -> list[bool]:
-        """End attempts of (job ID, token, encoded result) as succeeded. Return False for each with a stale token.
-        `used`: by job ID, what an attempt has used."""
+        """End attempts, each given as (job ID, token, encoded result), as succeeded. Return False for each attempt with
+        a stale token. `used`: by job ID, what an attempt has used.
+        """
         (settled,) = await self.settle_successes([Successes(worker_id, ended, used)])
         if isinstance(settled, Exception):
             raise settled
@@ -173,8 +174,9 @@ class SettlementStore:
         replies: Sequence[tuple[str, list[Any]]],
         claim: TravellingClaim | None,
     ) -> list[Settled | Exception]:
-        """Count the ended attempts, tell the leader which slots they freed, unless a claim already did, and return the
-        answers."""
+        """Count the ended attempts, and return the answers. If no claim went with the call, tell the leader which slots
+        became free.
+        """
         codes: list[int] = []
         has_opened = False
         for _, (of_call, opened, runs_of_workers) in replies:
@@ -231,8 +233,8 @@ class SettlementStore:
     async def settle(
         self, worker_id: str, settlements: Sequence[Settlement], newest_fence: int | None = None
     ) -> list[bool]:
-        """End attempts that did not succeed, each as its caller has decided. False: the token is stale. `newest_fence`:
-        see `ReportedSlots`. The answer carries no jobs.
+        """End attempts that did not succeed, each as its `decision` says. Return False for each attempt with a stale
+        token. `newest_fence`: see `ReportedSlots`. The answer carries no jobs.
         """
         k = self._keys
         calls = []
@@ -254,7 +256,7 @@ class SettlementStore:
                     s.hold.for_ms if s.hold else 0,
                 )
             calls.append(ScriptCall(load("settle"), (k.running, k.results, k.worker(worker_id)), args))
-        # Tell the leader before the jobs are ready, so that it does not offer them to the same worker.
+        # Tell the leader before the jobs become ready, so that it does not offer them to the same worker.
         await tell_left_to_others(self._shard, settlements, worker_id)
         freed = ReportedSlots(worker_id, len(settlements), newest_fence, has_answer=False)
         claim = self._shard.leader.claim_with([freed], ())
@@ -295,8 +297,9 @@ class SettlementStore:
 
 
 async def tell_left_to_others(shard: Shard, settlements: Sequence[Settlement], worker_id: str = "") -> None:
-    """Tell the leader which names the workers of these attempts leave to others. `worker_id`: if one worker reports
-    them all."""
+    """Tell the leader which names the workers of these attempts leave to other workers. `worker_id`: the worker that
+    reports all attempts, if there is one.
+    """
     left: dict[tuple[str, str], int] = {}
     for s in settlements:
         if s.leave_ms:

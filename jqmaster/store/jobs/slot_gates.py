@@ -11,9 +11,11 @@ _PAGE: Final = 200
 
 
 async def slot_gate_pages(client: StoreClient, keys: Keys) -> AsyncIterator[list[str]]:
-    """Yield pages of the names under which slots are stored, as in slots:{gates}: lists of shared gates, and single
-    gates with a key. A page may be empty. Reads the indexes, in which a gate with a key stays until no job runs
-    there."""
+    """Yield pages of the names under which slots are stored, as in slots:{gates}. A name is a list of unkeyed gates or
+    a single keyed gate. A page may be empty.
+
+    Reads the indexes. A keyed gate stays in them while any of its jobs runs.
+    """
     async for found in scanned(client, "SSCAN", keys.slot_lists, count=_PAGE):
         yield [raw.decode() for raw in found]
     for cid in sorted(await client.command("SMEMBERS", keys.counted)):

@@ -18,7 +18,7 @@ class TimerRound:
     * `moved`: the number of jobs that were skipped or made ready.
     * `is_partial`: more jobs were due than one call may move.
     * `next_ms`: the time until the next job is due (-1: none).
-    * `is_told`: a claim of the leader travelled with the call.
+    * `is_told`: the call carried a claim of the leader, so the leader needs no message.
     """
 
     moved: int
@@ -39,9 +39,9 @@ class TimerStore:
         self._keys = shard.keys
 
     async def come_due(self, epoch: str, *, expects_some: bool = False) -> TimerRound:
-        """Skip expired jobs, then make due jobs of both states ready, in one round trip.
+        """Skip expired jobs, then make due jobs ready (states `scheduled` and `retrying`), in one round trip.
 
-        `expects_some`: jobs are certainly due, so a claim may travel with the call.
+        `expects_some`: jobs are certainly due, so the call may carry a claim.
         """
         calls = [self._expiry(epoch)]
         calls += [self._promotion(epoch, state) for state in TIMED]
