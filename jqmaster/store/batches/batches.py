@@ -30,7 +30,7 @@ from jqmaster.store.link.wake import JobsReady
 logger = logging.getLogger(__name__)
 
 BATCHES_PER_READ: Final = 100
-# The members of a batch are not counted by state if it has more than this, because each count reads all of them.
+# Maximum number of members of a batch that are counted by state. Each count reads all of them.
 MAX_COUNTED: Final = 5_000
 _UNFINISHED: Final = [state for state in JobState if state not in FINISHED]
 
@@ -86,10 +86,12 @@ class BatchStore:
     ) -> bool:
         """Create a batch, and return whether it is new.
 
-        * `life_ms`: its lifetime if it has no `expires_at_ms`; the argument `expires_at_ms` overrides that of the spec.
-        * `filled_by`: the ID of the call that fills and seals the batch, and may `drop` it until then.
+        * `expires_at_ms`: replaces the value in `spec`.
+        * `life_ms`: the lifetime of a batch without `expires_at_ms`.
+        * `filled_by`: the ID of the call that fills and seals the batch. Until then, this call may `drop` the batch.
 
-        Raise BatchRefused; StoreUnavailableError if the store was emptied or replaced."""
+        Raise BatchRefused; StoreUnavailableError if the store was emptied or replaced.
+        """
         k = self._keys
         until_ms = expires_at_ms or spec.expires_at_ms or 0
         callbacks = [str(callback) for callback in spec.callbacks]
@@ -164,7 +166,7 @@ class BatchStore:
         return found
 
     async def newest(self, before: tuple[int, str] | None, limit: int) -> list[tuple[int, str]]:
-        """Return the creation times and IDs of batches, newest first, after the end of an earlier page."""
+        """Return the creation times and IDs of the batches after an earlier page, newest first."""
         return await newest_first(self._client, self._keys.batches, before, limit)
 
     async def count(self) -> int:
@@ -218,7 +220,7 @@ class BatchStore:
     async def start_callbacks(
         self, due: Sequence[DueCallback], constraints: ConstraintSet = NO_CONSTRAINTS, *, epoch: str
     ) -> list[bool]:
-        """Enqueue callbacks in one step, as the leader of `epoch`; return for each whether it was still due.
+        """Enqueue callbacks in one step, as the leader of `epoch`. Return for each callback whether it was still due.
 
         Raises StaleConstraints, StaleEpochError; StoreUnavailableError if the store was emptied or replaced.
         """

@@ -43,7 +43,7 @@ class ConstraintSnapshot:
 
     @property
     def first_end_ms(self) -> int | None:
-        """Return when the first constraint expires. None: none does."""
+        """Return when the first constraint expires. None: no constraint expires."""
         ends = (s.constraint.expires_at_ms for s in self.stored)
         return min((at_ms for at_ms in ends if at_ms is not None), default=None)
 
@@ -89,8 +89,9 @@ class ConstraintStore:
         return int(version or 0), int(edition or 0), int(settled or 0)
 
     async def load(self) -> ConstraintSnapshot:
-        """Return the present constraints. A constraint whose document cannot be read is omitted and reported by fsck;
-        jobs that it matched before still have to pass its gates."""
+        """Return the present constraints without unreadable ones, which fsck reports. Jobs that an unreadable
+        constraint matched before still have to pass its gates.
+        """
         _, (version, edition, settled, flat) = await self._client.run(
             "load_constraints", (self._keys.rules, self._keys.constraints), ()
         )

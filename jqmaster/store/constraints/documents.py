@@ -24,7 +24,7 @@ from jqmaster.store import codec
 from jqmaster.store.link.scripts import Arg
 from jqmaster.store.named_documents import ETAG_LENGTH
 
-# The overrides for scripts name the shares at fair gates with this prefix.
+# Prefix of the entries for shares at fair gates, among the overrides for scripts.
 SHARE_PREFIX: Final = "weight:"
 
 
@@ -114,7 +114,8 @@ def limit_fields(constraint: Constraint) -> list[Arg]:
 
 
 def override_fields(constraint: Constraint) -> list[Arg]:
-    """Return the overrides for scripts: a list that alternates gate IDs, or IDs of conditions, and limits.
+    """Return the overrides for scripts: a list that alternates IDs and limits. An ID is that of a gate or of a
+    condition.
 
     The shares of key values follow, because scripts read them from the same hash.
     """

@@ -85,10 +85,10 @@ class _Moves:
             self.are_short = self.are_short and len(record) < HEAD_READ
 
 
-# Pages that are handled at the same time: the next ones are read and matched while the store moves the jobs of others.
+# Number of pages at work at the same time: some are read and matched while the store moves the jobs of others.
 PAGES_AT_ONCE: Final = 4
-# If the records of a page exceed this size, they are read in parts. One record of every `ONE_IN` is measured to
-# estimate the size.
+# Maximum bytes of records in one read. A page with more is read in parts. To estimate the size of a page, one of every
+# `ONE_IN` records is measured.
 BYTES_PER_READ: Final = 4 * 1024 * 1024
 ONE_IN: Final = 20
 LARGE_PARTS_AT_ONCE: Final = 2
@@ -164,7 +164,7 @@ class LaneStore:
             replies = await self._client.pipeline([("GET", self._keys.lane(lane.id)) for lane in page])
             for found_lane, raw in zip(page, replies, strict=True):
                 lane, place = found_lane, (True, 0, "")
-                # Sort lanes last that are gone or unreadable. Scripts recreate them.
+                # Put lanes that are gone or unreadable at the end. Scripts recreate these lanes.
                 with contextlib.suppress(DamagedError):
                     stored = StoredLane.read(raw or b"")
                     # A recreated lane lacks its queue: it stores only the name of its jobs.
@@ -183,8 +183,8 @@ class LaneStore:
         """
         rules, k = constraints.constraint_set, self._keys
         # Adopted jobs keep the gates in their records, even gates that no longer apply. The gates of a deleted
-        # constraint are open, so they do no harm. But a keyed constraint whose matcher has changed still has its gates.
-        # Then adopt nothing.
+        # constraint are open, so they do no harm. The gates of a keyed constraint with a changed matcher may be closed,
+        # so in that case adopt nothing.
         if any(one.enabled and one.key for one in rules.constraints):
             return list(lanes), 0
         wanted = {one.id: lane for one in lanes if one.queue and (lane := rules.lane_of_queue(one.queue))}
@@ -208,8 +208,9 @@ class LaneStore:
         return [[raw.decode() for raw in reply] for reply in replies]
 
     async def waiting_not_ready(self) -> AsyncIterator[list[str]]:
-        """Yield pages of the waiting jobs that are not ready yet. Every job that waits from the first page to the last
-        is among them."""
+        """Yield pages of the waiting jobs that are not ready yet. A job that waits during the whole scan is in at least
+        one page.
+        """
         for index in (self._keys.index(state) for state in INDEXED if state in WAITING):
             async for flat in scanned(self._client, "ZSCAN", index, count=RECORDS_PER_READ):
                 for page in pages([raw.decode() for raw in flat[::2]], MAX_PER_CALL):
@@ -270,7 +271,7 @@ class LaneStore:
         for some in pages(unread, MAX_PER_CALL if is_short else RECORDS_PER_READ):
             async with contextlib.nullcontext() if is_short else self._large:
                 records = await (self._records_of(some) if with_argument else self._heads(some))
-                # First let the next pages be sent to the store, so that it works on them while these records are
+                # Let other tasks send their pages to the store first, so that the store works while these records are
                 # matched.
                 await asyncio.sleep(0)
                 for found, record in zip(some, records, strict=True):
@@ -300,8 +301,9 @@ class LaneStore:
         ]
 
     async def _whole_head(self, job_id: str, record: bytes) -> bytes | None:
-        """Return the record up to its argument. If the extras are longer than `record`, read again. None: the record is
-        damaged."""
+        """Return the record up to its argument. If the extras do not end within `record`, read the record again. None:
+        the record is damaged.
+        """
         try:
             if len(record) == HEAD_READ and codec.head_length(job_id, record) > HEAD_READ:
                 record = await self._client.command("GET", self._keys.job(job_id))

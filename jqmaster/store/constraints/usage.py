@@ -142,7 +142,7 @@ class UsageStore:
         return list(found)[:MAX_GATES], int(total)
 
     async def first_gates(self, counts: Mapping[str, int]) -> list[str]:
-        """Return gates that unfinished jobs pass. `counts`: by constraint, the number of gates."""
+        """Return gates that unfinished jobs have to pass. `counts`: by constraint, how many of its gates to return."""
         cids = [cid for cid, count in counts.items() if count]
         replies = await self._client.pipeline(
             [("HSCAN", self._keys.gates(cid), 0, "COUNT", counts[cid]) for cid in cids]
@@ -154,8 +154,9 @@ class UsageStore:
         ]
 
     async def counts(self, cids: Sequence[str]) -> list[tuple[int, int]]:
-        """Return, for each constraint, its number of gates, and the number of starts that it would have delayed in
-        shadow mode."""
+        """Return for each constraint the number of its gates, and of the starts that it would have delayed in shadow
+        mode.
+        """
         if not cids:
             return []
         commands: list[tuple[Arg, ...]] = [("HLEN", self._keys.gates(cid)) for cid in cids]
@@ -166,7 +167,7 @@ class UsageStore:
         """Return up to `limit` running jobs that have slots at these gates, ordered by gate."""
         text_of: dict[str, str] = {}
         lists = [raw.decode() for raw in await self._client.command("SMEMBERS", self._keys.slot_lists)]
-        # All gates of a job without a key share one list of slots, whose name joins their IDs.
+        # All unkeyed gates of a job share one list of slots. The name of the list joins the IDs of these gates.
         held = [
             (key, gate.text)
             for gate in gates

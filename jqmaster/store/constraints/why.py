@@ -20,7 +20,7 @@ MAX_HOLDERS: Final = 10
 MAX_LANES: Final = 500
 MAX_NAMES: Final = 100
 MAX_AWAITED: Final = 20
-# The number of jobs that a round trip examines. Each may cost thousands of reads.
+# Number of jobs that one round trip examines. A single job may cost thousands of reads.
 ASKED_PER_CALL: Final = 4
 _BOUNDS: Final = (Accuracy.EXACT, Accuracy.AT_LEAST, Accuracy.ABOUT)
 
@@ -131,7 +131,9 @@ class WhyStore:
         )
 
     async def _awaited(self, job_id: str) -> tuple[list[tuple[str, str | None]], int]:
-        """Return some of the jobs for which a job waits, with their states (None: not known), and their number."""
+        """Return some of the predecessors for which a job waits, each with its state (None: unknown), and the number of
+        all of them.
+        """
         k = self._shard.keys
         count, raws = await self._shard.client.pipeline(
             [("HLEN", k.awaits(job_id)), ("HKEYS", k.awaits(job_id))], skip_damaged=True

@@ -60,8 +60,8 @@ class InstantVerdict(StrEnum):
     FIRES = "fires"
     QUEUED = "queued"
     MANUAL = "manual"
-    # BACKFILL starts a job only if the records prove that the instant started none; BACKFILL_FORGOTTEN also if its
-    # record may have been removed.
+    # BACKFILL starts a job only if the run records prove that the instant has started no job. BACKFILL_FORGOTTEN also
+    # starts a job if the record of the instant may have been removed.
     BACKFILL = "backfill"
     BACKFILL_FORGOTTEN = "backfill_forgotten"
     MISSED = "missed"
@@ -115,7 +115,8 @@ class KnownDefinition:
 @dataclass(frozen=True, slots=True)
 class DueDefinitions:
     """Due definitions. `are_more`: further definitions are due. `next_ms`: the time until another definition becomes
-    due. None: none will."""
+    due. None: no other definition will become due.
+    """
 
     now_ms: int
     next_ms: int | None
@@ -225,7 +226,7 @@ class DefinitionStore:
         )
 
     async def readable(self, names: Sequence[str]) -> list[KnownDefinition]:
-        """Return the definitions among these that exist. One that cannot be read is reported and omitted."""
+        """Return the definitions among these that exist. Report and omit definitions that cannot be read."""
         if not names:
             return []
         documents, clocks = await self._client.pipeline(
@@ -234,8 +235,9 @@ class DefinitionStore:
         return await self._readable(zip(names, documents, clocks, strict=True), "it is not shown")
 
     async def due(self, limit: int, passed_over: int = 0) -> DueDefinitions:
-        """Return definitions that are due, without the first `passed_over`: at most `limit` that use a calendar, and at
-        most as many others. One that cannot be read is reported and omitted."""
+        """Return due definitions after the first `passed_over`: at most `limit` that use a calendar, and at most
+        `limit` others. Report and omit definitions that cannot be read.
+        """
         k = self._keys
         _, (now_ms, next_ms, are_more, flat) = await self._client.run(
             "due_definitions",
@@ -327,7 +329,7 @@ class DefinitionStore:
     async def runs(
         self, name: str, position: RunPosition | None, limit: int, outcome: RunOutcome | None
     ) -> RunPage:
-        """Return the newest run records after a position, only those with `outcome` if it is given."""
+        """Return the newest run records after a position. `outcome`: return only records with this outcome."""
         key, at = self._keys.runs(name), position or RunPosition(MAX_INSTANT_MS, 0)
         found: list[RunRecord] = []
         for _ in range(0, MAX_LOOKED_AT, RUNS_PER_READ):
@@ -359,7 +361,7 @@ class DefinitionStore:
         return {job_id: codec.state_of(code[0]) for job_id, code in found if code}
 
     async def recorded(self, name: str, from_ms: int, to_ms: int) -> list[RunRecord]:
-        """Return the run records of the instants from `from_ms` to before `to_ms`."""
+        """Return the run records of the instants at or after `from_ms` and before `to_ms`."""
         page = await self._client.command("ZRANGE", self._keys.runs(name), from_ms, f"({to_ms}", "BYSCORE")
         return [decode_run(name, raw) for raw in page]
 
@@ -392,8 +394,9 @@ class DefinitionStore:
     async def _readable(
         self, rows: Iterable[tuple[str, bytes | None, bytes | None]], consequence: str
     ) -> list[KnownDefinition]:
-        """Decode definitions from rows of name, document and clock, and add their calendars. A definition is reported
-        and omitted if it or its calendar cannot be read."""
+        """Decode definitions from rows of name, document and clock, and add their calendars. Report and omit a
+        definition if its document, its clock or its calendar cannot be read.
+        """
         found: list[KnownDefinition] = []
         for row in rows:
             try:
@@ -451,7 +454,7 @@ def _present(found: Sequence[KnownDefinition | None]) -> list[KnownDefinition]:
 
 
 def _rest_of_clock(firing: Firing) -> tuple[str, ...]:
-    """Return the part of a new clock that remembers the calendar, if there is anything to remember."""
+    """Return the part of a new clock that remembers the calendar, or an empty tuple if there is nothing to remember."""
     memory = firing.known.clock.memory if firing.memory is None else firing.memory
     return (memory.text,) if memory.text else ()
 

@@ -69,8 +69,12 @@ NO_MEMORY: Final = CalendarMemory()
 
 @dataclass(frozen=True, slots=True)
 class DefinitionClock:
-    """The progress of a definition. Every instant up to `handled_ms` has its run record, except `queued_ms`, which
-    waits for the end of `last_job`, the newest job. `queued_from_ms`: the instant that a calendar moved there."""
+    """The progress of a definition. Every instant up to `handled_ms` has its run record, except `queued_ms`.
+
+    * `last_job`: the newest job of the definition.
+    * `queued_ms`: the instant that waits for the end of `last_job`.
+    * `queued_from_ms`: the instant of the schedule that a calendar moved to `queued_ms`.
+    """
 
     handled_ms: int
     last_job: str = ""
@@ -210,8 +214,8 @@ def forgotten_until_ms(did: str, memory: bytes | None, first_ms: int | None, han
     until_ms = int(until) if its_did == did and until else None
     if its_did == did and (not noted or (first_ms is not None and first_ms <= int(noted))):
         return until_ms
-    # Otherwise, a master of another release created the definition or removed records, so all records before the first
-    # stored one may be lost.
+    # Otherwise, a master of another release created the definition or removed records. All records before the first
+    # stored one may then be lost.
     lost_ms = handled_ms if first_ms is None else first_ms - 1
     return lost_ms if until_ms is None else max(until_ms, lost_ms)
 

@@ -116,10 +116,10 @@ class EventStore:
         self._keys = shard.keys
 
     async def index(self) -> EventIndex:
-        """Return the definitions that events start. Leave out those that cannot be read, which fsck reports."""
+        """Return the definitions that events start, without unreadable ones, which fsck reports."""
         k = self._keys
-        # Read the edition before the names. If the definitions change between both reads, the newer edition is noticed
-        # later.
+        # Read the edition before the names. If the definitions change between both reads, `send` later refuses the
+        # older edition.
         edition, names = await self._client.pipeline(
             [("GET", k.event_edition), ("SMEMBERS", k.event_definitions)]
         )
@@ -142,12 +142,13 @@ class EventStore:
         kept: KeptEvents,
         replicas: int | None = None,
     ) -> list[ReceivedEvent]:
-        """Store events with their effects in one step; at most 500 events with 500 matches.
+        """Store at most 500 events and their effects in one step. They may have at most 500 matches in total.
 
         * `edition`: the edition of the definitions.
         * `replicas`: see `EnqueueStore.enqueue`.
 
-        Raises StaleConstraints, StaleDefinitions; StoreUnavailableError if the store was emptied or replaced."""
+        Raises StaleConstraints, StaleDefinitions; StoreUnavailableError if the store was emptied or replaced.
+        """
         k = self._keys
         table = LaneTable()
         numbers: dict[str, int] = {}
@@ -262,7 +263,7 @@ def job_parts(
 
 
 def raise_refusal(word: str) -> None:
-    """Raise a script's refusal, unless it concerns definitions."""
+    """Raise the exception for a script's refusal. Ignore a refusal that concerns definitions."""
     if word == "stale_constraints":
         raise StaleConstraints
     if word == "other_data":

@@ -23,7 +23,7 @@ from jqmaster.store.link.wake import JobsReady, SlotsFreed
 
 logger = logging.getLogger(__name__)
 
-# How long a group waits before it is tried again, after a backlog had no room for its job.
+# How long to wait before another attempt to start the job of a group, after a full backlog refused the job.
 RETRY_MS: Final = 1000
 GROUPS_PER_READ: Final = 100
 BYTES_PER_READ: Final = 8 * 1024 * 1024
@@ -84,8 +84,9 @@ class EventGroupStore:
         self._keys = shard.keys
 
     async def close_due(self, epoch: str) -> DueGroups:
-        """Close due groups, as the leader of `epoch`. Log groups that cannot be read, and leave them alone. Raise
-        StaleEpochError."""
+        """Close due groups, as the leader of `epoch`. Log groups that cannot be read, and skip them. Raise
+        StaleEpochError.
+        """
         k = self._keys
         _, (next_ms, flat) = await self._client.run(
             "close_groups",

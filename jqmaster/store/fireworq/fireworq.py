@@ -21,8 +21,10 @@ _TERMS: Final = tuple(term.name for term in fields(FireworqQueue) if term.name !
 
 @dataclass(frozen=True, slots=True)
 class FireworqDefinitions:
-    """All queues by name, and by category the queue to which it is routed. Both are sorted by name. `damaged`: queues
-    whose terms cannot be read. Their constraints and targets still exist, so their jobs still run."""
+    """All queues by name, and by category the queue to which its jobs are routed. Queues and categories are sorted by
+    name. `damaged`: queues whose terms cannot be read. Their constraints and targets still exist, so their jobs still
+    run.
+    """
 
     queues: Mapping[str, FireworqQueue]
     routings: Mapping[str, str]
