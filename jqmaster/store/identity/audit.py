@@ -110,11 +110,13 @@ class AuditStore:
     ) -> AuditEntries:
         """Return up to `limit` entries, the newest first.
 
-        * `who`: a part of the author's name, in upper or lower case. `since_ms` and `until_ms` are inclusive.
+        * `who`: a part of the author's name; upper and lower case are equal.
+        * `since_ms`, `until_ms`: inclusive.
         * `is_shown`: whether the reader may see an entry. None: all.
 
         A page may be short although its cursor continues. It is empty only after MAX_SEARCHED entries or
-        MAX_BYTES_SEARCHED. Raise InvalidError for an invalid cursor."""
+        MAX_BYTES_SEARCHED. Raise InvalidError for an invalid cursor.
+        """
         positions: Mapping[Log, str] = {}
         if cursor is not None:
             positions = _positions(cursor, is_upper_bound=True)
@@ -197,8 +199,9 @@ class _NewestFirst:
         return [log for log in self._logs if log.entries]
 
     def are_searched(self, most: int) -> bool:
-        """Return whether there are more entries, but the search has reached its limit of `most` entries, or of
-        bytes."""
+        """Return whether more entries exist although the search has reached its limit: `most` entries, or
+        MAX_BYTES_SEARCHED.
+        """
         is_large = sum(log.bytes_read for log in self._logs) >= MAX_BYTES_SEARCHED
         return bool((self._taken >= most and (self._unread or self._left)) or (is_large and self._unread))
 
@@ -298,5 +301,5 @@ def decode_entry(log: Log, position: str, flat: list[bytes]) -> AuditEntry:
             times=times, since_ms=since_ms or None,
         )  # fmt: skip
     except (KeyError, ValueError, TypeError, msgpack.UnpackException):
-        # Return an unreadable entry as damaged: it must neither hide other entries nor be hidden itself.
+        # Return an unreadable entry as damaged, so that readers see it and the entries around it.
         return AuditEntry(entry_id, log, int(position.partition("-")[0]), "", DAMAGED, "", None, None)

@@ -54,7 +54,8 @@ class AuditExportStore:
             found += numbered
             if len(numbered) == limit:
                 bounds.append(position_parts(numbered[-1].position))
-        # If a log has further entries, hold back entries of the other log that are later than those read from this log.
+        # If one log has further entries, hold back all later entries of the other log, so that the export stays sorted
+        # by time.
         found = [one for one in found if all(position_parts(one.position) <= bound for bound in bounds)]
         return sorted(found, key=lambda one: position_parts(one.position))
 

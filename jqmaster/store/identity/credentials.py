@@ -53,8 +53,7 @@ class StoredToken:
                 "created_at_ms": self.created_at_ms,
                 "created_by": self.created_by,
                 "expires_at_ms": self.expires_at_ms,
-                # Leave the field out if it is empty, because masters of earlier releases cannot read a token that has
-                # it.
+                # Leave out an empty field, because masters of earlier releases cannot read a token with this field.
                 **({"lineage": self.lineage} if self.lineage else {}),
                 # Masters that do not know this field grant such a token no access at all.
                 **({"namespaces": list(self.namespaces)} if self.namespaces else {}),
@@ -161,8 +160,9 @@ class CredentialStore:
     async def put_tokens(
         self, changes: Sequence[tuple[str, StoredToken | None, StoredToken | None]], *, access_entry: bytes
     ) -> str:
-        """Write all of these changes or none: (ID, value as it was read, new value). Return `ok`, `changed` (nothing
-        was written) or `full`."""
+        """Write all of these changes or none of them. Each change has the ID, the value as it was read, and the new
+        value. Return `ok`, `changed` (nothing was written) or `full`.
+        """
         k = self._keys
         groups: list[Arg] = []
         for token_id, before, after in changes:
@@ -217,7 +217,8 @@ class CredentialStore:
         """Create (`before` None), change or remove (`after` None) a user. Return `ok`, `changed` (nothing was done) or
         `full`.
 
-        `kept_session`: digest of the session in which users change themselves. Their other sessions end.
+        `kept_session`: digest of the session in which users change their own entry. This session stays open, and their
+        other sessions end.
         """
         k = self._keys
         word, _ = await self._client.run(

@@ -84,7 +84,7 @@ class SessionStore:
         id_token: str = "",
     ) -> int | None:
         """Open a session, and return when it ends at the latest. Return None if the user or token has changed since it
-        was verified. `proved`: the verified document. Empty: it is not in this store.
+        was verified. `proved`: the verified document. Empty: the user or token is not in this store.
         """
         k = self._keys
         kind, _, name = subject.partition(":")

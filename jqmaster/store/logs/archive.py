@@ -18,11 +18,11 @@ from jqmaster.config import Settings
 from jqmaster.domain.logs.piece import PieceName
 from jqmaster.errors import ArchiveUnavailableError, JqmasterError
 
-# Timeout of one operation. An archive that needs longer counts as unavailable.
+# Timeout of one operation. An archive that takes longer counts as unavailable.
 TIMEOUT_S: Final = 20.0
 RETRY_AFTER_S: Final = 10.0
 _MAX_REASON: Final = 400
-# The address of the metadata service of a cloud. A machine gets its credentials from it if none are configured.
+# The address of the metadata service of a cloud. Without configured credentials, a machine gets them from this service.
 _CREDENTIALS_OF_A_MACHINE: Final = "169.254.169.254"
 _SAID: Final = re.compile(
     r"<Code>(\w{1,60})</Code>|status(?: code)?:? (\d{3}(?: [A-Z][A-Za-z ]{1,40})?)|"
@@ -110,7 +110,9 @@ class LogArchive:
                 return None
 
     async def probe(self) -> None:
-        """Write a small object, read it, and remove it. Raise ArchiveUnavailableError that names the step."""
+        """Write a small object, read it, and remove it. Raise ArchiveUnavailableError, whose text names the step that
+        failed.
+        """
         path, data = f"{self._shard}/.probe-{secrets.token_hex(8)}", b"jqmaster"
         async with self._asking("write to"):
             if self._directory:
@@ -131,7 +133,8 @@ class LogArchive:
 
     async def erase(self, job_id: str, deleted_ms: int) -> int:
         """Remove a job's whole log from the archive; return the number of objects. `deleted_ms`: when the job was
-        deleted; pieces of a later job with its ID stay."""
+        deleted. Pieces of a later job with the same ID stay.
+        """
         paths = [path for path in await self._paths(job_id) if _belongs_to_earlier(path, deleted_ms)]
         async with self._asking("remove from"):
             for path in paths:
@@ -181,7 +184,7 @@ class LogArchive:
                 "timeout": timedelta(seconds=self._timeout_s),
                 **({"root_certificate": address.cafile.read_bytes()} if address.cafile else {}),
             },
-            # Retry only once here: the archiving duty tries again later, and readers are asked to.
+            # Retry only once here: the archiving duty tries again later, and readers of logs are told to do so.
             retry_config={"max_retries": 1, "retry_timeout": timedelta(seconds=self._timeout_s)},
         )
 
@@ -206,7 +209,7 @@ def _belongs_to_earlier(path: str, deleted_ms: int) -> bool:
 
 
 def _make_private(directory: Path) -> None:
-    """Create a directory, and missing ones above it, for this user alone. Existing directories keep their modes."""
+    """Create a directory, and missing directories above it, for this user alone. Existing ones keep their modes."""
     for at in (*reversed(directory.parents), directory):
         with contextlib.suppress(FileExistsError):
             at.mkdir(mode=0o700)

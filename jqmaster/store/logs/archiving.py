@@ -12,7 +12,7 @@ from jqmaster.store.link.shard import Shard
 from jqmaster.store.logs.logs import CHUNKS_PER_READ, entries_of, facts_of, read_entries
 
 LOGS_PER_LOOK: Final = 200
-# The archive is checked a second time for the log of a deleted job, this long after the deletion.
+# How long after the deletion of a job the archive is checked a second time for its log.
 LATE_MS: Final = 3_600_000
 
 
@@ -64,9 +64,11 @@ class LogErasures(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LogNotHere:
-    """The log of a deleted job does not wait to be archived. `deleted_ms` is the time at which a job with this ID was
-    deleted, if its log was removed recently, and 0 if there was no such job. It is `None` while the log waits to be
-    removed, when nobody may see it.
+    """The log of a deleted job does not wait to be archived. `deleted_ms` has one of three values:
+
+    * a time: a job with this ID was deleted then, and its log was removed recently;
+    * 0: there was no such job;
+    * None: the log waits to be removed, and nobody may see it.
     """
 
     deleted_ms: int | None
@@ -122,8 +124,9 @@ class LogArchivingStore:
             raise DamagedError(f"the log of job {job_id} cannot be read") from exc
 
     async def drop(self, epoch: str, piece: StoredPiece) -> bool | None:
-        """Remove an archived piece from the store. Return whether more of the log is left, or None if it has changed,
-        and nothing was removed."""
+        """Remove an archived piece from the store. Return whether more of the log is left. Return None if the piece has
+        changed meanwhile and nothing was removed.
+        """
         k, job_id = self._keys, piece.job.id
         word, data = await self._client.run(
             "drop_archived",
@@ -133,7 +136,7 @@ class LogArchivingStore:
         return None if word == "changed" else data[0] == 1
 
     async def read_gone(self, job_id: str, after: int) -> GoneLog | LogNotHere:
-        """Return entries of a log that waits to be archived; LogNotHere if it does not."""
+        """Return entries of a log that waits to be archived, or LogNotHere if the log does not wait."""
         k = self._keys
         word, data = await self._client.run(
             "read_gone_log",

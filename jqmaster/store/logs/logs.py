@@ -13,7 +13,7 @@ from jqmaster.store import codec
 from jqmaster.store.link.scripts import Arg, ScriptCall, load
 from jqmaster.store.link.shard import Shard
 
-# Number of chunks in one read, about 1 MiB in all.
+# Number of chunks in one read. Together, they have about 1 MiB.
 CHUNKS_PER_READ: Final = 16
 CHUNKS_PER_SWEEP: Final = 200
 # Lines of a claim are still accepted for this long after the claim has ended or another one has begun.
@@ -41,8 +41,8 @@ class SavedLines:
     * `left_out`: how many lines the worker left out before them.
     * `made_room`: how many lines of any log were removed.
     * `is_stale`: the claim is over, and nothing was kept.
-    * `behind`: nothing was done, because a chunk contains both old and new lines. The claim has already sent the lines
-      up to this one.
+    * `behind`: nothing was done, because a chunk contains both old and new lines. Its value is the last line that the
+      claim has already sent.
     """
 
     kept: int = 0
@@ -62,8 +62,9 @@ class LogStore:
         self._limits = limits
 
     async def save(self, worker_id: str, claims: Sequence[ClaimLines]) -> list[SavedLines]:
-        """Store lines of claims of this worker, in one round trip. The call waits for no replica, because a lost line
-        is not as bad as a lost job."""
+        """Store lines of claims of this worker, in one round trip. The call does not wait for replicas, because the
+        loss of a line does little harm.
+        """
         replies = await self._client.run_all([self._save(worker_id, claim) for claim in claims], replicas=0)
         return [_saved(word, data) for word, data in replies]
 
@@ -120,8 +121,9 @@ class LogStore:
         )
 
     async def sweep(self, epoch: str, retention_ms: int, wait_ms: int = 0) -> tuple[int, bool]:
-        """Remove lines of jobs whose newest line is older than this, and of deleted jobs whose log has waited to be
-        archived for `wait_ms`. Return their number, and whether there may be more."""
+        """Remove the logs of jobs whose newest line is older than this, and the logs of deleted jobs that have waited
+        to be archived for `wait_ms`. Return the number of removed lines, and whether there may be more.
+        """
         k = self._keys
         _, (dropped, has_more) = await self._client.run(
             "sweep_logs",
@@ -131,8 +133,7 @@ class LogStore:
         return dropped, has_more == 1
 
     async def due_since_ms(self, retention_ms: int) -> int | None:
-        """Return the time from which the first log has to be archived, which may be in the future, or None if there is
-        no log."""
+        """Return the time from which the first log has to be archived, even if it is in the future. None: no log."""
         k = self._keys
         gone, others = await self._client.pipeline(
             [("ZRANGE", key, 0, 0, "WITHSCORES") for key in (k.log_waits, k.log_times)]
@@ -176,8 +177,8 @@ def _saved(word: str, data: list[Any]) -> SavedLines:
 
 
 def facts_of(fields: Sequence[bytes]) -> LogFacts:
-    """Return the facts about a log in the store; 0 for a damaged number."""
+    """Return the facts about a log in the store. A damaged number becomes 0."""
     *numbers, ref = fields
     last, dropped, size, archived = (int(raw) if raw.isdigit() else 0 for raw in numbers)
-    # Until a piece is archived, the reference leads to nothing: it is stored before the first piece.
+    # The reference is stored before the first piece, so it leads to nothing until a piece is archived.
     return LogFacts(last, dropped, size, archived, ref.decode() if ref and archived else None)

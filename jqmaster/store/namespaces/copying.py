@@ -20,13 +20,13 @@ _ENTRIES_PER_PART: Final = 50
 _BYTES_PER_PART: Final = 1 << 16
 # Keys that a move does not copy, because they belong to a store or to processes and not to the data.
 OF_THE_PLACE: Final = frozenset({b"frozen", b"generation", b"leader", b"demoted", b"masters", b"master_info"})
-# To estimate the memory of a page, this many of its keys are measured. A key and an element need about this many bytes
+# How many keys of a page are measured to estimate the memory of the page, and how many bytes a key and an element need
 # besides their content.
 _SAMPLE: Final = 10
 _BYTES_PER_KEY: Final = 150
 _BYTES_PER_ELEMENT: Final = 40
-# The times at which a key and its copy expire may differ this much. The copy receives the remaining time, which starts
-# again by the clock of the other store.
+# How much the expiry times of a key and its copy may differ. The copy gets the remaining time, which starts again by
+# the clock of the other store.
 _SAME_EXPIRY_MS: Final = 1_500
 _GONE: Final = -2
 
@@ -40,8 +40,9 @@ async def moved_keys(shard: Shard) -> AsyncIterator[list[bytes]]:
 
 
 async def measured(shard: Shard) -> MoveSize:
-    """Return how much there is to move: the number of keys, and their memory, estimated from a sample of each page.
-    Scans all keys of the server in small steps."""
+    """Return how much there is to move: the number of keys, and their estimated memory. The estimate measures a sample
+    of each page. Scans all keys of the server in small steps.
+    """
     keys = unknown = sampled = sampled_bytes = 0
     async for page in moved_keys(shard):
         known = [key for key in page if kind_of(key) is not None]
@@ -54,8 +55,9 @@ async def measured(shard: Shard) -> MoveSize:
 
 
 async def records(shard: Shard, keys: Sequence[bytes]) -> AsyncIterator[Record]:
-    """Yield the records of these keys, all of which must have known kinds. The parts of one key follow one another. A
-    key that is gone yields no record."""
+    """Yield the records of these keys. All keys must have known kinds. The parts of one key follow one another. A key
+    that is gone yields no record.
+    """
     for page in pages(keys, _KEYS_PER_READ):
         kinds = [_kind(key) for key in page]
         commands: list[tuple[Arg, ...]] = [("TIME",)]
@@ -83,7 +85,8 @@ async def differences(
     source: Shard, target: Shard, *, on_page: Callable[[int], None] = lambda _: None
 ) -> AsyncIterator[str]:
     """Yield the differences between the data and their copy, each as a text that names the key. After each page,
-    `on_page` gets the number of keys that it compared."""
+    `on_page` gets the number of keys on this page.
+    """
     async for page in moved_keys(source):
         for keys in pages(page, _KEYS_PER_READ):
             here, there = await asyncio.gather(_prints(source, keys), _prints(target, keys))
@@ -99,8 +102,9 @@ async def differences(
 
 
 class _Print:
-    """The digest of a key's value. The order of set members and hash fields does not matter, and repeats of them do not
-    count."""
+    """The digest of a key's value. It does not depend on the order of set members and hash fields, nor on how often a
+    scan repeats one of them.
+    """
 
     def __init__(self, record: Record) -> None:
         self.expires_at_ms = record.expires_at_ms
@@ -185,7 +189,7 @@ def _text(key: bytes) -> str:
 
 
 def _begin(kind: int) -> Any:
-    """Return the place at which a value begins."""
+    """Return the cursor of the first part of a value."""
     return b"0" if kind in (HASH, SET) else b"-" if kind == STREAM else 0
 
 
@@ -206,7 +210,7 @@ def _read(shard: Shard, key: bytes, kind: int, cursor: Any) -> tuple[Arg, ...]:
 
 
 def _part(kind: int, reply: Any, cursor: Any) -> tuple[list[Any], Any]:
-    """Return the values of a part, and where the next one begins, or None if there is none."""
+    """Return the values of a part, and the cursor of the next part (None: this was the last)."""
     if kind in (HASH, SET):
         following, found = reply
         return flat(kind, found), None if following == b"0" else following

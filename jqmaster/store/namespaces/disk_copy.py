@@ -1,4 +1,4 @@
-"""The copy of the registry on a master's disk, which a master uses while the registry's store is away."""
+"""The copy of the registry on a master's disk. A master uses it while the registry's store is away."""
 
 import contextlib
 import hashlib
@@ -24,7 +24,7 @@ class RegistryCopy:
     """
 
     def __init__(self, data_dir: Path, url: str, shard: str) -> None:
-        # Derive the file name from the URL without credentials, because these may change.
+        # Derive the file name from the URL without credentials, because the credentials may change.
         scheme, _, rest = url.partition("://")
         origin = f"{scheme}://{rest.rpartition('@')[2]} {shard}"
         self.path = data_dir / f"{FILE_PREFIX}{hashlib.sha256(origin.encode()).hexdigest()[:12]}"
@@ -53,7 +53,7 @@ class RegistryCopy:
         }
         text = json.dumps(document, indent=1).encode()
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # Write to a file with a name of its own first, because another master may write the same copy at this moment.
+        # First write a file with a name of its own, because another master may write the same copy at this moment.
         partial = self.path.with_name(f"{self.path.name}.{os.getpid()}")
         with contextlib.suppress(FileNotFoundError):
             partial.unlink()

@@ -33,7 +33,8 @@ def decode_namespace(name: str, raw: bytes) -> Namespace:
 
 def unreadable_entry(name: str, known: Namespace | None = None) -> str:
     """Return the text for people about an entry that cannot be read, with the remedy. `known`: the namespace as it was
-    read last."""
+    last read.
+    """
     remedy = f"delete it with force (`jqmaster namespaces delete {name[:64]} --force`)"
     if name == DEFAULT:
         return (

@@ -39,9 +39,10 @@ class Freeze:
 class HeldData:
     """The state of the data of a namespace in one store.
 
-    * `mark`: masters may serve the data. Empty: they may not.
-    * `moved_by`: the move that opened them here last. Empty: none.
-    * `lost_by`: the move that froze them, if the key that says so is lost or cannot be read. Empty: the key is intact.
+    * `mark`: the mark of data that masters may serve. Empty: masters may not serve the data.
+    * `moved_by`: the last move that let masters serve the data here. Empty: there was no move.
+    * `lost_by`: the move that froze the data, if the key that says who froze them is lost or cannot be read. Empty: the
+      key is intact.
     """
 
     mark: str
@@ -51,12 +52,12 @@ class HeldData:
 
     @property
     def has_data(self) -> bool:
-        """Return whether these are whole data, which are served or frozen, and not an unfinished copy."""
+        """Return whether the data are whole (served or frozen), and not an unfinished copy."""
         return bool(self.mark or self.frozen_by)
 
     @property
     def frozen_by(self) -> str:
-        """Return the move that froze whole data here. Empty: none."""
+        """Return the move that froze whole data here. Empty: no move did."""
         return self.freeze.id if self.freeze and self.freeze.mark else self.lost_by
 
 
@@ -71,7 +72,7 @@ async def held_data(shard: Shard) -> HeldData:
     lost_by = "" if freeze else codec.leading_move(leader)
     if frozen is not None and not freeze and not lost_by:
         raise DamagedError(f"the key {k.frozen}, which says who froze the data, cannot be read")
-    # If a move holds the lead, nobody can lead. The data are not served then, whatever their mark is.
+    # If a move holds the lead, no master can lead, and the data are not served, whatever their mark is.
     served = "" if lost_by else (mark or b"").decode()
     return HeldData(served, (moved_by or b"").decode(), freeze, lost_by)
 
@@ -95,8 +96,9 @@ class FrozenData:
         return None if word == "no_data" else str(data[0].decode())
 
     async def give_back(self) -> None:
-        """Let masters serve the data again where they were, and keep this move from freezing them again, because a
-        suspended mover may not know that the move has ended."""
+        """Let masters serve the data again in this store, where they were before the move. Keep this move from freezing
+        them again, because a suspended mover may not know that the move has ended.
+        """
         held = await held_data(self.shard)
         if held.frozen_by == self._owner[0]:
             if mark := await self.freeze():
@@ -126,8 +128,9 @@ class FrozenData:
             await self._run("drop_keys", (self.shard.keys.frozen, *keys), self._owner)
 
     async def remove_left(self) -> None:
-        """Remove a copy that the move left here, even if it still has its mark, or has lost the key that froze it.
-        Raise LostMoveError if the data here belong to something else."""
+        """Remove a copy that the move left here. It may still have its mark, or have lost the key that froze it. Raise
+        LostMoveError if the data here do not belong to the move.
+        """
         held = await held_data(self.shard)
         is_ours = (held.lost_by or held.moved_by) == self._owner[0]
         if not held.freeze and (is_ours or not held.has_data):
@@ -140,7 +143,7 @@ class FrozenData:
         await self._run("drop_keys", (self.shard.keys.frozen, self.shard.keys.frozen), self._owner)
 
     async def fill(self, records: AsyncIterator[Record]) -> AsyncIterator[int]:
-        """Write records, and yield the number of keys that each call began."""
+        """Write records. After each call, yield the number of keys whose first part it wrote."""
         keys: list[str] = []
         args: list[Arg] = []
         size = begun = 0

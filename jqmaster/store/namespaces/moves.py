@@ -45,7 +45,7 @@ class MoveEnd:
 
 @dataclass(frozen=True, slots=True)
 class FailedMove:
-    """The reason for which a move failed, and the time by the clock of the registry's store."""
+    """The reason why a move failed, and the time of the failure by the clock of the registry's store."""
 
     reason: str
     at_ms: int
@@ -67,8 +67,9 @@ class MoveStore:
         return _move_from(name, flat)
 
     async def failed(self, names: Sequence[str], *, within_ms: int) -> dict[str, FailedMove]:
-        """Return the newest moves that failed within this time, by namespace. A record that cannot be read counts as
-        failed now."""
+        """Return the newest moves that failed within this time, by namespace. A move with an unreadable record counts
+        as failed now.
+        """
         now_ms = await self._shard.now_ms()
         commands = [("HGETALL", self._keys.move(name)) for name in names]
         replies = await self._shard.client.pipeline(commands, skip_damaged=True)
@@ -93,8 +94,9 @@ class MoveStore:
         if not names:
             return []
         k = self._keys
-        # Read the entries before and after the moves. Each move changes the entry when it begins and when it ends, so
-        # if an entry is the same in both reads, no move of it has begun or ended.
+        # Read the entries before and after the moves. Each move changes the entry of its namespace when it begins and
+        # when it ends. So if an entry is the same in both reads, no move of the namespace has begun or ended between
+        # them.
         before, under_way, after = await self._shard.client.pipeline(
             [("HMGET", k.namespaces, *names), ("ZRANGE", k.moves, 0, -1), ("HMGET", k.namespaces, *names)]
         )
@@ -128,8 +130,9 @@ class MoveStore:
         return word == "ok"
 
     async def take(self, name: str, master_id: str) -> int | None:
-        """Become the mover, and return the number of this hold. None: another master is the mover, or there is no
-        move."""
+        """Become the mover, and return the number of this hold on the move. None: another master is the mover, or there
+        is no move.
+        """
         k = self._keys
         word, data = await self._shard.client.run(
             "take_move", (k.move(name), k.moves), (self._shard.now_arg, name, master_id, HOLD_MS)
@@ -139,7 +142,9 @@ class MoveStore:
     async def record(
         self, name: str, number: int, step: MoveStep, progress: MoveProgress, *, hold_ms: int = HOLD_MS
     ) -> str:
-        """Record the step and renew the hold. Return who wants the move aborted. Empty: nobody. Raise LostMoveError."""
+        """Record the step and renew the hold. Return who wants the move to be aborted (empty: nobody). Raise
+        LostMoveError.
+        """
         k = self._keys
         word, data = await self._shard.client.run(
             "record_move",
@@ -151,8 +156,9 @@ class MoveStore:
         return str(data[0].decode("utf-8", "replace"))
 
     async def stop_service(self, present: Namespace, stopped: Namespace, number: int) -> int | None:
-        """Write the entry because of which masters stop serving the namespace, and return its version; None if the
-        entry has changed. Raise LostMoveError."""
+        """Write the entry that makes masters stop serving the namespace. Return its version, or None if the entry has
+        changed meanwhile. Raise LostMoveError.
+        """
         k = self._keys
         word, data = await self._shard.client.run(
             "stop_for_move",
@@ -174,8 +180,8 @@ class MoveStore:
         left: LeftCopy | None,
         left_for_ms: int = LEFT_FOR_MS,
     ) -> str:
-        """End the move, and write the entry with which masters serve the namespace again. Return `ok`, `changed` if the
-        entry has changed, or `aborted` if somebody aborted a move that succeeded. Raise LostMoveError.
+        """End the move, and write the entry that makes masters serve the namespace again. Return `ok`, `changed` if the
+        entry has changed meanwhile, or `aborted` if somebody aborted a move that succeeded. Raise LostMoveError.
         """
         k = self._keys
         word, _ = await self._shard.client.run(
@@ -190,7 +196,7 @@ class MoveStore:
         return word
 
     async def abort(self, name: str, who: str, audit_entry: bytes) -> bool:
-        """Ask the mover to leave the data where they are. Return False if no move is under way."""
+        """Ask the mover to end the move and leave the data where they are. Return False if no move is under way."""
         k = self._keys
         word, _ = await self._shard.client.run(
             "abort_move",
@@ -225,7 +231,7 @@ class MoveStore:
         return int(data[0]) if word == "ok" else None
 
     async def release(self, name: str, master_id: str, version: int) -> None:
-        """Record that a master, which obeys this version of the registry, does not serve the namespace."""
+        """Record that a master obeys this version of the registry, and does not serve the namespace."""
         k = self._keys
         await self._shard.client.run("release_namespace", (k.move(name), k.moves), (name, master_id, version))
 

@@ -42,10 +42,10 @@ class NamespaceStore:
         self._own_tag = shard.keys.tag.strip("{}:")
 
     async def load(self) -> StoredNamespaces:
-        """Return all namespaces. One that cannot be read is reported."""
+        """Return all namespaces. Report namespaces that cannot be read."""
         k = self._keys
-        # Read the version before the entries: if they change between both reads, the next check sees a newer version
-        # and reads them again.
+        # Read the version before the entries. If the entries change between both reads, the next check sees a newer
+        # version and reads them again.
         version, flat = await self._client.pipeline(
             [("HGET", k.settings, "namespaces"), ("HGETALL", k.namespaces)]
         )
@@ -70,12 +70,14 @@ class NamespaceStore:
         """Create or change a namespace. Return its version, or None if it was changed since `present` was read.
 
         Raise ConflictError if another namespace has its tag, or if there are already `max_namespaces`."""
-        # Apply no limit to the default namespace: it always exists, so its entry does not add one.
+        # Apply no limit to the default namespace: it always exists, so its entry adds no namespace.
         allowed = _NO_LIMIT if new.is_default else max_namespaces
         return await self._write(new.name, present, new, audit_entry, allowed)
 
     async def remove(self, present: Namespace, audit_entry: bytes) -> bool:
-        """Remove a namespace from the registry; its data stay. Return False if it was changed since it was read."""
+        """Remove a namespace from the registry. Its data stay in the store. Return False if the namespace was changed
+        since it was read.
+        """
         return await self._write(present.name, present, None, audit_entry, 0) is not None
 
     async def remove_damaged(self, name: str, audit_entry: bytes) -> bool:

@@ -31,7 +31,7 @@ class SlotStore:
         answers = await asyncio.gather(*map(self._ask, await self._primaries()))
         nodes = [node for node, _, _ in answers if node]
         entries = [entry for _, found, _ in answers for entry in found]
-        # Ask for the owner last, so that the slot is at the target of a move that is done.
+        # Ask for the owner of the slot last, so that the answer is the target if a move is done.
         owner = next((one.id for one in await self._primaries() if one.has_slot), "")
         faults = [fault for node, _, fault in answers if fault and node and node.id == owner]
         return SlotPlace(self.slot, owner, nodes, self._newest(entries, owner), next(iter(faults), ""))
@@ -68,8 +68,8 @@ class SlotStore:
             raise _away(str(exc)) from exc
 
     async def _ask(self, primary: Primary) -> tuple[ClusterNode | None, list[_Entry], str]:
-        """Return the node, the moves of slots that it knows, and why it cannot move any. Return None if it does not
-        answer.
+        """Return the node, the moves of slots that it knows, and why it cannot move slots. Return None if the node does
+        not answer.
         """
         client = self._cluster.client_of(primary)
         try:
@@ -85,11 +85,11 @@ class SlotStore:
             return None, [], ""
 
     def _newest(self, entries: list[_Entry], owner_id: str) -> SlotMove | None:
-        # Both nodes of a move have an entry. That of its source knows the end first.
+        # Both nodes of a move have an entry for it. The entry at the source is the first to show the end.
         by_name = {one["name"]: one for one in sorted(entries, key=lambda one: one["operation"] == "EXPORT")}
 
         def order(entry: _Entry) -> tuple[int, bool, bool]:
-            # Times are in seconds, so they do not tell which of two moves began first.
+            # The times of two moves may be equal, because they are in seconds.
             return (
                 int(entry["create_time"]),
                 state_of(entry["state"]) == "moving",
@@ -144,7 +144,7 @@ def _entry(flat: Any) -> _Entry:
 
 
 def _has(entry: _Entry, slot: int) -> bool:
-    """Return whether a move is about this slot. `slot_ranges`: such as `7-9 12-12`."""
+    """Return whether the move includes this slot. `slot_ranges`: for example `7-9 12-12`."""
     ranges = [one.split("-") for one in str(entry["slot_ranges"]).split()]
     return any(int(first) <= slot <= int(last) for first, last in ranges)
 

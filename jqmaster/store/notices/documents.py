@@ -39,8 +39,9 @@ class StoredNotice:
 
 @dataclass(slots=True)
 class StoredState:
-    """The state of a notice, and the edition under which it was read; empty: nothing is stored. `of`: the incarnation
-    and condition of the notice."""
+    """The state of a notice. `edition`: the edition of the state that was read. Empty: no state is stored. `of`: the
+    incarnation and the condition of the notice.
+    """
 
     edition: str = ""
     of: str = ""
@@ -49,8 +50,9 @@ class StoredState:
 
 @dataclass(slots=True)
 class StoredWatermarks:
-    """By name of a condition, the time up to which it has been checked. `edition`: the edition under which these were
-    read."""
+    """By name of a condition, the time up to which it has been checked. `edition`: the edition of the watermarks that
+    were read.
+    """
 
     edition: str = ""
     by_condition: dict[str, Any] = field(default_factory=dict)

@@ -10,7 +10,8 @@ from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.pages import MAX_PER_CALL, pages
 from jqmaster.store.link.shard import Shard
 
-# Maximum number of jobs in one read. Jobs of the same millisecond are read together, even if there are more than this.
+# Maximum number of jobs in one read. Jobs that failed in the same millisecond are read together, even if they exceed
+# this number.
 PER_READ: Final = 2_000
 CLOCK_STEP_MS: Final = 1_000
 
@@ -47,8 +48,9 @@ class FailedJobStore:
 
 
 async def ids_after(client: StoreClient, key: str, at_ms: int, now_ms: int) -> tuple[Sequence[str], int]:
-    """Return the IDs in an index whose time is after `at_ms` and before `now_ms` (store times), and the time up to
-    which the list is complete. The present millisecond is left out, because more jobs may fail within it."""
+    """Return the IDs of an index with a time after `at_ms` and before `now_ms` (store times), and the time up to which
+    the list is complete. Leave out the present millisecond, because more IDs may still come.
+    """
     last_ms = now_ms - 1
     if last_ms < at_ms - CLOCK_STEP_MS:
         # The store's clock was set back. Continue from its new time, because new entries have earlier times than
@@ -62,7 +64,7 @@ async def ids_after(client: StoreClient, key: str, at_ms: int, now_ms: int) -> t
         return [job_id for job_id, _ in found], max(at_ms, last_ms)
     newest_ms = found[-1][1]
     if found[0][1] < newest_ms:
-        # Leave out the last millisecond, because the next page may have more jobs of it.
+        # Leave out the last millisecond, because the next page may have more jobs with this time.
         return [job_id for job_id, ms in found if ms < newest_ms], newest_ms - 1
     whole = await client.command("ZRANGE", key, newest_ms, newest_ms, "BYSCORE")
     return [job_id.decode() for job_id in whole], newest_ms

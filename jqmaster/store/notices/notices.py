@@ -32,8 +32,9 @@ DEFAULT_STATE: Final = ":default"
 
 @dataclass(frozen=True, slots=True)
 class AllNotices:
-    """All notices with their states by name, as they were read together. `default`: the state of the built-in notice,
-    which exists until somebody creates one."""
+    """All notices with their states by name, read together. `default`: the state of the built-in notice, which exists
+    until somebody creates a notice.
+    """
 
     now_ms: int
     notices: Mapping[str, StoredNotice]
@@ -112,9 +113,12 @@ class NoticeStore:
         *,
         epoch: str = "",
     ) -> bool:
-        """Replace the states of these notices, and the watermarks, in one step, each with a new edition. `epoch` empty:
-        the caller is not the leader. Return False if a state was changed, or its notice was deleted, since the state
-        was read. Raise StaleEpochError."""
+        """Replace the states of these notices, and the watermarks, in one step. Each gets a new edition. `epoch` empty:
+        the caller is not the leader.
+
+        Return False if a state was changed, or its notice was deleted, after the state had been read. Raise
+        StaleEpochError.
+        """
         args: list[Arg] = [epoch]
         editions = {name: new_etag() for name in states}
         for name, stored in states.items():

@@ -17,16 +17,17 @@ from jqmaster.store.link.wake import BulkActionsChanged
 
 logger = logging.getLogger(__name__)
 
-# A finished action is listed for KEPT_MS, unless MAX_KEPT newer ones have finished.
+# A finished action stays listed for KEPT_MS, or until MAX_KEPT newer actions have finished.
 KEPT_MS: Final = 7 * 86_400_000
 MAX_KEPT: Final = 200
-# Maximum number of running actions. The number is small, because all actions share the leader's time for them.
+# Maximum number of running actions. The number is small, because all actions share the time that the leader has for
+# actions.
 MAX_RUNNING: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
 class StoredAction:
-    """An action. A finished one has no `ids`. `ids_count`: None if a filter selects the jobs."""
+    """An action. A finished action has no `ids`. `ids_count`: None if a filter selects the jobs."""
 
     action: BulkAction
     ids_count: int | None
@@ -55,7 +56,8 @@ class ActionStore:
                 "priority": action.priority,
                 "rate_per_s": action.rate_per_s,
                 "stop_at_failure_share": action.stop_at_failure_share,
-                # A master of an earlier release cannot read an action with a bound, and must not carry it out.
+                # A master of an earlier release cannot read an action with a bound on the number of jobs, and must not
+                # carry it out.
                 **({} if action.at_most is None else {"at_most": action.at_most}),
             }
         )
@@ -78,11 +80,12 @@ class ActionStore:
         audit_entry: bytes = b"",
         ended: Sequence[str] = (),
     ) -> tuple[str, str | None]:
-        """Store the progress of an action. Return `ok`, or `over` if another process ended the action, and who asked to
-        cancel it (None: nobody).
+        """Store the progress of an action. Return two values: `ok`, or `over` if another process ended the action; and
+        who asked to cancel it (None: nobody).
 
         * `audit_entry`: the entry for the end of the action; empty until then.
-        * `ended`: the watched jobs whose ends are counted in `progress` for the first time."""
+        * `ended`: the watched jobs whose ends are counted in `progress` for the first time.
+        """
         k = self._keys
         word, data = await self._client.run(
             "advance_action",
@@ -97,7 +100,7 @@ class ActionStore:
         return int(await self._client.command("HGET", self._keys.action(action_id), "done") or 0)
 
     async def watched(self, action_id: str) -> set[str]:
-        """Return the retried jobs for whose end the action waits."""
+        """Return the retried jobs that the action waits for until they end."""
         return {raw.decode() for raw in await self._client.command("SMEMBERS", self._keys.watched(action_id))}
 
     async def cancel(self, action_id: str, who: str) -> bool:

@@ -8,10 +8,11 @@ from typing import Any, Final, NamedTuple
 from jqmaster.store import codec
 from jqmaster.store.link.shard import Shard
 
-# Maximum number of lanes that a call counts, and of jobs that it checks one by one because each has its own gates.
+# Maximum number of lanes that a call counts, and maximum number of jobs with gates of their own that it checks one by
+# one.
 MAX_LANES: Final = 1_000
 MAX_SINGLE_JOBS: Final = 1_000
-# Maximum number of running jobs that one call reads, and that all calls together read.
+# Maximum number of running jobs that one call reads, and maximum number that all calls together read.
 RUNNING_PER_CALL: Final = 2_000
 MAX_RUNNING: Final = 100_000
 _ID_BYTES: Final = 16
@@ -32,7 +33,7 @@ class RunningJobs(NamedTuple):
 
 
 class AskedQueue(NamedTuple):
-    """A queue whose jobs are counted. `is_keyed`: constraints with a key may apply to them."""
+    """A queue whose jobs are counted. `is_keyed`: constraints with a key may apply to these jobs."""
 
     queue: str
     is_keyed: bool
@@ -40,8 +41,10 @@ class AskedQueue(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DemandSeen:
-    """Due jobs. `ready` counts those that constraints let start now, and `blocked` the others. Both are lower bounds
-    unless `is_exact`. `ready_since_ms`: the time since which the first `ready` job has waited. None: unknown.
+    """Due jobs. `ready` counts the due jobs that constraints let start now, and `blocked` counts the other due jobs.
+
+    * `is_exact`: False if `ready` and `blocked` are lower bounds.
+    * `ready_since_ms`: the time since which the first `ready` job has waited. None: unknown.
     """
 
     now_ms: int
@@ -61,11 +64,13 @@ class DemandStore:
         self._keys = shard.keys
 
     async def names(self) -> list[str]:
-        """Return the names that have unfinished jobs, and perhaps some that recently had."""
+        """Return the names that have unfinished jobs, and perhaps some names that recently had unfinished jobs."""
         return sorted(raw.decode() for raw in await self._client.command("SMEMBERS", self._keys.names))
 
     async def look(self, queues: Sequence[AskedQueue]) -> DemandSeen:
-        """Count the jobs of these queues, and all running jobs, at one instant, as far as one bounded call reaches."""
+        """Count the jobs of these queues, and all running jobs, at one instant. One call reads a limited number of
+        them.
+        """
         k = self._keys
         _, (now_ms, ready, blocked, is_exact, since_ms, running, beyond) = await self._client.run(
             "demand",

@@ -26,8 +26,8 @@ from jqmaster.store.operations.failure_triage import decode_assignment, decode_r
 Step = Literal["minute", "hour"]
 STEP_MS: Final[Mapping[Step, int]] = {"minute": 60_000, "hour": 3_600_000}
 
-# How long counts are kept: two steps longer than the longest span of a request, whose first and last steps are
-# incomplete.
+# How long counts are kept: the longest span of a request and two more steps, because the first and the last step of a
+# span are incomplete.
 KEEP_MS: Final[Mapping[Step, int]] = {"minute": 24 * 3_600_000 + 120_000, "hour": 30 * 86_400_000 + 7_200_000}
 # Maximum number of entries that a call adds.
 MAX_PER_CALL: Final = 100
@@ -38,7 +38,7 @@ KEEP_WORKERS_MS: Final = 600_000
 BACKLOG_LIVES_MS: Final = 30_000
 # The lifetime of a sample without ready jobs. It is longer, because a quiet shard is sampled less often.
 EMPTY_BACKLOG_LIVES_MS: Final = 75_000
-# A write with more arguments than this gets a round trip of its own.
+# Maximum number of arguments of a write that shares a round trip.
 _MAX_SHARED: Final = 16
 _HASHES_PER_READ: Final = 20
 _VALUES_PER_READ: Final = 240
@@ -47,7 +47,7 @@ _VERSIONS_KEPT: Final = 5_000
 
 @dataclass(frozen=True, slots=True)
 class CountedFailures:
-    """Failures of one kind, to be added to their group. `worker_ids`: how many failures on each worker."""
+    """Failures of one kind, to be added to their group. `worker_ids`: by worker, how many of these failures it had."""
 
     id: str
     name: str
@@ -60,9 +60,11 @@ class CountedFailures:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The number of ready jobs, and the store time since which the first of them has waited (0: unknown).
+    """The number of ready jobs.
 
-    * `startable_since_ms`: since when the first job that no limit holds back has waited. 0: no such job is known.
+    * `since_ms`: the store time since which the first ready job has waited. 0: unknown.
+    * `startable_since_ms`: the store time since which the first job that no limit holds back has waited. 0: no such job
+      is known.
     * `startable_job_id`: the ID of that job, or empty.
     """
 
@@ -96,7 +98,8 @@ class HistoryStore:
 
     async def add_counts(self, number: int, names: Sequence[tuple[str, NameCounts]]) -> bool:
         """Add counts to the current minute and hour. `number` grows with each call of this master, including calls of
-        `add_failures`. A call that is repeated with the same number counts once; return False for such a repeat."""
+        `add_failures`. A repeated call with the same number counts only once. Return False for a repeat.
+        """
         k = self._keys
         args: list[Arg] = [
             self._shard.now_arg, k.tag, number, self._max_names, OTHER, KEEP_MS["minute"], KEEP_MS["hour"],
@@ -178,8 +181,8 @@ class HistoryStore:
             backlog.at_ms,
             [backlog.whole.ready, backlog.whole.since_ms],
             {name: [waiting.ready, waiting.since_ms] for name, waiting in backlog.names.items()},
-            # Store the last two values apart. Masters of 0.3 expect two values for each name before them, and ignore
-            # what follows that list.
+            # Store the last two values of each name at the end. Masters of 0.3 expect a list with two values for each
+            # name, and ignore the values after this list.
             {
                 name: [waiting.startable_since_ms, waiting.startable_job_id]
                 for name, waiting in backlog.names.items()
@@ -192,8 +195,9 @@ class HistoryStore:
         )
 
     async def _write(self, script: str, keys: Sequence[str], args: Sequence[Arg]) -> str:
-        """Run a script whose write no replica has to confirm, and return its status word. Small writes of many shards
-        share a round trip."""
+        """Run a script, without waiting until replicas confirm its write, and return its status word. Small writes of
+        many shards share a round trip.
+        """
         if self._client.quorum_replicas or len(args) > _MAX_SHARED:
             word, _ = await self._client.run(script, keys, args, replicas=0)
         else:
@@ -225,7 +229,7 @@ class HistoryStore:
         return {flat[n].decode(): int(float(flat[n + 1])) for n in range(0, len(flat), 2)}
 
     async def series(self, name: str, step: Step, numbers: Sequence[int]) -> list[NameCounts | None]:
-        """Return the counts of one name in each of these minutes or hours, or None where nothing was counted. An empty
+        """Return the counts of one name in each of these minutes or hours. None: nothing was counted then. An empty
         name stands for all names.
         """
         found: list[NameCounts | None] = []
@@ -259,7 +263,7 @@ class HistoryStore:
         return found
 
     async def worker_counts(self, minute: int) -> dict[str, WorkerCounts]:
-        """Return, by worker ID, the attempts that ended in this minute, which is one of the last ten."""
+        """Return, by worker ID, the attempts that ended in this minute. It must be one of the last ten minutes."""
         found: dict[str, WorkerCounts] = {}
         (parts,) = await self._client.pipeline(
             [("HVALS", self._keys.worker_minute(minute))], skip_damaged=True
@@ -272,7 +276,7 @@ class HistoryStore:
         return found
 
     async def failure_groups(self) -> list[GroupedFailures]:
-        """Return all kept groups, latest first. Groups that people merged are one group."""
+        """Return all kept groups, the last seen first. Groups that people merged are one group."""
         k = self._keys
         flat, flat_ignores, flat_triage = await self._client.pipeline(
             [("HGETALL", key) for key in (k.failure_groups, k.failure_ignores, k.failure_triage)],

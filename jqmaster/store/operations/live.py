@@ -1,4 +1,4 @@
-"""Finds out, in one round trip, whether anything has changed that dashboards show."""
+"""Finds out, in one round trip, whether data that dashboards show have changed."""
 
 from dataclasses import dataclass
 from itertools import islice
@@ -21,7 +21,7 @@ class LiveFingerprint:
 
     * `changed`: by the audit log, the kinds of objects that changed since the last look.
     * `running_actions`: IDs of bulk actions under way.
-    * `news_of_actions`: IDs of bulk actions that began or ended since then.
+    * `news_of_actions`: IDs of bulk actions that began or ended since the last look.
     """
 
     at_ms: int
@@ -38,8 +38,11 @@ class LiveFingerprint:
 
 
 class LiveStore:
-    """Watches one shard for one caller, and remembers the last look. `stale_ms`: the silence after which a worker is no
-    longer fresh. `pace` has the same limit for masters. Raises what `StoreClient.run` raises."""
+    """Watches one shard for one caller, and remembers the last look. Raises what `StoreClient.run` raises.
+
+    * `stale_ms`: the time after which a worker that sends nothing counts as silent.
+    * `pace`: has the same limit for masters.
+    """
 
     def __init__(self, shard: Shard, *, stale_ms: LiveValue[int], pace: LiveValue[Pace]) -> None:
         self._client = shard.client
@@ -107,7 +110,8 @@ class LiveStore:
             ],
             # Count the events, too: a second event of the same millisecond does not change the newest score.
             "events": [("ZRANGE", k.events, -1, -1, "WITHSCORES"), ("ZCARD", k.events)],
-            # These values change when a batch is created, ends or is removed. Ends of its jobs are changes of jobs.
+            # These values change when a batch is created, ends or is removed. The end of a job of a batch shows as a
+            # change of jobs.
             "batches": [
                 ("ZRANGE", k.batches, -1, -1, "WITHSCORES"), ("ZCARD", k.batches),
                 ("ZRANGE", k.batches_due, 0, 0, "WITHSCORES"),

@@ -8,8 +8,8 @@ from jqmaster.domain.jobs.job import FINISHED, JobState
 from jqmaster.store.link.scripts import ScriptCall, load
 from jqmaster.store.link.shard import Shard
 
-# If more names than this have jobs, or had some within the last minute, a look does not check each name, but reports
-# that jobs are ready.
+# Maximum number of names that a look checks one by one. If more names have jobs or had jobs within the last minute, the
+# look reports that jobs are ready.
 MANY_NAMES: Final = 100
 
 
@@ -26,7 +26,7 @@ class Look:
     * `has_…`: whether there are any such entries.
     * `is_ready`: whether jobs are ready.
     * `workers`: how many are registered.
-    * `silent_ms`: how long the longest silent of them has been silent.
+    * `silent_ms`: how long the longest silent worker has been silent.
     * `edition`: version, edition, and edition in force of the constraints.
     * `finished`: by final state, how many jobs there are, and how long ago the first of them ended.
     """
@@ -74,7 +74,7 @@ class LookStore:
         self._due_keys, self._waiting_keys = len(due), len(waiting)
         # The answer that `look` received last.
         self._seen: Sequence[Any] = ()
-        # The answer to the call for entries while nothing changes. Empty: the shard had entries.
+        # The answer that `call_for_entries` gets while nothing changes. Empty: the shard had entries at the last look.
         self.facts_without_entries = b""
 
     @property
@@ -102,8 +102,9 @@ class LookStore:
         return ScriptCall(load("look_for_entries"), self._keys, (self._shard.now_arg, len(self._keys)))
 
     def unchanged_at_ms(self, data: Sequence[Any]) -> int | None:
-        """Return the store's time in the answer to a later call, if that call found the same as the last `look`;
-        otherwise None. Due times may have come meanwhile."""
+        """Return the store's time from the answer `data` to a later `call` if the rest of the answer is that of the
+        last `look`. Otherwise return None. Due times may have come meanwhile.
+        """
         return int(data[0]) if data[1:] == self._seen[1:] else None
 
     def _read(self, data: Sequence[Any]) -> Look:

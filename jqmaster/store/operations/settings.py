@@ -36,7 +36,9 @@ class SettingsStore:
         self._key = shard.keys.settings
 
     async def versions(self) -> Versions:
-        """Return the versions, with one command, because masters whose heartbeats get no answer ask twice a second."""
+        """Return the versions. This takes only one command, because masters whose heartbeats get no answer call it
+        twice a second.
+        """
         found = await self._shard.client.command("HMGET", self._key, "version", "targets", "namespaces")
         return Versions(*(int(version or 0) for version in found))
 
@@ -60,7 +62,7 @@ class SettingsStore:
     async def put(
         self, expected_version: int, values: Mapping[str, Any], audit_entry: bytes, *, is_access: bool
     ) -> StoredSettings | None:
-        """Store settings, and return the stored settings; None: somebody has changed the settings since
+        """Store settings, and return the stored settings. Return None if somebody has changed the settings since
         `expected_version`.
 
         `is_access`: the change belongs in the access log.

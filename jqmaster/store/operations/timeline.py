@@ -20,7 +20,7 @@ from jqmaster.store.link.shard import Shard
 
 logger = logging.getLogger(__name__)
 
-# The approximate number of entries that are kept, and of acknowledgements.
+# The approximate number of entries that are kept, and the approximate number of acknowledgements.
 MAX_TIMELINE: Final = 2_000
 _OPTIONAL: Final = tuple(
     one.name for one in fields(TimelineEntry) if one.name not in ("kind", "at_ms", "subject", "id")
@@ -65,7 +65,7 @@ class TimelineStore:
     async def entries(self) -> list[TimelineEntry]:
         """Return all kept entries, including acknowledgements by people, the oldest first. Entries of a newer release
         and damaged entries are left out."""
-        # The scripts keep about MAX_TIMELINE entries: at most one node of the stream more.
+        # The stream may have more than MAX_TIMELINE entries, by at most one node of the stream.
         k = self._keys
         happened, acknowledged = await self._client.pipeline(
             [

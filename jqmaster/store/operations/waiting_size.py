@@ -1,4 +1,4 @@
-"""An estimate of how many bytes the records of waiting jobs have."""
+"""Estimates the total bytes of the records of waiting jobs."""
 
 import math
 import random
@@ -19,8 +19,9 @@ _INDEXES: Final = tuple(STATES[state].index or "" for state in INDEXED if state 
 
 
 class _Stratum(NamedTuple):
-    """Jobs of one index or name, some of which are measured. `stands_for`: the number of jobs that are assumed to have
-    the measured mean size."""
+    """Jobs of one index or name. Only some of them are measured. `stands_for`: the number of jobs that are assumed to
+    have the measured mean size.
+    """
 
     kind: str
     which: str

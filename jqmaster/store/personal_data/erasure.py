@@ -1,4 +1,4 @@
-"""Reads the content of a job that is over, and erases values from it. Also erases its log."""
+"""Reads the content of a job that is over, and erases values from it. Also erases the log of the job."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -76,9 +76,11 @@ class ErasureStore:
         )
 
     async def erase_log(self, job_id: str, audit_entry: bytes) -> int:
-        """Erase the log of a job that is over. Return 0 if the log was erased. If its worker may still send lines,
-        erase nothing, and return for how many milliseconds it may. Raise StateConflict (the job is not over) and
-        KeyError (it is gone)."""
+        """Erase the log of a job that is over, and return 0. If the worker may still send lines, erase nothing, and
+        return for how many more milliseconds it may do so.
+
+        Raise StateConflict if the job is not over, and KeyError if it is gone.
+        """
         k = self._keys
         word, data = await self._client.run(
             "erase_log",
@@ -93,8 +95,8 @@ class ErasureStore:
         return int(data[0]) if word == "open" else 0
 
     async def erase(self, content: StoredContent, erasure: Erasure, audit_entry: bytes) -> bool:
-        """Replace values in one step. Return False if the job has changed since it was read, so that the caller has to
-        read it again. Raise StateConflict if it is not over, and KeyError if it is gone.
+        """Replace values in one step. Return False if the job has changed since it was read; the caller then has to
+        read it again. Raise StateConflict if the job is not over, and KeyError if it is gone.
         """
         k, job = self._keys, content.job
         history = [] if erasure.errors is None else _history(content.history, erasure.errors)
@@ -134,7 +136,7 @@ def _content(content: StoredContent, erasure: Erasure) -> bytes:
 def _history(
     entries: Sequence[tuple[bytes, Attempt]], errors: Sequence[tuple[str, bytes | None]]
 ) -> list[bytes]:
-    """Return the entries of a history with new messages and errors. Everything else in them stays."""
+    """Return the entries of a history with new messages and errors, and otherwise unchanged."""
     changed = []
     for (raw, _), (message, error) in zip(entries, errors, strict=True):
         fields = msgpack.unpackb(raw[_END_BYTES:])

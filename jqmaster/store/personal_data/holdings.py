@@ -44,8 +44,9 @@ class HoldingStore:
         self._logs = logs
 
     async def ids(self, cursor: str) -> tuple[list[str], str]:
-        """Return IDs of jobs, and the cursor of the next step, which is empty after the last. The first cursor is `0`.
-        A job that exists during the whole walk is returned at least once, whatever its state becomes meanwhile."""
+        """Return IDs of jobs, and the cursor of the next step. The first cursor is `0`; after the last step it is
+        empty. A job that exists during the whole walk is returned at least once, even if its state changes meanwhile.
+        """
         prefix = self._keys.job("")
         following, found = await self._client.command(
             "SCAN", cursor, "MATCH", f"{prefix}*", "COUNT", KEYS_PER_STEP
@@ -85,8 +86,8 @@ class HoldingStore:
         return [replies[at : at + width] for at in range(0, len(replies), width)]
 
     async def log(self, job_id: str, after: int) -> tuple[list[NumberedLine], LogFacts, int | None] | None:
-        """Return lines of a job's log after a line, the facts about the log, and the line after which the next call
-        continues. That line is `None` after the last page. Return None if the job is gone.
+        """Return the next lines of a job's log after a line, the facts about the log, and the line after which the next
+        call continues (`None`: this was the last page). Return None if the job is gone.
         """
         found = await self._logs.read(job_id, after, watch=False)
         if found is None:

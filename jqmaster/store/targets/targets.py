@@ -37,10 +37,10 @@ class TargetStore:
         self._keys = shard.keys
 
     async def load(self) -> StoredTargets:
-        """Return all targets. One that cannot be read is reported and left out."""
+        """Return all targets. Report and omit targets that cannot be read."""
         k = self._keys
-        # Read the version before the targets: if they change between both reads, the next check sees a newer version
-        # and reads them again.
+        # Read the version before the targets. If the targets change between both reads, the next check sees a newer
+        # version and reads them again.
         version, documents = await self._client.pipeline(
             [("HGET", k.settings, "targets"), ("HGETALL", k.targets)]
         )

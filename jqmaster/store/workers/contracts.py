@@ -79,8 +79,9 @@ class ContractStore:
         return sorted(told, key=lambda one: (-one.reported_at_ms, one.digest)), served is not None
 
     async def unserved(self, names: Collection[str]) -> list[str]:
-        """Return the names among these that were never served. If names were removed because there were too many,
-        return none, because the answer is unknown."""
+        """Return the names among these that no worker has ever served. Return an empty collection if this is unknown,
+        because names were removed when there were too many.
+        """
         found: list[str] = []
         for page in pages(list(names), _NAMES_PER_READ):
             # Read each score with ZSCORE, because users of the store that older releases created have no right to

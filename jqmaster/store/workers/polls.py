@@ -34,8 +34,13 @@ class PollReply:
 
 
 class NoPoll(Enum):
-    """The reason why a worker cannot poll: it is not registered, is detached, is pushed to, or has opened a newer
-    poll."""
+    """The reason why a worker cannot poll:
+
+    * it is not registered;
+    * it is detached;
+    * the leader pushes to it;
+    * it has opened a newer poll.
+    """
 
     UNKNOWN = "unknown"
     DETACHED = "detached"
@@ -61,9 +66,11 @@ class PollStore:
     async def open(
         self, worker_id: str, poll_id: str, max_jobs: int, wait_ms: int, *, call_id: str = ""
     ) -> PollReply | NoPoll:
-        """Open a poll, for which the leader claims once. A repeat of an answered poll gets its offers at once. So does
-        a new poll if the previous answer did not arrive. `call_id` names the request that holds the poll: only the last
-        such request may end it."""
+        """Open a poll, for which the leader claims once. A repeat of an answered poll gets the offers of that poll at
+        once. A new poll also gets them at once if the previous answer did not arrive.
+
+        `call_id`: the request that holds the poll. Only the last request for the poll may end it.
+        """
         k = self._keys
         word, data = await self._client.run(
             "open_poll",
@@ -87,8 +94,9 @@ class PollStore:
     async def take(
         self, worker_id: str, poll_id: str, *, ends: bool, call_id: str = "", wait_ms: int = 0
     ) -> PollReply | NoPoll:
-        """Return the offers that were claimed for the poll. Without offers, the poll keeps waiting unless it `ends`. If
-        its offers were returned meanwhile, it is opened again for `wait_ms`."""
+        """Return the offers that were claimed for the poll. Without offers, the poll keeps waiting, or ends if `ends`
+        is set. If its offers were returned meanwhile, the poll is opened again for `wait_ms`.
+        """
         k = self._keys
         word, data = await self._client.run(
             "take_mail",
@@ -110,8 +118,9 @@ class PollStore:
         return self._reply(word, data)
 
     async def drop(self, worker_id: str, poll_id: str = "", call_id: str = "") -> None:
-        """End this poll (or the newest one), because nobody waits for its answer. Its jobs go to the next poll. The
-        poll continues if another call than `call_id` has opened it since."""
+        """End this poll (without `poll_id`: the newest one), because nobody waits for its answer. Its jobs go to the
+        next poll. Do nothing if a later request than `call_id` holds the poll.
+        """
         await self._client.run("drop_poll", (self._keys.worker(worker_id),), (poll_id, call_id))
 
     async def answered(self, worker_ids: Sequence[str]) -> list[str]:

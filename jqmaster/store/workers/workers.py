@@ -23,14 +23,14 @@ from jqmaster.store.link.wake import GateClosed, JobsReady, WorkersChanged
 
 logger = logging.getLogger(__name__)
 
-# How long the store remembers that a worker announced its end. Its leases end within a minute, but all masters may be
-# down at that time.
+# How long the store remembers that a worker announced its end. The leases of the worker end within a minute, but all
+# masters may be down at that time.
 LEFT_NOTE_MS: Final = 24 * 3600 * 1000
 FULL_RETRY_AFTER_S: Final = 5.0
 
 
 class WorkerQuota(NamedTuple):
-    """How many workers may be registered. Those that were silent for `stale_ms` do not count."""
+    """How many workers may be registered. Workers that have been silent for `stale_ms` do not count."""
 
     most: int
     stale_ms: int
@@ -62,8 +62,9 @@ class HeartbeatReply:
 
     @property
     def is_renewed(self) -> bool:
-        """Return whether claims that are neither in `to_cancel` nor in `lost` have a new lease. A detached worker
-        keeps the rest of its old leases."""
+        """Return whether the heartbeat renewed the leases of all claims that are not in `to_cancel` and not in `lost`.
+        A detached worker keeps the rest of its old leases.
+        """
         return self.detached_by in (None, "silence")
 
 
@@ -122,17 +123,17 @@ class WorkerStore:
         """Register the worker. Return the store time, and the epoch (0: nobody has led yet). `former`: the answer of
         `serving` before the address was proven. None: read it now.
 
-        A former worker at the same URL is detached. If it is known to have ended, its claims end at once. A slot rule
-        for the node and labels of the new worker replaces its own number of slots.
+        A former worker at the same URL is detached. If the former worker is known to have ended, its claims end at
+        once. A slot rule for the node and labels of the new worker replaces the number of slots that it registers.
 
-        Raise RateLimitedError if the `quota` is used up. Raise StoreUnavailableError also if the call reached the store
-        too late: nobody waits for it now, or another worker has registered at the URL.
+        Raise RateLimitedError if the `quota` is used up. Also raise StoreUnavailableError if the call reached the store
+        too late: its caller may have given up, or another worker has registered at the URL.
         """
         k = self._keys
         if former is None:
             former = await self.serving(spec.url) if spec.url else ""
-        # Read the store's clock first and set a deadline for the command. A connection may deliver it long after the
-        # worker has registered at another master.
+        # Read the store's clock first and set a deadline for the command. A connection may deliver the command long
+        # after the worker has registered at another master.
         until_ms = await self._now_ms() + round(self._client.gives_up_after_s * 1000)
         fields = [part for field in _described(spec, owner, companion_of).items() for part in field]
         word, data = await self._client.run(
@@ -197,15 +198,15 @@ class WorkerStore:
         *,
         max_jobs: int | None = None,
     ) -> HeartbeatReply | None:
-        """Renew the leases of the claims in a heartbeat: pairs (job ID, token) that were listed at `as_of_ms` or
-        later. Return None if the worker is unknown. `max_jobs`: the slots that the worker offers from now on. None:
-        as before.
+        """Renew the leases of the claims in a heartbeat: pairs (job ID, token) that were listed at `as_of_ms` or later.
+        Return None if the worker is unknown. `max_jobs`: the slots that the worker offers from now on. None: the number
+        stays.
         """
         k = self._keys
         answer: HeartbeatReply | None = None
         for start in range(0, max(len(claims), 1), MAX_PER_CALL):
-            # Only the last call reports `as_of_ms`. Before it, the store has not seen all claims of the heartbeat, so a
-            # missing claim proves nothing.
+            # Only the last call reports `as_of_ms`. During earlier calls, the store has not yet seen all claims of the
+            # heartbeat, so a missing claim proves nothing.
             is_last = start + MAX_PER_CALL >= len(claims)
             args: list[Arg] = [
                 self._shard.now_arg, worker_id, codec.id_bytes(worker_id), free, as_of_ms if is_last else -1,
@@ -235,9 +236,10 @@ class WorkerStore:
         return answer
 
     async def reattach(self, worker_id: str, claims: Sequence[tuple[str, str, bytes]]) -> bool:
-        """Let a worker that was detached for its silence continue. `claims`: (job ID, token, history entry);
-        the entries of those that the worker still holds are written. Return False if it was not detached, or was
-        detached permanently."""
+        """Let a worker that was detached for its silence continue. `claims`: (job ID, token, history entry). Write the
+        entries of the claims that the worker still holds. Return False if the worker was not detached, or was detached
+        permanently.
+        """
         k = self._keys
         for start in range(0, len(claims) or 1, MAX_PER_CALL):
             is_last = start + MAX_PER_CALL >= len(claims)
@@ -282,8 +284,8 @@ class WorkerStore:
     async def set_slots(
         self, worker_id: str, max_jobs: int | None, audit_entry: bytes, *, kept: SlotRule | None = None
     ) -> Commanded:
-        """Set how many jobs the worker may hold. None: the number that it registered. `kept`: a rule that does the same
-        for workers that later register on its node with its labels.
+        """Set how many jobs the worker may hold. None: the number that it registered. `kept`: a rule that sets this
+        number for workers that later register on the rule's node with its labels.
         """
         rule = codec.pack([kept.node_id, dict(kept.labels), kept.set_by, kept.set_at_ms]) if kept else b""
         word, data = await self._client.run(
@@ -301,8 +303,9 @@ class WorkerStore:
         self, worker_id: str, gate_id: str, remaining: int, for_ms: int, as_of_ms: int = 0
     ) -> bool:
         """Record that another system still admits `remaining` thousandths at a gate for `for_ms`, counted from
-        `as_of_ms`. That is the time of the observation or an earlier one (0: now). Return False if a later observation
-        is stored. Raise NotFoundError if the worker is not registered.
+        `as_of_ms`. `as_of_ms`: the time of the observation or an earlier time (0: now).
+
+        Return False if a later observation is stored. Raise NotFoundError if the worker is not registered.
         """
         k = self._keys
         word, _ = await self._client.run(
@@ -372,8 +375,9 @@ class WorkerStore:
         return word == "ok"
 
     async def forget(self, worker_id: str) -> bool:
-        """Remove a worker. Return False if it was unknown. Claims that it holds end with their leases. If it announced
-        its end, that stays recorded until then."""
+        """Remove a worker. Return False if it was unknown. Claims that it holds end with their leases. If the worker
+        announced its end, the announcement stays recorded until then.
+        """
         k = self._keys
         word, _ = await self._client.run(
             "forget_worker",
@@ -441,7 +445,7 @@ class WorkerStore:
 
     async def fleet(self) -> FleetSeen:
         """Return every registered worker, by age, and the other facts that the leader needs."""
-        # Read the workers that the last call found together with the registry. They usually are all workers, so one
+        # Read the registry together with the workers that the last call found. These usually are all workers, so one
         # round trip is enough.
         known = self._known_ids
         flat, (seconds, microseconds), queues, *replies = await self._client.pipeline(
