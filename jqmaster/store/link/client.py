@@ -198,8 +198,8 @@ class StoreClient:
             # Count the calls of the page except the first, which `_replies` has counted.
             self.script_calls[page[0].script.name] += len(page) - 1
             found = [reply] * len(page) if isinstance(reply, JqmasterError) else page_replies(page, reply)
-            # If `found` is None, the store refused the page. Repeat the calls of the page one by one, because the
-            # reason may concern only one shard.
+            # `page_replies` returns None if the store refused the page. Repeat its calls one by one, because the reason
+            # may concern only one shard.
             replies += await self._replies_or_error(page) if found is None else found
         return self._read_each(calls, replies)
 
