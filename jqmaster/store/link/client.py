@@ -296,12 +296,9 @@ class StoreClient:
     ) -> list[Any]:
         """Return the raw replies. `packed`: the commands of the calls, if they are known.
 
-        The reply to a call that failed is a ResponseError. The list of replies is of a special class in two cases:
-
-        * _Overtaken: some calls ran before earlier calls.
-        * _Partial: the scripts of some calls could not be loaded, or too few replicas confirmed the writes.
-
-        Raise the error of the round trip if no call is known to be done.
+        The reply to a call that failed is a ResponseError. The list is an _Overtaken if calls ran before earlier calls.
+        It is a _Partial if some scripts could not be loaded, or too few replicas confirmed the writes. Raise the error
+        of the round trip if no call is known to be done.
         """
         if not calls:
             # Send nothing: since Python 3.12, the transport of asyncio never removes an empty write from its buffer, so
