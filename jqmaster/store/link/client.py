@@ -297,8 +297,8 @@ class StoreClient:
         """Return the raw replies. `packed`: the commands of the calls, if they are known.
 
         The reply to a call that failed is a ResponseError. The list is an _Overtaken if calls ran before earlier calls.
-        It is a _Partial if some scripts could not be loaded, or too few replicas confirmed the writes. Raise the error
-        of the round trip if no call is known to be done.
+        It is a _Partial if scripts could not be loaded, or too few replicas confirmed the writes. Raise the error of
+        the round trip if no call is known to be done.
         """
         if not calls:
             # Send nothing: since Python 3.12, the transport of asyncio never removes an empty write from its buffer, so
@@ -349,8 +349,7 @@ class StoreClient:
             if cluster or replicas_needed:
                 replies = await self._with_redirects(len(calls), evaluate)
             else:
-                # Without redirects or replicas, no command depends on a certain connection, so the pool may use any
-                # connection.
+                # Without redirects or replicas, the commands may run on any connection of the pool.
                 replies = await self._pool.ask(commands, writes=writes)
                 if NoScriptError in map(type, replies):
                     await load_missing(replies, range(len(calls)), self._pool.ask)
