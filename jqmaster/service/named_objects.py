@@ -1,8 +1,8 @@
-"""The part that changes of all named objects share: constraints, definitions, calendars, notices, targets and
-namespaces.
+"""Preconditions and tries, which the changes of all named objects share: constraints, definitions, calendars, notices,
+targets and namespaces.
 
-A change reads the object, checks the caller's precondition, and writes if nobody has changed the object since it was
-read. Otherwise it begins again.
+A change reads the object and checks the caller's precondition. It writes only if nobody has changed the object since
+the read. Otherwise, the change begins again.
 """
 
 from collections.abc import Awaitable, Callable
@@ -26,16 +26,16 @@ _ObjectT = TypeVar("_ObjectT", bound=_NamedObject | None)
 
 @dataclass(frozen=True, slots=True)
 class Precondition:
-    """A precondition on the current object. None: no condition; an empty set: it never holds."""
+    """A precondition on the current object. None: there is no condition. An empty `match` never holds."""
 
-    # The object must have one of these ETags; `*` stands for any.
+    # The object must have one of these ETags. `*` stands for any ETag.
     match: frozenset[str] | None = None
-    # The object must have none of these ETags; `*`: it must not exist.
+    # The object must have none of these ETags. `*`: it must not exist.
     none_match: frozenset[str] | None = None
 
     def check(self, kind: str, name: str, etag: str | None) -> None:
-        """Raise PreconditionFailedError unless the precondition holds. `kind`: the noun for the object, such as
-        "constraint". `etag` None: the object does not exist."""
+        """Raise PreconditionFailedError if the precondition does not hold. `kind`: the noun for the object, such as
+        "constraint". `etag`: the ETag of the object. None: the object does not exist."""
         if self.match is not None and (etag is None or not self.match & {etag, "*"}):
             what = "does not exist" if etag is None else "was changed by somebody else; read it again"
             raise PreconditionFailedError(f"{kind} {name} {what}")
@@ -47,7 +47,7 @@ ANYHOW: Final = Precondition()
 
 
 class Tries:
-    """The tries of one change of an object. `kind`: as for `Precondition.check`."""
+    """The tries of one change of an object. `kind`: see `Precondition.check`."""
 
     def __init__(self, kind: str, name: str) -> None:
         self._kind = kind
@@ -55,7 +55,8 @@ class Tries:
         self._left = MAX_TRIES
 
     def count(self) -> None:
-        """Count one more try. Raise OverloadedError if others have changed the object in each of the last MAX_TRIES."""
+        """Count one more try. Raise OverloadedError after MAX_TRIES, in each of which somebody else has changed the
+        object first."""
         if self._left == 0:
             raise OverloadedError(
                 f"{self._kind} {self._name} changes faster than it can be followed",
@@ -66,8 +67,8 @@ class Tries:
     async def read(
         self, read: Callable[[str], Awaitable[_ObjectT]], demands: Precondition = ANYHOW
     ) -> _ObjectT:
-        """Begin one more try: return the object as it is now. Raise OverloadedError as `count` does,
-        PreconditionFailedError, and what `read` raises."""
+        """Begin one more try: read the object, and check the precondition `demands`. Return the object. Raise
+        OverloadedError as `count` does, PreconditionFailedError, and what `read` raises."""
         self.count()
         present = await read(self._name)
         demands.check(self._kind, self._name, None if present is None else present.etag)

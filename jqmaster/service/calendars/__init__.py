@@ -1,1 +1,1 @@
-"""Calendars: their sources, and operators' changes."""
+"""Use cases of calendars: change calendars, and get holidays from their sources."""

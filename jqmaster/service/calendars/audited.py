@@ -1,4 +1,4 @@
-"""The `before` and `after` of a calendar's audit entry, reduced to the parts that differ."""
+"""Makes the `before` and the `after` of a calendar's audit entry. Both have only the parts that differ."""
 
 from collections.abc import Mapping
 from datetime import date
@@ -7,16 +7,16 @@ from typing import Any, Final
 
 from jqmaster.domain.calendars.calendar import Calendar
 
-# Maximum number of holidays in the `before` and in the `after` of an entry. An entry about more holidays says how
-# many are left out.
+# Maximum number of holidays in the `before` and in the `after` of an entry. If there are more, the entry has the number
+# of those left out.
 MAX_DAYS: Final = 200
 
 
 def audited(
     before: Calendar | None, after: Calendar | None
 ) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
-    """Return the `before` and the `after` of an entry, without the parts that are equal in both calendars. None
-    stands for a missing calendar."""
+    """Return the `before` and the `after` of an entry, without the parts that are equal in both calendars. None: there
+    is no such calendar."""
     was, will = _parts(before), _parts(after)
     differing = [part for part in {**was, **will} if was.get(part) != will.get(part)]
     days = before.holidays if before else {}, after.holidays if after else {}
@@ -55,6 +55,6 @@ def _side(
 
 
 def _digest(text: str) -> str:
-    """Return the size and digest of a text, because an entry has no room for up to 256 KiB."""
+    """Return the size and the digest of a text. The text itself may have 256 KiB, which is too much for an entry."""
     data = text.encode()
     return f"{len(data)} bytes, SHA-256 {sha256(data).hexdigest()[:16]}"

@@ -1,4 +1,4 @@
-"""Operators' changes of calendars."""
+"""Changes calendars for operators."""
 
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -26,15 +26,15 @@ from jqmaster.store.calendars.documents import StoredCalendar, replaced
 from jqmaster.store.identity.audit import encode_entry
 from jqmaster.store.named_documents import new_etag
 
-# Maximum number of definitions whose instants are planned again before a change is answered. The leader plans the
-# others shortly afterwards.
+# Maximum number of definitions that are planned again before a change is answered. The leader plans the other
+# definitions shortly afterwards.
 MAX_FOLLOWING: Final = 500
 RESERVED_NAMES: Final = frozenset({".", ".."})
 
 
 @dataclass(frozen=True, slots=True)
 class CalendarEdit:
-    """A calendar after a change, or as a dry run would leave it. `stored` None: a dry run of a new calendar."""
+    """The result of a change or of its dry run. `stored`: None after a dry run for a new calendar."""
 
     calendar: Calendar
     stored: StoredCalendar | None
@@ -43,7 +43,8 @@ class CalendarEdit:
 
 
 class CalendarEditor:
-    """Creates, changes and removes calendars. Methods raise what the store raises. `now_ms`: the time of the store."""
+    """Creates, changes and removes calendars. Methods raise what the store raises. `now_ms`: returns the store's
+    time."""
 
     def __init__(
         self,
@@ -66,11 +67,11 @@ class CalendarEditor:
         demands: Precondition = ANYHOW,
         is_dry: bool = False,
     ) -> CalendarEdit:
-        """Create or replace a calendar, or only return what would change. A request that changes nothing writes
-        nothing. Instants that are already due follow the former calendar. Later instants follow the new one.
+        """Create or replace a calendar. `is_dry`: only return what would change. If nothing would change, write
+        nothing. Instants that are already due follow the former calendar. Later instants follow the new calendar.
 
-        Raise InvalidError, PreconditionFailedError, ConflictError if there are too many calendars or the libraries
-        are not installed, OverloadedError.
+        Raise InvalidError, PreconditionFailedError, OverloadedError, and ConflictError if there are too many calendars
+        or the libraries are not installed.
         """
         calendar = await self._made(name, fields)
         passed_over: Sequence[str] = ()
@@ -95,7 +96,8 @@ class CalendarEditor:
                 return CalendarEdit(calendar, new, difference, present is None)
 
     async def take_over(self, calendar: Calendar, who: str) -> bool:
-        """Create a calendar whose holidays are known, such as one from an export. Return False if it exists already."""
+        """Create a calendar with known holidays, such as a calendar from an export. Return False if a calendar with
+        this name exists."""
         if await self._store.get([calendar.name]):
             return False
         entry = _entry("calendar.put", None, calendar, who)
@@ -158,8 +160,9 @@ class CalendarEditor:
         return Calendar(name, source, found.holidays, off, found.covers_until)
 
     async def _follow(self, name: str) -> list[str]:
-        """Plan the instants of the definitions that use a calendar, by its current state. Return the definitions that
-        cannot be read. They start nothing, and must not prevent the next change of the calendar."""
+        """Plan the instants of the definitions that use a calendar again, by the current calendar. Return the names of
+        definitions that cannot be read. Such a definition starts no jobs, and must not prevent the next change of the
+        calendar."""
         unreadable = []
         for definition in (await self._store.users()).get(name, [])[:MAX_FOLLOWING]:
             for _ in range(MAX_TRIES):
@@ -177,7 +180,7 @@ class CalendarEditor:
 
 
 def describe(calendar: Calendar) -> dict[str, Any]:
-    """Return the document of a calendar as clients write it."""
+    """Return a calendar in the form that clients write."""
     source, kind = calendar.source, calendar.source.kind
     return {
         "name": calendar.name,
@@ -191,7 +194,7 @@ def describe(calendar: Calendar) -> dict[str, Any]:
 
 
 def days_of(calendar: Calendar) -> list[dict[str, str]]:
-    """Return the holidays as clients write and read them."""
+    """Return the holidays in the form that clients write and read."""
     return [{"date": day.isoformat(), "name": name} for day, name in sorted(calendar.holidays.items())]
 
 
@@ -213,7 +216,7 @@ def _stored(present: StoredCalendar | None, calendar: Calendar, who: str, now_ms
 
 
 def in_order(days: Sequence[str]) -> tuple[str, ...]:
-    """Return days of the week, each once, from Monday."""
+    """Return these days of the week, each once, sorted from Monday on."""
     return tuple(day for day in DAYS if day in days)
 
 

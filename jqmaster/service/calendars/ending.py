@@ -7,7 +7,7 @@ from jqmaster.store.calendars.calendars import CalendarStore
 
 
 async def ending_calendars(store: CalendarStore, now_ms: int) -> list[EndingCalendar]:
-    """Return the calendars to renew, the first to end first."""
+    """Return the calendars with known holidays that end soon, the earliest end first."""
     users = await store.users()
     if not users:
         return []

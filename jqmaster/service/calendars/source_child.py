@@ -1,7 +1,8 @@
-"""The process that gets holidays from the libraries: `python -m` this module.
+"""The process that gets holidays from libraries. `CalendarSources` starts it with `python -m`.
 
-A text of a caller may describe recurrences that take hours or all memory to expand. In this process the kernel ends
-them. It reads one request from the standard input, and writes one answer to the standard output.
+A calendar text of a caller may describe recurrences that take hours or all memory to expand. Therefore they are
+expanded in a process of its own, and the kernel ends it at its limits of processor time and memory. The process reads
+one request from the standard input, and writes one answer to the standard output.
 """
 
 import contextlib
@@ -17,7 +18,7 @@ import msgpack
 
 from jqmaster.domain.calendars.calendar import DAYS, FIRST_YEAR, MAX_HOLIDAYS, clean_name, joined
 
-# Maximum processor time of this process. Unlike elapsed time, it does not depend on how busy the machine is.
+# Maximum processor time of this process. Unlike elapsed time, it does not grow while the machine is busy.
 MAX_CPU_S: Final = 5.0
 MAX_MEMORY_BYTES: Final = 1024**3
 MAX_EVENTS: Final = 5_000
@@ -27,7 +28,8 @@ _DAY: Final = timedelta(days=1)
 
 
 class SourceFaultError(ValueError):
-    """A source that cannot be used. `field`: the field of the calendar that breaks a rule; the message is the rule."""
+    """A source of holidays cannot be used. `field`: the field of the calendar that breaks a rule. The message is the
+    rule."""
 
     def __init__(self, field: str, msg: str) -> None:
         super().__init__(msg)
@@ -35,9 +37,9 @@ class SourceFaultError(ValueError):
 
 
 def main() -> None:
-    # Ctrl-C in a terminal is sent to the whole process group, so ignore it here.
+    # A terminal sends Ctrl-C to the whole process group, so ignore it here.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with contextlib.suppress(ValueError, OSError):  # not every system can limit this
+    with contextlib.suppress(ValueError, OSError):  # not every system can limit the memory
         resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -47,8 +49,12 @@ def main() -> None:
 
 
 def answer_of(request: dict[str, Any]) -> dict[str, Any]:
-    """Return `{holidays, covers_until, weekend}`, with days as ordinals. Return `{fault: [field, msg]}` for a source
-    that cannot be used, and `{missing: true}` if the library is not installed."""
+    """Return one of these answers:
+
+    * `{holidays, covers_until, weekend}`, with each day as its ordinal number,
+    * `{fault: [field, msg]}` for a source that cannot be used,
+    * `{missing: true}` if the library is not installed.
+    """
     try:
         first, last = date(request["first_year"], 1, 1), date(request["last_year"], 12, 31)
         if request["ical"]:
@@ -72,9 +78,8 @@ def answer_of(request: dict[str, Any]) -> dict[str, Any]:
 def holidays_of_country(
     country: str, subdivision: str, language: str, first: date, last: date
 ) -> tuple[dict[date, str], date, list[str]]:
-    """Return three values: the holidays from `first` to `last`; the last day that they cover, which is the end of a
-    year; and the usual weekend of the country. Raise SourceFaultError.
-    """
+    """Return the holidays from `first` to `last`, the last day of the last year that the library knows, and the usual
+    weekend of the country. Raise SourceFaultError."""
     library: Any = importlib.import_module("holidays")
     known = library.list_supported_countries(include_aliases=False)
     if country not in known:
@@ -96,8 +101,8 @@ def holidays_of_country(
 
 
 def holidays_of_text(text: str, first: date, last: date) -> tuple[dict[date, str], date | None]:
-    """Return the days of the events of an iCalendar text, and the last day to which its recurrences were expanded
-    (None: none goes on after that). Recurrences are expanded from `first` to `last`. Raise SourceFaultError."""
+    """Return the days of the events in an iCalendar text, with recurrences expanded from `first` to `last`. Also return
+    `last` if a recurrence goes on after it, and otherwise None. Raise SourceFaultError."""
     library: Any = importlib.import_module("icalendar")
     try:
         calendars = library.Calendar.from_ical(text, multiple=True)
@@ -106,7 +111,7 @@ def holidays_of_text(text: str, first: date, last: date) -> tuple[dict[date, str
         raise SourceFaultError("ical", f"cannot be read: {clean_name(str(exc)) or 'no calendar'}") from None
     if len(events) > MAX_EVENTS:
         raise SourceFaultError("ical", f"has more than {MAX_EVENTS} events")
-    # An event with a RECURRENCE-ID replaces one day of the recurring event that has the same UID.
+    # An event with a RECURRENCE-ID replaces one day of the recurring event with the same UID.
     replaced = {
         (str(event.get("UID", "")), _date(event["RECURRENCE-ID"].dt))
         for event in events
@@ -143,7 +148,7 @@ def holidays_of_text(text: str, first: date, last: date) -> tuple[dict[date, str
 
 
 def _span(event: Any) -> tuple[date, int]:
-    """Return the first day of an event, and the number of its days."""
+    """Return the first day of an event and the number of its days."""
     begin = event["DTSTART"].dt
     if "DTEND" in event:
         end = event["DTEND"].dt
@@ -154,7 +159,7 @@ def _span(event: Any) -> tuple[date, int]:
     start = _date(begin)
     if start.year < FIRST_YEAR:
         raise ValueError(f"DTSTART before {FIRST_YEAR}")
-    # The end of an event is exclusive: an end at midnight does not include the day that then begins.
+    # The end of an event is exclusive. If the event ends at midnight, the day that begins then does not belong to it.
     last = (
         _date(end) if isinstance(end, datetime) and end.time() != datetime.min.time() else _date(end) - _DAY
     )
@@ -165,7 +170,7 @@ def _span(event: Any) -> tuple[date, int]:
 
 
 def _starts(event: Any, start: date, first: date, last: date) -> tuple[list[date], bool]:
-    """Return the first days of all occurrences of an event, and whether it goes on after `last`."""
+    """Return the first day of each occurrence of an event, and whether the event recurs after `last`."""
     rules = _listed(event.get("RRULE"))
     excluded = {_date(one.dt) for dates in _listed(event.get("EXDATE")) for one in dates.dts}
     starts = {_date(one.dt) for dates in _listed(event.get("RDATE")) for one in dates.dts} | {start}

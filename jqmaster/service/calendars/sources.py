@@ -17,15 +17,15 @@ from jqmaster.errors import ConflictError, OverloadedError
 
 logger = logging.getLogger(__name__)
 
-# Maximum time of a request, including its wait for earlier requests. The process also limits its own processor time,
-# but that limit does not bound the wait.
+# Maximum time of a request, including its wait for earlier requests. The process limits its own processor time, but
+# that limit does not bound the wait.
 PATIENCE_S: Final = 20.0
 _MODULE: Final = "jqmaster.service.calendars.source_child"
 
 
 @dataclass(frozen=True, slots=True)
 class SourceAnswer:
-    """The holidays of a source. `weekend`: None if the source does not know it."""
+    """The holidays of a source. `weekend`: None if the source does not name the days of the weekend."""
 
     holidays: Mapping[date, str]
     covers_until: date | None
@@ -33,14 +33,18 @@ class SourceAnswer:
 
 
 class CalendarSources:
-    """The libraries that know holidays. One request runs at a time."""
+    """Gets holidays from libraries, in a process that can be killed. One request runs at a time."""
 
     def __init__(self) -> None:
         self._turn = asyncio.Lock()
 
     async def ask(self, source: CalendarSource, year: int) -> SourceAnswer:
-        """Return the holidays from the year before `year` to the second after it. Raise CalendarError; ConflictError
-        if the libraries are not installed; OverloadedError if other requests used up the time."""
+        """Return the holidays from the year before `year` to the second year after it. Raise one of these errors:
+
+        * CalendarError if the source cannot be used,
+        * ConflictError if the libraries are not installed,
+        * OverloadedError if other requests have used up the time, or the process cannot start.
+        """
         request = asdict(source) | {"first_year": year - YEARS_BEFORE, "last_year": year + YEARS_AFTER}
         try:
             async with asyncio.timeout(PATIENCE_S), self._turn:
@@ -74,7 +78,7 @@ class CalendarSources:
 
 
 async def _answered(request: bytes) -> bytes:
-    """Run the process for a request. Return its output, or nothing if a limit ended it."""
+    """Run the process for a request. Return its output, which is empty if a limit ended the process."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         # Do not import modules from the current directory.
@@ -84,8 +88,7 @@ async def _answered(request: bytes) -> bytes:
         stdin=PIPE,
         stdout=PIPE,
         stderr=DEVNULL,
-        # Pass an empty environment: the environment of this process contains tokens, and the child process needs none
-        # of it.
+        # Do not pass on the environment of this process, because it contains tokens.
         env={"PYTHONPATH": ":".join(sys.path), "PYTHONDONTWRITEBYTECODE": "1"},
         start_new_session=True,
     )

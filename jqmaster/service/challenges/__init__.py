@@ -1,1 +1,1 @@
-"""Use cases of challenges: work that other systems do, and their callbacks."""
+"""Use cases of challenges: questions to other systems or people, and the callbacks that answer them."""

@@ -1,4 +1,4 @@
-"""Challenges for the workers that open them, and for the outside systems that answer."""
+"""Opens challenges for workers, and accepts the callbacks of outside systems."""
 
 import hashlib
 import hmac
@@ -25,7 +25,8 @@ from jqmaster.store.jobs.records import RecordStore
 
 @dataclass(frozen=True, slots=True)
 class NewChallenge:
-    """A requested challenge. `meta`: encoded MessagePack. `nonce`: a call with the same nonce is a repeat."""
+    """A challenge that a worker requests. `meta`: encoded MessagePack. `nonce`: a second call with the same nonce
+    counts as a repeat."""
 
     job_id: str
     token: str
@@ -51,8 +52,9 @@ class ChallengeService:
         self._records = records
 
     async def open(self, worker_id: str, new: NewChallenge) -> RequestId:
-        """Open a challenge for the attempt that holds a job. Raise NotFoundError for a worker that is not registered,
-        ConflictError if the attempt does not hold the job, or already has its callbacks."""
+        """Open a challenge for a running attempt, and return its request ID. Raise NotFoundError if the worker is not
+        registered, and ConflictError if it does not hold the job or the callbacks of the attempt have already
+        arrived."""
         if not is_id(worker_id):
             raise unknown_worker(worker_id)
         request = new_request_id(new.job_id, new.token, new.nonce)
@@ -83,11 +85,16 @@ class ChallengeService:
     async def call_back(
         self, request_id: str, callback: Callback, *, key: str, headers: Mapping[str, str], address: str
     ) -> bool | None:
-        """Accept a callback. Return False if the same callback came before, and None if the challenge has a form for
-        people. `key`: distinguishes callbacks with equal bodies.
+        """Accept a callback, and return True. Return False if the same callback came before. Return None if the
+        challenge has a form, because only people answer it. `key`: distinguishes callbacks with equal bodies.
 
-        Raise NotFoundError, ConflictError if another callback came before, ChallengeOverError if the attempt is over,
-        ForbiddenError for a wrong signature, RateLimitedError if the address has presented too many unknown IDs.
+        Raise one of these errors:
+
+        * NotFoundError,
+        * ConflictError if another callback came before,
+        * ChallengeOverError if the attempt is over,
+        * ForbiddenError for a wrong signature,
+        * RateLimitedError if the address has presented too many unknown request IDs.
         """
         request = self._ids.read(request_id, address)
         identity = hashlib.sha256(key.encode()).digest()[:16] if key else callback.digest
@@ -111,8 +118,8 @@ class ChallengeService:
         return False
 
     async def _open_for_target(self, request: RequestId) -> bool:
-        """Open the challenge of a delivery whose endpoint calls back before it has answered. Return False if the
-        request ID does not belong to a delivery in progress."""
+        """Open the challenge of a delivery to a target that calls back before it has answered the request. Return False
+        if the request ID does not belong to a delivery in progress."""
         job = (await self._records.get_without_argument([request.job_id])).get(request.job_id)
         if job is None or job.state is not JobState.RUNNING:
             return False
@@ -127,7 +134,7 @@ class ChallengeService:
     async def report_progress(
         self, request_id: str, fraction: float | None, message: str, *, address: str
     ) -> None:
-        """Store the progress that the outside system reports. Raise what `call_back` raises."""
+        """Store the progress that an outside system reports. Raise what `call_back` raises."""
         answer = await self._store.report_progress(self._ids.read(request_id, address), fraction, message)
         if answer is not CallbackAnswer.TAKEN:
             self._ids.refuse(answer, address)

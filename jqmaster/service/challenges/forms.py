@@ -1,4 +1,4 @@
-"""Challenges that people answer: the forms and their answers."""
+"""Finds the forms of challenges, and accepts the answers of people."""
 
 import hashlib
 import json
@@ -26,13 +26,13 @@ from jqmaster.service.identity.audit_writer import AuditWriter
 from jqmaster.store.identity.audit import encode_entry
 from jqmaster.store.jobs.challenges import ChallengeStore, ReceivedCallback
 
-# How the audit log names a person who answered through the link, without a login.
+# The name in the audit log for a person who answered by the link, without a login.
 BY_LINK: Final = "link"
 ANSWER_TYPE: Final = "application/json"
 
 
 class ChallengeForms:
-    """Finds challenges with forms, and accepts people's answers. Methods raise what the store raises."""
+    """Finds challenges with forms, and accepts the answers of people. Methods raise what the store raises."""
 
     def __init__(
         self, store: ChallengeStore, ids: RequestIds, figures: ChallengeFigures, audit: AuditWriter
@@ -43,8 +43,8 @@ class ChallengeForms:
         self._audit = audit
 
     async def find(self, request_id: str, address: str) -> Challenge:
-        """Return the challenge of a request ID. Raise NotFoundError, also for a challenge without a form (`no_form`),
-        and RateLimitedError if the address has presented too many unknown IDs."""
+        """Return the challenge with this request ID. Raise NotFoundError (for a challenge without a form, with the code
+        `no_form`), and RateLimitedError if the address has presented too many unknown request IDs."""
         request = self._ids.read(request_id, address)
         found = await self._store.find(request)
         if found is None:
@@ -54,7 +54,8 @@ class ChallengeForms:
         return found
 
     async def find_shown(self, job_id: str, shown: str) -> Challenge | None:
-        """Return the challenge with this public part of its request ID if it has a form."""
+        """Return the challenge with this public part of its request ID. None: there is no such challenge, or it has no
+        form."""
         found = await self._store.find_shown(job_id, shown)
         return found if found is not None and found.form is not None else None
 
@@ -68,7 +69,7 @@ class ChallengeForms:
         person: Principal | None,
         address: str,
     ) -> bool:
-        """Accept the answer of a person; return False if the same answer came before.
+        """Accept the answer of a person. Return False if the same answer came before.
 
         Raise:
 
@@ -85,8 +86,8 @@ class ChallengeForms:
         by = person.name if person else ""
         given = GivenAnswer(submission.choice, submission.comment, by, address, 0)
         content = _content(submission)
-        # Identify an answer by its user, so that each user answers only once. People who use the link cannot be told
-        # apart, so identify their answers by content.
+        # Identify the answer of a user by the name of the user, so that each user answers only once. People who use the
+        # link cannot be told apart, so identify their answers by content.
         identity = _digest(by.encode() if challenge.audience is Audience.USERS else content)
         request = RequestId("", challenge.job_id, challenge.shown, challenge.digest)
         callback = Callback(ANSWER_TYPE, _body(submission, by, address))
@@ -113,11 +114,11 @@ class ChallengeForms:
 
 
 def check_person(challenge: Challenge, person: Principal | None) -> None:
-    """Raise UnauthorizedError or ForbiddenError for a person who may neither see nor answer the form."""
+    """Raise UnauthorizedError or ForbiddenError if the person may not see and answer the form."""
     if challenge.audience is not Audience.USERS:
         return
     if person is None:
-        raise UnauthorizedError("people who are logged in answer this challenge")
+        raise UnauthorizedError("only people who are logged in may answer this challenge")
     if Scope.OPERATE not in person.scopes:
         raise ForbiddenError(f"the caller does not have the scope {Scope.OPERATE}")
 

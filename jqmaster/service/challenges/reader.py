@@ -1,4 +1,4 @@
-"""Lists of challenges for operators."""
+"""Lists challenges for operators, and answers challenges in their name."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from jqmaster.service.jobs.reader import existing_job
 from jqmaster.store.jobs.challenges import ChallengeStore
 from jqmaster.store.jobs.records import RecordStore
 
-# Maximum number of jobs that a page of a filtered list reads, and how many are read at once.
+# Maximum number of jobs that are read for a page of a filtered list, and in one step of it.
 MAX_LOOKED_AT: Final = 2_000
 PER_READ: Final = 100
 
@@ -20,7 +20,8 @@ Place = tuple[int, str]
 
 @dataclass(frozen=True, slots=True)
 class ShownChallenge:
-    """A challenge, its job, and the end of its attempt (None: the attempt still runs or has succeeded)."""
+    """A challenge with its job. `end`: the end of the attempt that opened it. None: the attempt has not ended, or has
+    succeeded."""
 
     challenge: Challenge
     job: Job
@@ -29,7 +30,7 @@ class ShownChallenge:
 
 @dataclass(frozen=True, slots=True)
 class ChallengePage:
-    """A page, the newest challenge first. `next_position`: None if there are no more."""
+    """A page of challenges, the newest first. `next_position`: None if this is the last page."""
 
     challenges: Sequence[ShownChallenge]
     next_position: Place | None
@@ -56,9 +57,11 @@ class ChallengeReader:
         state: ChallengeState | None = None,
         is_meant: Callable[[Job], bool] = lambda _: True,
     ) -> ChallengePage:
-        """Return the challenges of jobs after a position, the job with the newest challenge first.
+        """Return challenges of jobs that come after a position in the list. The job with the newest challenge comes
+        first.
 
-        A page may be short or empty without being the last. It has either all challenges of a job or none.
+        A page may be short or empty although further pages follow. All selected challenges of a job are on the same
+        page.
         """
         found: list[ShownChallenge] = []
         for _ in range(0, MAX_LOOKED_AT, PER_READ):
@@ -79,8 +82,8 @@ class ChallengeReader:
         return ChallengePage(found, place)
 
     async def answer(self, job_id: str, shown: str, callback: Callback) -> bool:
-        """Answer a challenge on behalf of the outside system; return False if the same callback came before.
-        Raise NotFoundError, ConflictError, ChallengeOverError."""
+        """Answer a challenge in place of the outside system. Return False if the same callback came before. Raise
+        NotFoundError, ConflictError, ChallengeOverError."""
         await existing_job(self._records, job_id)
         received = await self._store.take_shown(job_id, shown, callback)
         match received.answer:

@@ -1,4 +1,4 @@
-"""Request IDs that callers present, with a limit that slows guessing down."""
+"""Reads the request IDs that callers present, and limits guesses."""
 
 from typing import Final, NoReturn
 
@@ -8,15 +8,14 @@ from jqmaster.domain.identity.caller import caller_of
 from jqmaster.domain.identity.quota import Quota
 from jqmaster.errors import ChallengeOverError, ConflictError, NotFoundError, RateLimitedError
 
-# If an address sends more unknown request IDs than this within a minute, it gets 429.
+# Maximum number of unknown request IDs that an address may send in a minute. After that, it gets 429.
 MAX_MISSES: Final = 30
 
 
 class RequestIds:
     """Counts the unknown request IDs of each address.
 
-    Only unknown IDs are counted, and only unknown IDs are refused because of the count. Many people and systems may
-    share an address, so valid IDs always work.
+    The limit applies only to unknown IDs. Many people and systems may share an address, so valid IDs always work.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -24,15 +23,16 @@ class RequestIds:
         self._misses = Quota()
 
     def read(self, text: str, address: str) -> RequestId:
-        """Return the parts of a request ID. For any other text, raise what `refuse` raises for an unknown ID."""
+        """Return the parts of a request ID. If the text is not a request ID, raise what `refuse` raises for an unknown
+        ID."""
         request = read_request_id(text)
         if request is None:
             self.refuse(CallbackAnswer.UNKNOWN, address)
         return request
 
     def refuse(self, answer: CallbackAnswer, address: str) -> NoReturn:
-        """Raise the error for a callback that is not accepted. Count an unknown request ID, and raise RateLimitedError
-        for an address that presents many."""
+        """Raise the error for a callback that is not accepted. If the request ID is unknown, count it for the address.
+        Raise RateLimitedError if the address has presented too many."""
         if answer is CallbackAnswer.CONFLICT:
             raise ConflictError("another callback came before", code="callback_conflict")
         if answer is CallbackAnswer.OVER:

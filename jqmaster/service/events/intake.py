@@ -271,7 +271,7 @@ def _match(definition: Definition, event: Event, fields: EventFields, max_argume
 
 def _too_many(event: Event, count: int) -> ConflictError:
     return ConflictError(
-        f"{count} definitions match an event of type {event.event_type[:100]}; at most {MAX_MATCHES} may",
+        f"{count} definitions match an event of type {event.event_type[:100]}; the maximum is {MAX_MATCHES}",
         code="too_many_matches",
     )
 

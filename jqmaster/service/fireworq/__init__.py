@@ -1,1 +1,1 @@
-"""The queues of the Fireworq gateway, and the pushes to them."""
+"""Use cases of the Fireworq gateway: its queues, and pushes to the queues."""

@@ -8,7 +8,7 @@ from jqmaster.service.fireworq.queues import FireworqQueues
 
 @dataclass(frozen=True, slots=True)
 class FireworqGateway:
-    """The services that only the gateway uses. They exist only if a prefix is set."""
+    """The services that only the Fireworq gateway uses. They exist only if the settings give the gateway a prefix."""
 
     queues: FireworqQueues
     pushes: FireworqPushes

@@ -1,4 +1,4 @@
-"""Pushes through the Fireworq gateway: jobs with numbers."""
+"""Pushes jobs through the Fireworq gateway. Each job gets a number."""
 
 import os
 from collections.abc import Callable
@@ -16,15 +16,15 @@ from jqmaster.domain.jobs.job_terms import TIMEOUT_S
 from jqmaster.errors import ConflictError
 from jqmaster.service.jobs.enqueue import EnqueueService
 
-# Maximum tries to find a free number, because two masters may choose the same one in the same millisecond.
+# Maximum number of tries to find a free number. Two masters may choose the same number in the same millisecond.
 _CHOICES: Final = 5
 _MAX_TAG: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
 class FireworqPush:
-    """A job as a client of Fireworq pushes it. `payload`: the text of the request to `url`; times are in seconds, and
-    a `timeout_s` of 0 sets no timeout."""
+    """A job in the form in which clients of Fireworq push it. `payload`: the body of the request to `url`. `timeout_s`:
+    0 sets no timeout."""
 
     category: str
     url: str
@@ -35,15 +35,15 @@ class FireworqPush:
     timeout_s: int = 0
 
     def to_spec(self, queue: FireworqQueue, number: int) -> JobSpec:
-        """Return the job. The argument has all fields that deliveries and the lists of the gateway need."""
+        """Return the job to enqueue. Its argument has all fields that deliveries and the lists of the gateway need."""
         job_id = id_of(number)
         assert job_id is not None, "numbers are made within their bounds"
         argument = {
             "url": self.url,
             "payload": self.payload,
             "category": self.category,
-            # Makes each argument unique. So another push with the same number is refused, and does not count as a
-            # repeat of this one.
+            # Make each argument unique. Then another push with the same number is refused, and does not count as a
+            # repeat of this push.
             "push": os.urandom(6).hex(),
         }
         return JobSpec(
@@ -54,14 +54,14 @@ class FireworqPush:
             timeout_ms=round((self.timeout_s or TIMEOUT_S.most) * 1000),
             delay_ms=self.run_after_s * 1000 or None,
             retry=RetryPolicy(self.retry_delay_s, 1.0, self.retry_delay_s, jitter=False),
-            # As in Fireworq, a job of a lost node runs again.
+            # Like Fireworq, run a job of a lost node again.
             rerun_lost=True,
             tags=(self.category,) if len(self.category) <= _MAX_TAG else (),
         )
 
 
 def timeout_s_of(job: Job) -> int:
-    """Return the timeout with which a job was pushed; 0 if it has none."""
+    """Return the timeout with which a job was pushed, or 0 if it has no timeout."""
     return 0 if job.timeout_ms >= TIMEOUT_S.most * 1000 else job.timeout_ms // 1000
 
 
@@ -78,8 +78,8 @@ def parts_of(argument: bytes | None) -> dict[str, Any]:
 
 
 class FireworqPushes:
-    """Enqueues jobs with numbers that increase strictly within this process. Raises what `EnqueueService.one`
-    raises."""
+    """Enqueues jobs with numbers. Within this process, each number is higher than the numbers before. Methods raise
+    what `EnqueueService.one` raises."""
 
     def __init__(self, enqueue: EnqueueService) -> None:
         self._enqueue = enqueue
@@ -93,7 +93,8 @@ class FireworqPushes:
         caller: Principal | None,
         check: Callable[[JobSpec], None],
     ) -> int:
-        """Enqueue a job, and return its number. `check` is called first, and raises an error to refuse the job."""
+        """Enqueue a job, and return its number. `check`: called before the job is enqueued. It raises an error to
+        refuse the job."""
         choices = _CHOICES
         while True:
             number = self._next()
@@ -109,7 +110,7 @@ class FireworqPushes:
                 return number
 
     def _next(self) -> int:
-        # Make the number from the instant and the random bits of a new ID.
+        # Make the number from the time and the random bits in a new ID.
         bits = int(new_id().replace("-", ""), 16)
         self._last = max(self._last + 1, number_at(bits >> 80, bits >> 64))
         return self._last

@@ -35,8 +35,7 @@ from jqmaster.store.identity.audit import encode_entry
 from jqmaster.store.targets.documents import StoredTarget
 from jqmaster.store.targets.targets import TargetStore
 
-# The copy of the queues is read again after this time, so that changes by other processes are seen as soon as Fireworq
-# guarantees.
+# Maximum age of the copy of the queues. Fireworq guarantees that changes by other processes are seen within this time.
 REFRESH_S: Final = 1.0
 _NOTHING_SHOWN: Final = no_access(())
 _NEW: Final = Precondition(none_match=frozenset({"*"}))
@@ -46,9 +45,9 @@ _REASON: Final = "A queue of the Fireworq gateway. Change it there."
 class FireworqQueues:
     """Reads and changes queues and routings.
 
-    * `default_queue`: the queue for categories without a routing, which always exists. None: jobs of such categories
-      are refused.
-    * `hosts`: where jobs may be sent, as in `allow_hosts` of a target.
+    * `default_queue`: the name of the queue for categories without a routing. This queue always exists. None: jobs of
+      such categories are refused.
+    * `hosts`: the hosts to which jobs may be sent, in the form of `allow_hosts` of a target.
 
     Methods raise what the store raises."""
 
@@ -74,7 +73,8 @@ class FireworqQueues:
         self._known: tuple[float, FireworqDefinitions] | None = None
 
     async def all(self, *, at_once: bool = False) -> FireworqDefinitions:
-        """Return all queues and routings. They are at most REFRESH_S old, or current if `at_once`."""
+        """Return all queues and routings. If `at_once`, read them from the store. Otherwise, they may be up to
+        REFRESH_S old."""
         async with self._lock:
             now_s = self._clock.monotonic_s()
             if self._known is not None and not at_once and now_s - self._known[0] < REFRESH_S:
@@ -97,14 +97,15 @@ class FireworqQueues:
         raise _no_queue(name)
 
     async def queue_of(self, category: str) -> FireworqQueue:
-        """Return the queue to which jobs of a category go. Raise InvalidError if there is none."""
+        """Return the queue to which jobs of a category go. Raise InvalidError if there is no such queue."""
         for at_once in (False, True):
             found = await self.all(at_once=at_once)
             name = found.routings.get(category, self._default_queue)
             if name is not None and (queue := found.queues.get(name)) is not None:
                 return queue
         if name is not None and name in found.damaged:
-            # A job needs only the name of its queue. The limits are in the queue's constraint.
+            # The entry of the queue is damaged, but a job needs only the name of its queue. The limits are in the
+            # queue's constraint.
             return FireworqQueue(name)
         if name is None:
             raise InvalidError(f"the category {category[:100]} has no routing, and there is no default queue")
@@ -126,10 +127,11 @@ class FireworqQueues:
         found = await self.all(at_once=True)
         if not found.has_queue(name):
             raise _no_queue(name)
-        # If the entry of the queue is damaged, its settings are unknown. Then return only its name.
+        # If the entry of the queue is damaged, the settings of the queue are unknown, so return only its name.
         queue = found.queues.get(name, FireworqQueue(name))
         try:
-            # Without a target, no job of the queue starts. So delete the target first and the limits last.
+            # Without the target, no job of the queue starts. So delete the target first, and the constraint with the
+            # limits after it.
             with contextlib.suppress(NotFoundError):
                 await self._targets.delete(queue.object_name, who=who)
             with after_it_was_done("the target of the queue was deleted"):
@@ -181,8 +183,8 @@ class FireworqQueues:
     async def take_over_routing(self, category: str, queue: str, who: str) -> bool:
         """Create an imported routing. Return False if the category has a routing. Raise NotFoundError if there is no
         such queue."""
-        # Use the copy of the queues, which is up to a second old: an import of many routings must not read them each
-        # time.
+        # Use the copy of the queues, which may be a second old. An import of many routings must not read the queues
+        # each time.
         found = await self.all()
         if category in found.routings:
             return False
@@ -199,7 +201,7 @@ class FireworqQueues:
         faults: list[JqmasterError] = []
         for name in sorted({*queues.queues, *queues.damaged}):
             stored = targets.get(FireworqQueue(name).object_name)
-            # Skip a target whose address an operator has set, because that address does not depend on jobs.
+            # Skip a target with an address that an operator has set: its address does not depend on jobs.
             if stored is None or not stored.target.url_from or stored.target.allow_hosts == self._hosts:
                 continue
             try:
@@ -213,7 +215,7 @@ class FireworqQueues:
         target = stored.target
         fields = describe_target(target) | {
             "url": {"from_": target.url_from},
-            # Take these values as stored: the description of the target hides some of them, and would overwrite them.
+            # Take these values from the stored target. Its description hides some of them, and would overwrite them.
             "headers": target.headers,
             "secret": None,
             "allow_hosts": self._hosts,
@@ -224,7 +226,7 @@ class FireworqQueues:
             await self._targets.put(target.name, fields, who=who, demands=demands)
 
     async def _put(self, queue: FireworqQueue, old: FireworqQueue | None, who: str) -> None:
-        # Create the limits first, so that no job runs without them.
+        # Create the constraint first, so that no job runs without its limits.
         await self._constraints.put(queue.object_name, _constraint(queue), who, _NOTHING_SHOWN)
         with after_it_was_done("the constraint of the queue was changed"):
             await self._targets.put(queue.object_name, self._target(queue), who=who)
@@ -272,8 +274,8 @@ def no_routing(category: str) -> NotFoundError:
 
 
 def _constraint(queue: FireworqQueue) -> Mapping[str, Any]:
-    """Return the document of the whole constraint. Putting it undoes all other changes that people have made to the
-    constraint."""
+    """Return the document of the queue's constraint. It has all fields, so writing it undoes every change that somebody
+    has made to the constraint."""
     starts = queue.starts
     return describe(
         Constraint(

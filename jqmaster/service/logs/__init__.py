@@ -1,1 +1,1 @@
-"""Logs of jobs: storing, reading and archiving them."""
+"""Use cases of logs of jobs: store, read and archive logs."""

@@ -11,12 +11,12 @@ from jqmaster.domain.logs.piece import Piece, PieceName, newest
 from jqmaster.errors import ArchiveUnavailableError
 from jqmaster.store.logs.archive import LogArchive
 
-# If the archive has no log of a job, it is not asked for this log again within this time.
+# Time for which the master remembers that the archive has no log of a job.
 UNKNOWN_S: Final = 30.0
 MAX_UNKNOWN: Final = 10_000
 # Maximum number of pieces that a page reads.
 MAX_READS: Final = 4
-# Maximum number of characters of the archive's own message in an answer.
+# Maximum length of the archive's own message in an answer, in characters.
 _MAX_REASON: Final = 180
 
 
@@ -26,13 +26,14 @@ class ArchivedLogs:
     def __init__(self, archive: LogArchive, clock: Clock) -> None:
         self._archive = archive
         self._clock = clock
-        # By job: the time until which the archive is assumed to have nothing; the oldest entry comes first.
+        # Maps a job ID to the time until which the archive counts as having no log of the job. The oldest entry comes
+        # first.
         self._unknown: OrderedDict[str, float] = OrderedDict()
 
     @contextlib.contextmanager
     def reading(self, stored_after: int | None = None) -> Iterator[None]:
-        """If the archive is unreachable, add to the error what the caller can do. `stored_after`: the store has the
-        lines after this one."""
+        """If the archive is unreachable within the context, add to the error what the caller can do. `stored_after`:
+        the number of the line after which the store has the lines. None: the store has no later lines."""
         try:
             yield
         except ArchiveUnavailableError as exc:
@@ -48,12 +49,13 @@ class ArchivedLogs:
         return self._archive.ref(job_id)
 
     async def names(self, job_id: str) -> list[PieceName]:
-        """Return the pieces of the log of the last job with this ID, in the order of their lines."""
+        """Return the names of the pieces of a log, in the order of their lines. If several jobs have had this ID,
+        return those of the newest job."""
         return newest(await self._archive.names(job_id))
 
     async def names_of_gone(self, job_id: str) -> list[PieceName]:
-        """Return the pieces of the log of a deleted job. Answers about unknown jobs are cached, so that the archive
-        is not queried each time."""
+        """Return the names of the pieces of the log of a deleted job. If the archive has none, remember this for
+        UNKNOWN_S, and do not query it again."""
         now_s = self._clock.monotonic_s()
         if self._unknown.get(job_id, now_s) > now_s:
             return []
@@ -68,7 +70,7 @@ class ArchivedLogs:
         return names
 
     async def pieces(self, job_id: str, names: Sequence[PieceName], after: int) -> AsyncIterator[Piece]:
-        """Yield the pieces with lines after a position. Skip pieces that were removed in the meantime."""
+        """Yield the pieces with lines after the line `after`. Skip pieces that were removed meanwhile."""
         for name in names:
             if name.last <= after:
                 continue
@@ -87,8 +89,9 @@ def _shortened(text: str) -> str:
 async def filtered(
     pieces: AsyncIterator[Piece], after: int, limit: int, wanted: LogFilter
 ) -> tuple[list[NumberedLine], int | None]:
-    """Return at most `limit` entries after a position, and the position after the last of them (None: no entries
-    follow). Pieces may overlap. Reads a bounded number of pieces, even if the filter selects little."""
+    """Return up to `limit` selected entries after the line `after`, and the line up to which the pieces were examined.
+    None: all pieces were examined. Pieces may overlap. At most MAX_READS pieces are read, even if the filter selects
+    few entries."""
     entries = list[NumberedLine]()
     reads = 0
     async for piece in pieces:

@@ -15,16 +15,17 @@ from jqmaster.store.logs.archiving import LogArchivingStore, LogsToArchive, Stor
 
 
 class ArchivingRound(StrEnum):
-    """The outcome of a move. CHANGED: during the move, lines were dropped by a limit or with their job. The next
-    round handles the rest."""
+    """The outcome of a move. CHANGED: lines were dropped during the move, by a limit or with their job. The next round
+    handles the rest."""
 
     WHOLE = "whole"
     CHANGED = "changed"
 
 
 class LogArchiving:
-    """Moves logs to the archive. `audience`: the content access of people with all rights. Values that are redacted
-    even for them never reach the archive. Methods raise what the store raises, and ArchiveUnavailableError."""
+    """Moves logs to the archive. `audience`: the content access of people with all rights. A value that is redacted
+    even for these people never reaches the archive. Methods raise what the store raises, and
+    ArchiveUnavailableError."""
 
     def __init__(
         self,
@@ -40,16 +41,16 @@ class LogArchiving:
         self._retention_ms = retention_ms
         self._audience = audience
         self.figures = figures
-        # Jobs whose logs are being moved.
+        # IDs of the jobs with a log that is being moved.
         self._under_way: set[str] = set()
 
     async def due(self, passed_over: tuple[int, int]) -> LogsToArchive:
-        """Return logs that have to be moved: see `LogArchivingStore.due`."""
+        """Return the logs to move; see `LogArchivingStore.due`."""
         return await self._store.due(self._retention_ms.current, passed_over)
 
     async def move(self, epoch: str, job_id: str) -> ArchivingRound:
-        """Move a log, piece by piece. Lines are dropped from the store only after they have been read back
-        from the archive. Raise DamagedError if the log cannot be read."""
+        """Move a log, piece by piece. Drop lines from the store only after they have been read back from the archive.
+        Raise DamagedError if the log cannot be read."""
         self._under_way.add(job_id)
         try:
             return await self._move(epoch, job_id)
@@ -66,9 +67,9 @@ class LogArchiving:
                     await self._write(piece)
                 is_left = await self._store.drop(epoch, piece)
             except BaseException:
-                # This master may have been delayed, and have written after another one removed the log of a deleted
-                # job. Record the job, so that its log is removed again. Best effort: the removal is repeated an hour
-                # after the deletion anyway.
+                # If this master was delayed, it may have written after another master removed the log of a deleted job.
+                # Record the job, so that its log is removed once more. Best effort: an hour after the deletion, the
+                # removal is repeated in any case.
                 with contextlib.suppress(JqmasterError):
                     await self._store.note_late(piece.job)
                 raise
@@ -82,10 +83,12 @@ class LogArchiving:
         return ArchivingRound.WHOLE
 
     async def erase(self, epoch: str) -> int:
-        """Remove logs of deleted jobs from the archive, the oldest first; return how many. Each log is checked again
-        an hour later, because a delayed leader may have written after the removal. A removal that could not be
-        recorded is repeated. A log that is being moved is not removed yet, because its next piece would arrive after
-        the removal, and stay."""
+        """Remove logs of deleted jobs from the archive, the oldest first. Return the number of removals.
+
+        Each removal is repeated an hour later, because a delayed leader may have written after the first one. A removal
+        that could not be recorded is also repeated. Skip a log that is being moved: its next piece would arrive after
+        the removal, and would stay.
+        """
         erasures = await self._store.erasures()
         first = [one for one in erasures.first if one[0] not in self._under_way]
         for job_id, deleted_ms in first:
@@ -112,6 +115,6 @@ class LogArchiving:
 
 
 def redacted(entry: NumberedLine, content: JobContent) -> NumberedLine:
-    """Return an entry in which everything that must not reach the archive is redacted."""
+    """Return the entry with everything redacted that must not reach the archive."""
     text = content.log_line(entry.text, is_error=entry.rank >= RANK[LogLevel.ERROR])
     return entry._replace(text=text or "")

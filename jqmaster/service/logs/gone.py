@@ -1,4 +1,4 @@
-"""Logs of deleted jobs: logs that wait to be archived, and logs in the archive."""
+"""Reads and erases logs of deleted jobs. Such a log is in the archive, or waits in the store to be archived."""
 
 from collections.abc import AsyncIterator
 
@@ -14,7 +14,7 @@ from jqmaster.store.logs.archiving import GoneLog, LogArchivingStore, LogNotHere
 
 
 class GoneLogs:
-    """Reads and erases logs of deleted jobs. `audience`: as for `LogArchiving`. Raises what the store raises,
+    """Reads and erases logs of deleted jobs. `audience`: see `LogArchiving`. Methods raise what the store raises,
     ArchiveUnavailableError and ArchiveDamagedError."""
 
     def __init__(
@@ -27,8 +27,8 @@ class GoneLogs:
     async def page(
         self, job_id: str, after: int, *, limit: int, wanted: LogFilter, tail: int | None = None
     ) -> LinesPage | None:
-        """Return entries after a position, with the content that people with all rights may see. None: there is no such
-        log."""
+        """Return entries after the line `after`, with the content that people with all rights may see. None: there is
+        no such log."""
         waiting = await self._store.read_gone(job_id, after)
         if isinstance(waiting, GoneLog):
             if tail is not None:
@@ -53,7 +53,7 @@ class GoneLogs:
         last = names[-1].last
         if tail is not None:
             after = max(after, last - tail)
-        # Read the last piece even if all lines have been read, because it names the job.
+        # Read the last piece even if the caller has all its lines, because a piece has the name of the job.
         first = next((n for n, name in enumerate(names) if name.last > after), len(names) - 1)
         piece = await anext(self._archived.pieces(job_id, names[first:], 0), None)
         if piece is None:
@@ -64,8 +64,8 @@ class GoneLogs:
         return LinesPage(None, entries, last if end is None else end, end is None, facts, True, piece.name)
 
     async def erase(self, job_id: str) -> bool:
-        """Request the removal of the log, even if it still waits to be archived. From now on, nobody can read the
-        log. Return False if there is none. Raise ConflictError if the job still exists."""
+        """Request the removal of the log, even if it still waits to be archived. From now on, nobody can read the log.
+        Return False if there is no such log. Raise ConflictError if the job still exists."""
         waiting = await self._store.read_gone(job_id, 0)
         if not isinstance(waiting, GoneLog) and not await self._names(job_id, waiting):
             return False

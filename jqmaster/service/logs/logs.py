@@ -1,4 +1,4 @@
-"""Logs of jobs, from workers to callers that read or follow them."""
+"""Logs of jobs: workers send lines, and callers read or follow them."""
 
 import asyncio
 from collections.abc import Sequence
@@ -18,10 +18,11 @@ from jqmaster.service.logs.archived import ArchivedLogs, filtered
 from jqmaster.service.logs.gone import GoneLogs
 from jqmaster.store.logs.logs import ClaimLines, LogStore, SavedLines
 
-# Minimum pause before a follower reads again. If a job writes line by line, the follower is woken only once for several
-# lines.
+# Pause between the wake-up of a follower and the read of the store. Lines that arrive in this time reach the follower
+# together.
 MIN_PAUSE_S: Final = 0.1
-# Maximum number of reads for one page, even if the filter selects few lines. The next call continues from there.
+# Maximum number of reads for one page. If the filter selects few lines, the page may end early, and the next call
+# continues.
 MAX_READS: Final = 8
 
 
@@ -38,9 +39,10 @@ class SentLine(NamedTuple):
 class LogReceipt:
     """The answer to a worker.
 
-    * `accepted`: number of lines stored by this call or an earlier one.
-    * `dropped`: number of lines of any job that the limits or the worker dropped.
-    * `stale`: jobs that the worker does not hold under these tokens.
+    * `accepted`: the number of the sent lines that this call or an earlier one has taken.
+    * `dropped`: the number of lines that were dropped by the worker or because of the limits. A limit may also drop
+      earlier lines of other jobs.
+    * `stale`: the IDs of jobs that the worker does not hold under the given tokens.
     """
 
     accepted: int
@@ -71,8 +73,8 @@ class LogService:
         self._gone = gone
 
     async def save(self, worker_id: str, claims: Sequence[tuple[str, str, Sequence[SentLine]]]) -> LogReceipt:
-        """Store lines of a worker's claims. Each claim is given by the job ID, the token, and lines with growing
-        numbers. Repeated lines are stored once."""
+        """Store lines of a worker's claims. `claims`: the job ID, the token and the lines of each claim. The numbers of
+        the lines grow. A repeated line is stored once."""
         if not is_id(worker_id):
             return LogReceipt(0, 0, [job_id for job_id, _, _ in claims])
         most = self._limits.current.max_line_bytes
@@ -89,7 +91,7 @@ class LogService:
         done = await self._store.save(worker_id, given)
         for n, saved in enumerate(done):
             if saved.behind is not None:
-                # The call repeats some lines of an earlier call, and has new ones. Save only the new ones.
+                # The call repeats lines of an earlier call and also has new lines. Save only the new lines.
                 rest = _lines_after(given[n], saved.behind)
                 (done[n],) = await self._store.save(worker_id, [rest])
         return self._taken(given, done)
@@ -119,9 +121,11 @@ class LogService:
         wait_s: float,
         tail: int | None = None,
     ) -> LinesPage:
-        """Return entries after a line as soon as there are any, or as soon as the job is over. After `wait_s`, return
-        an empty page. `tail`: begin at most this many lines before the last one. Raise NotFoundError,
-        ArchiveUnavailableError and ArchiveDamagedError."""
+        """Return entries after the line `after` as soon as there are any. Return a page without entries when the job is
+        over or `wait_s` has passed. Raise NotFoundError, ArchiveUnavailableError and ArchiveDamagedError.
+
+        `tail`: begin with the last lines, at most this many.
+        """
         if not is_id(job_id):
             raise unknown_job(job_id)
         ends_at_s = self._clock.monotonic_s() + wait_s
@@ -135,7 +139,7 @@ class LogService:
                 after, tail = page.next, None
                 pause_s = min(left_s, LOOK_AGAIN_S)
                 if found.state in FINISHED:
-                    # A job that has ended may still send its last lines for a short time. Wait no longer than that.
+                    # The last lines of a job may arrive for a short time after its end. Wait no longer than this time.
                     pause_s = min(pause_s, max(0.0, LATE_MS - found.over_ms) / 1000 + 0.01)
                 await wait_for_event(news, pause_s)
                 await asyncio.sleep(MIN_PAUSE_S)
@@ -150,7 +154,7 @@ class LogService:
             if found.is_full:
                 found = await self._slice(job_id, after)
         if after < found.facts.archived and self._archived:
-            # This page has only lines from the archive. Lines that are still in the store are on the next page.
+            # This page has only lines from the archive. The next page has the lines that are still in the store.
             has_more = found.facts.last > found.facts.archived or found.state not in FINISHED
             with self._archived.reading(found.facts.archived if has_more else None):
                 pieces = self._archived.pieces(job_id, await self._archived.names(job_id), after)
@@ -174,7 +178,7 @@ class LogService:
     async def gone_page(
         self, job_id: str, after: int, *, limit: int, wanted: LogFilter, tail: int | None = None
     ) -> LinesPage:
-        """Return entries of the log of a deleted job, as `page` does. Raise NotFoundError,
+        """Return entries of the log of a deleted job, as `page` does, but without waiting. Raise NotFoundError,
         ArchiveUnavailableError and ArchiveDamagedError."""
         found = None
         if self._gone and is_id(job_id):
@@ -184,8 +188,8 @@ class LogService:
         return found
 
     async def erase_gone(self, job_id: str) -> None:
-        """Erase the log of a deleted job: the part in the archive, and the part in the store that waits to be
-        archived. Raise NotFoundError, ConflictError (the job still exists) and ArchiveUnavailableError."""
+        """Erase the log of a deleted job: the part in the archive, and the part in the store that waits to be archived.
+        Raise NotFoundError, ConflictError if the job still exists, and ArchiveUnavailableError."""
         if is_id(job_id):
             found = await self._store.read(job_id, 0, watch=False)
             if found is not None:

@@ -1,1 +1,1 @@
-"""Notices to people, and webhooks about the ends of jobs."""
+"""Use cases of notices to people, and of webhooks about the ends of jobs."""

@@ -1,4 +1,4 @@
-"""Notices as clients write and read them."""
+"""Parses and describes notices in the form that clients write and read."""
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,8 +22,8 @@ from jqmaster.errors import FieldError, InvalidError, NotFoundError
 
 
 def draft_of(name: str, fields: Mapping[str, Any], old: Sequence[Destination] = ()) -> Notice:
-    """Return the notice of a checked request. `old`: its current destinations. Raise InvalidError that names the
-    rule."""
+    """Return the notice that a checked request describes. `old`: the current destinations of the notice. Raise
+    InvalidError, which names the rule."""
     if name in RESERVED_NAMES:
         raise refusal(("name",), "is a path of the API, so it cannot be a name")
     with refusing():
@@ -48,7 +48,7 @@ def draft_of(name: str, fields: Mapping[str, Any], old: Sequence[Destination] = 
 
 
 def describe(notice: Notice) -> dict[str, Any]:
-    """Return the document of a notice as clients read it, without its credentials."""
+    """Return a notice in the form that clients read, without its credentials."""
     return {
         "name": notice.name,
         "when": str(notice.when),
@@ -64,7 +64,7 @@ def describe(notice: Notice) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def refusing() -> Iterator[None]:
-    """Convert errors of the domain about a part of the document to an InvalidError that names the part."""
+    """Convert errors of the domain to InvalidError, with the location of the faulty part."""
     try:
         yield
     except NoticeError as error:
@@ -72,7 +72,7 @@ def refusing() -> Iterator[None]:
 
 
 def refusal(loc: Loc, msg: str) -> InvalidError:
-    """Return the error that refuses a notice because of the part at `loc`."""
+    """Return the error that refuses a notice because of the field at `loc`."""
     return InvalidError("the notice is not valid", errors=[FieldError(loc, msg)])
 
 

@@ -1,4 +1,4 @@
-"""Operators' changes of notices: edit, mute, acknowledge and test them."""
+"""Changes notices for operators: edits, mutes, acknowledges and tests them."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
@@ -17,7 +17,7 @@ from jqmaster.store.named_documents import new_etag
 from jqmaster.store.notices.documents import StoredNotice, StoredState
 from jqmaster.store.notices.notices import NoticeStore
 
-# Maximum number of tests that wait to be sent.
+# Maximum number of test messages of a notice that wait to be sent.
 MAX_PENDING_TESTS: Final = 5
 
 
@@ -49,11 +49,11 @@ class NoticeEditor:
     async def put(
         self, name: str, fields: Mapping[str, Any], *, who: str, demands: Precondition = ANYHOW
     ) -> bool:
-        """Create or replace the notice, and return whether it is new. A request that changes nothing writes nothing. A
-        destination that is sent back as it was shown keeps its value.
+        """Create or replace the notice, and return whether it is new. If nothing would change, write nothing. A
+        destination that the caller sends back as it was shown keeps its value.
 
-        Raises InvalidError, PreconditionFailedError, ConflictError if there are too many notices, OverloadedError if
-        others keep changing this one.
+        Raise InvalidError, PreconditionFailedError, ConflictError if there are too many notices, and OverloadedError if
+        other callers keep changing this notice.
         """
         tries = Tries("notice", name)
         while True:
@@ -74,7 +74,7 @@ class NoticeEditor:
                 return present is None
 
     async def mute(self, name: str, until_ms: int, *, who: str, demands: Precondition = ANYHOW) -> None:
-        """Mute the notice until an instant, or end the muting if that is 0. Raise NotFoundError,
+        """Mute the notice until the time `until_ms`. 0: end the muting. Raise NotFoundError,
         PreconditionFailedError."""
         tries = Tries("notice", name)
         while True:
@@ -102,8 +102,9 @@ class NoticeEditor:
                 return
 
     async def acknowledge(self, name: str, key: str | None, *, who: str) -> int:
-        """Acknowledge the open incidents, or only the one with `key`, so that no more messages are sent about them
-        until they are over. Return their number. Raise NotFoundError."""
+        """Acknowledge the open incidents of the notice, or only the incident with `key`. Until an acknowledged incident
+        is over, no more messages are sent about it. Return the number of acknowledged incidents. Raise
+        NotFoundError."""
 
         def change(stored: StoredState) -> int:
             open_ones = [one for one in stored.state.incidents.values() if key is None or one.key == key]
@@ -122,8 +123,8 @@ class NoticeEditor:
         return count
 
     async def test(self, name: str, *, who: str) -> str:
-        """Request a test message to all destinations, even if the notice is muted. Return its ID. Raise
-        NotFoundError, and OverloadedError while earlier tests wait."""
+        """Request a test message to all destinations, even if the notice is muted. Return the ID of the message. Raise
+        NotFoundError, and OverloadedError while too many earlier test messages wait."""
         now_ms = await self._now_ms()
         message = Message(new_id(), MessageKind.TEST, now_ms, asked_by=who)
 
@@ -143,7 +144,7 @@ class NoticeEditor:
         return message.id
 
     async def _remember(self, name: str, change: Callable[[StoredState], int]) -> int:
-        # The leader changes the state, too.
+        # The leader also changes the state, so a write may fail. Then read the state again.
         tries = Tries("notice", name)
         while True:
             tries.count()
@@ -159,7 +160,7 @@ class NoticeEditor:
         return present
 
     async def _write(self, present: StoredNotice | None, notice: Notice, *, who: str, action: str) -> bool:
-        """Write the change. Return False if the notice was changed since it was read."""
+        """Write the change. Return False if somebody has changed the notice since it was read."""
         now_ms = await self._now_ms()
         new = StoredNotice(
             notice,

@@ -1,4 +1,4 @@
-"""Evaluates all notices for the leader, and decides which messages to send."""
+"""Evaluates all notices, as the leader, and decides which messages to send."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -30,12 +30,11 @@ POLL_S: Final = 2.0
 
 
 class NoticeEvaluation:
-    """Evaluates notices. One atomic step of the store writes the counts, the messages to send, and the watermarks up
-    to which conditions were checked. So each finding counts exactly once, even if a process dies in the middle.
-    Messages are then sent at least once, each under its own ID.
+    """Evaluates notices. One atomic write saves three things: the counts, the messages to send, and the watermarks up
+    to which conditions were checked. So each finding counts exactly once, even if the process dies in between. Each
+    message is then sent at least once, always under the same ID.
 
-    `mail_to`: receivers of mail about failed jobs, used as long as there is no notice. Methods raise what the store
-    raises.
+    `mail_to`: the recipients of mails about failed jobs while no notice exists. Methods raise what the store raises.
     """
 
     def __init__(
@@ -64,7 +63,8 @@ class NoticeEvaluation:
         self._apart = EntriesApart("notices")
 
     async def round(self, epoch: str) -> float:
-        """Do one round as the leader of `epoch`, and return the seconds until the next one. Raise StaleEpochError."""
+        """Do one round, as the leader of `epoch`, and return the seconds until the next round. Raise
+        StaleEpochError."""
         read = await self._store.all()
         notices = self._notices(read)
         if not notices and not read.watermarks.by_condition:
@@ -106,13 +106,13 @@ class NoticeEvaluation:
         return 0.0 if has_more else POLL_S
 
     def _notices(self, read: AllNotices) -> dict[str, tuple[Notice, StoredState]]:
-        """Return the notices and their states, keyed by the names of the states in the store."""
+        """Return the notices and their states, by the name under which the store has the state."""
         if not read.notices:
             return {DEFAULT_STATE: (self._default, read.default)} if self._default else {}
         return {name: (stored.notice, read.states[name]) for name, stored in read.notices.items()}
 
     async def _look(self, when: When, read: AllNotices) -> tuple[list[MatchableFinding] | None, bool]:
-        """Return the findings of a condition (None: no check is due), and whether these are all findings."""
+        """Return the findings of a condition, and whether these are all its findings. None: no check is due."""
         if CONDITIONS[when].is_lasting:
             return await self._lasting.look(when, read.now_ms), True
         now_s = self._clock.monotonic_s()
@@ -125,7 +125,7 @@ class NoticeEvaluation:
 
     @staticmethod
     def _forget_watermarks(read: AllNotices, wanted: set[When]) -> None:
-        """Remove the watermarks of conditions that no notice has, so that a later notice does not report earlier
+        """Remove the watermarks of conditions that no notice has. Otherwise, a later notice would report old
         occurrences."""
         for name in [name for name in read.watermarks.by_condition if name not in wanted]:
             del read.watermarks.by_condition[name]
@@ -148,7 +148,7 @@ class NoticeEvaluation:
         stored.state.pending += [replace(message, id=new_id()) for message in due]
 
     async def _send(self, notices: Mapping[str, tuple[Notice, StoredState]], epoch: str) -> None:
-        """Enqueue the deliveries of all pending messages, and record this."""
+        """Enqueue the deliveries of all pending messages, and record the messages as sent."""
         done: dict[str, StoredState] = {}
         for key, (notice, stored) in notices.items():
             with self._apart.alone(f"messages of {key}"):
@@ -157,7 +157,7 @@ class NoticeEvaluation:
                     stored.state.sent(sent)
                     self._figures.messages.update(str(one.kind) for one in sent)
                     done[key] = stored
-        # If this write fails, the next round enqueues the same deliveries. Their IDs are taken by then, so nothing is
-        # sent twice.
+        # If this write fails, the next round enqueues the same deliveries again. Their IDs are taken by then, so
+        # nothing is sent twice.
         if done:
             await self._store.put_states(done, epoch=epoch)

@@ -1,4 +1,4 @@
-"""Findings of conditions, and their selection for notices."""
+"""Selects the findings of conditions for notices."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _NOTHING: Final = codec.pack(None)
 
 @dataclass(frozen=True, slots=True)
 class MatchableFinding:
-    """A finding with the fields that matchers read. `lasted_ms`: the duration so far of a lasting condition."""
+    """A finding with the fields that matchers read. `lasted_ms`: how long a lasting condition has held so far."""
 
     finding: NoticeIncidentItem
     fields: JobFields
@@ -38,7 +38,7 @@ def of_name(name: str) -> JobFields:
 
 
 def selected(notice: Notice, seen: Iterable[MatchableFinding]) -> Sequence[NoticeIncidentItem]:
-    """Return the findings that the notice is about."""
+    """Return the findings that match the notice and, for a lasting condition, have lasted long enough."""
     least_ms = notice.threshold * 1000 if notice.is_lasting else 0
     matcher = notice.matcher
     return [

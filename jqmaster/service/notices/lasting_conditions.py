@@ -1,4 +1,4 @@
-"""Lasting conditions. Each check finds the conditions that hold now, and since when they have held."""
+"""Checks lasting conditions: finds what holds now, and how long it has held."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
@@ -15,7 +15,7 @@ from jqmaster.service.notices.findings import MatchableFinding, of_name
 from jqmaster.store.calendars.calendars import CalendarStore
 from jqmaster.store.operations.history import HistoryStore
 
-# Interval at which all constraints are checked. This is expensive, because each constraint needs several reads.
+# Interval at which all constraints are checked. The check is expensive, because each constraint needs several reads.
 CONSTRAINTS_EVERY_S: Final = 10.0
 CALENDARS_EVERY_S: Final = 60.0
 
@@ -23,15 +23,15 @@ CALENDARS_EVERY_S: Final = 60.0
 class LastingConditions:
     """Checks lasting conditions.
 
-    * `store_faults`: the current faults of the store by name.
-    * `log_due_ms`: the time since which the longest-waiting log has waited to be archived, in milliseconds since 1970;
-      None if no log waits, or if there is no archive.
-    * `duty_faults`: the faults of this master's side duties by name.
-    * `quotas`: by name, the quotas that are nearly used up.
-    * `troubles`: the troubles of the installation; empty except in the default namespace.
+    * `store_faults`: returns the current faults of the store by name.
+    * `log_due_ms`: returns the time since which the longest-waiting log has waited to be archived. None: no log waits,
+      or there is no archive.
+    * `duty_faults`: returns the faults of this master's side duties by name.
+    * `quotas`: returns a text by name for each quota that is nearly used up.
+    * `troubles`: returns the troubles of the installation, and none outside the default namespace.
 
-    Durations count from this master's first check, except the ages of waiting jobs and logs. Methods raise what the
-    stores raise."""
+    The durations of most conditions count from the first check at this master that found them. The ages of waiting jobs
+    and logs count from the beginning of their wait. Methods raise what the stores raise."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class LastingConditions:
         }
 
     async def look(self, when: When, now_ms: int) -> list[MatchableFinding]:
-        """Return the current findings."""
+        """Return the current findings of the condition `when`."""
         return await self._looks[when](now_ms)
 
     async def _old_backlog(self, now_ms: int) -> list[MatchableFinding]:

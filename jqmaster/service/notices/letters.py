@@ -1,4 +1,4 @@
-"""The texts of messages for people. `templates/` has their templates."""
+"""Writes the texts of messages for people. The templates are in `templates/`."""
 
 import html
 import json
@@ -26,7 +26,7 @@ MAX_SUBJECT: Final = 150
 
 @dataclass(frozen=True, slots=True)
 class LetterLine:
-    """One line; `links`: pairs of label and address."""
+    """A line of a letter. `links`: pairs of a label and an address."""
 
     text: str
     links: Sequence[tuple[str, str]] = ()
@@ -34,7 +34,7 @@ class LetterLine:
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """The text of a message. All of it is plain text, which the templates escape."""
+    """The text of a message. All fields are plain text. The templates escape them."""
 
     subject: str
     lead: str
@@ -70,7 +70,7 @@ class Letter:
         )
 
     def slack(self) -> str:
-        """Return the body of a call to an incoming webhook as Slack defines it."""
+        """Return the letter as the body of a request to an incoming webhook of Slack."""
         lines = [
             " ".join((f"• {_slack_text(line.text)}", *map(_slack_link, line.links))) for line in self.lines
         ]
@@ -86,7 +86,7 @@ class Letter:
 class Letters:
     """Writes letters.
 
-    * `public_url`: the address of the web UI, for links; None if there are no links.
+    * `public_url`: the address of the web UI, for links. None: letters have no links.
     * `link_templates`: templates of links from a job to other systems.
     """
 
@@ -95,7 +95,8 @@ class Letters:
         self._root = None if public_url is None else public_url.rstrip("/")
 
     def question_url(self, request_id: str) -> str | None:
-        """Return the address of the page on which people answer a challenge, or None if it is unknown."""
+        """Return the address of the page on which people answer a challenge. None: the address of the web UI is
+        unknown."""
         return None if self._root is None else f"{self._root}/callbacks/{request_id}"
 
     def of(
@@ -144,7 +145,8 @@ class Letters:
 
 
 def plain(text: str, most: int) -> str:
-    """Return a text on one line and without unprintable characters, so that it cannot break a header or a line."""
+    """Return the text on one line, without unprintable characters, and at most `most` characters long. Such a text
+    cannot break a header or a line."""
     printable = "".join(c if c.isprintable() else " " for c in text[: 4 * most])
     shown = " ".join(printable.split())
     return shown if len(shown) <= most else shown[: most - 1] + "…"
@@ -190,13 +192,14 @@ def _html_links(links: Sequence[tuple[str, str]]) -> str:
 
 
 def _slack_text(text: str) -> str:
-    """Return a text without anything that Slack, or a compatible receiver, would interpret as a link, a mention or
+    """Return the text without anything that Slack or a compatible receiver would interpret as a link, a mention or
     markup."""
     escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    # Break @everyone and @channel, which Mattermost and Discord interpret as mentions. Leave mail addresses whole:
-    # there, a character precedes the @.
+    # Break @everyone and @channel, which Mattermost and Discord interpret as mentions. Leave mail addresses whole, in
+    # which a character precedes the @.
     escaped = _MENTION.sub("@\u200b", escaped)
-    # A zero-width space disables the characters that mark bold, italic and struck-out text, and code.
+    # Put a zero-width space beside the characters that mark bold, italic and struck-out text, and code. It makes them
+    # ineffective.
     return "".join(f"{c}\u200b" if c in "*_~`" else c for c in escaped)
 
 

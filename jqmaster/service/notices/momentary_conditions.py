@@ -1,4 +1,4 @@
-"""Conditions with single occurrences. Each check starts at the watermark where the last one ended."""
+"""Checks conditions with single occurrences. Each check starts at the watermark where the last check ended."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,19 +26,20 @@ from jqmaster.store.notices.waiting_challenges import WaitingChallenge, WaitingC
 from jqmaster.store.operations.history import HistoryStore
 from jqmaster.store.workers.workers import WorkerStore
 
-# Maximum number of jobs that a round counts; the next round continues at once.
+# Maximum number of jobs that a round counts. If there are more, the next round continues at once.
 MAX_PER_ROUND: Final = 10_000
 # Maximum number of records of each definition that a check reads.
 _RUNS_PER_LOOK: Final = 20
 _MAX_LOST: Final = 2_000
 
-# The stored position up to which a condition was checked; None if it was never checked.
+# The stored position up to which a condition was checked. None: it was never checked.
 Watermark = Any
 
 
 @dataclass(frozen=True, slots=True)
 class HappeningsPage:
-    """The occurrences of one check. `has_more`: the next check continues at once."""
+    """The occurrences that one check found. `has_more`: whether there are more, so that the next check must continue at
+    once."""
 
     seen: list[MatchableFinding]
     watermark: Watermark
@@ -46,9 +47,9 @@ class HappeningsPage:
 
 
 class MomentaryConditions:
-    """Checks conditions with single occurrences. The first check of a condition reports nothing; it only sets the
-    watermark to the current position. `access`: the error content that everybody may see. Methods raise what the
-    stores raise."""
+    """Checks conditions with single occurrences. The first check of a condition reports nothing, and only sets the
+    watermark to the current position. `access`: the job content that every receiver of a message may see. Methods raise
+    what the stores raise."""
 
     def __init__(
         self,
@@ -82,7 +83,7 @@ class MomentaryConditions:
         }
 
     async def look(self, when: When, watermark: Watermark, now_ms: int) -> HappeningsPage:
-        """Return the occurrences since `watermark`."""
+        """Return the occurrences of the condition `when` since `watermark`."""
         return await self._looks[when](watermark, now_ms)
 
     async def _failed_jobs(self, watermark: Watermark, now_ms: int) -> HappeningsPage:
@@ -124,11 +125,11 @@ class MomentaryConditions:
             seen += [
                 self._failure(one)
                 for one in await self._failed.read(job_ids)
-                # Skip the masters' own jobs, because messages about failed messages would never end.
+                # Skip the masters' own jobs. Otherwise, a message that failed would cause further messages without end.
                 if not one.job.name.startswith(RESERVED_PREFIX) and is_meant(one)
             ]
             if watermark >= now_ms - 1 or len(seen) >= MAX_PER_ROUND:
-                # If no job has failed, return the old watermark, so that nothing needs to be written.
+                # If no job has failed, return the old watermark. Then nothing needs to be written.
                 is_still = not found_any and watermark >= began
                 return HappeningsPage(seen, began if is_still else watermark, has_more=watermark < now_ms - 1)
 
@@ -147,7 +148,7 @@ class MomentaryConditions:
 
     @property
     def _is_covered(self) -> bool:
-        """Return whether parts of jobs are redacted. If so, texts that are made from jobs are not sent."""
+        """Return whether parts of jobs are redacted. If so, messages do not contain texts from jobs."""
         access = self._access.current
         return bool(access.error_text_cover) or access.redactor.has("argument", "headers", "error")
 
@@ -173,8 +174,7 @@ class MomentaryConditions:
             and not group.is_ignored(now_ms)
             and not group.name.startswith(RESERVED_PREFIX)
         }
-        # Keep only groups that are still reopened, so that a group that is resolved and comes back once more counts
-        # again.
+        # Keep only groups that are still reopened. A group that is resolved and then comes back again counts once more.
         now_reopened = sorted(map(list, reopened))
         if not isinstance(watermark, list):
             return HappeningsPage([], now_reopened)
@@ -183,7 +183,7 @@ class MomentaryConditions:
         return HappeningsPage(await self._of_groups(new), now_reopened)
 
     async def _of_groups(self, found: Sequence[tuple[int, GroupedFailures]]) -> list[MatchableFinding]:
-        """Return a finding for each group, with the instant of its occurrence."""
+        """Return a finding for each group, with the time of its occurrence."""
         jobs = await self._records.get_without_argument([group.example_job_id for _, group in found])
         seen = []
         for at_ms, group in found:
@@ -216,10 +216,10 @@ class MomentaryConditions:
         lost = {
             worker.id: worker
             for worker in workers
-            # Skip a master's own worker, which starts and ends together with the master's lead.
+            # Skip a master's own worker: it starts and ends with the master's lead.
             if worker.detached_by == "silence" and not worker.spec.is_built_in
         }
-        # Keep only workers that are still lost, so that a worker that comes back and is lost again counts again.
+        # Keep only workers that are still lost. A worker that comes back and is then lost again counts once more.
         now_lost = sorted(lost)[:_MAX_LOST]
         if not isinstance(watermark, list):
             return HappeningsPage([], now_lost)

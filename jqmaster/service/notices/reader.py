@@ -1,4 +1,4 @@
-"""Notices for views, and the destinations of their messages."""
+"""Reads notices, and the destinations of their messages."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from jqmaster.store.notices.notices import NoticeStore
 
 @dataclass(frozen=True, slots=True)
 class ShownNotice:
-    """A notice with its open incidents and the messages sent."""
+    """A notice with its open incidents and its sent messages."""
 
     stored: StoredNotice
     state: NoticeState
@@ -24,7 +24,7 @@ class NoticeReader:
         self._store = store
 
     async def all(self) -> list[ShownNotice]:
-        """Return all notices by name."""
+        """Return all notices, sorted by name."""
         read = await self._store.all()
         return [ShownNotice(stored, read.states[name].state) for name, stored in read.notices.items()]
 
@@ -36,8 +36,8 @@ class NoticeReader:
         return ShownNotice(stored, state.state)
 
     async def destination(self, name: str, nid: str, place: int) -> Destination | None:
-        """Return a destination of one incarnation of a notice, or None if the notice or this position in it no longer
-        exists."""
+        """Return the destination at the position `place` of the notice with this name and the ID `nid`. None: the
+        notice or the position no longer exists."""
         stored, _ = await self._store.get(name)
         if stored is None or stored.notice.nid != nid or not 0 <= place < len(stored.notice.to):
             return None

@@ -1,4 +1,5 @@
-"""Enqueues the deliveries of messages: for each mail address and each URL, one job that masters run themselves."""
+"""Enqueues the deliveries of messages. Each mail address and each URL gets a job of its own, which masters run
+themselves."""
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -22,8 +23,8 @@ _NAMES: Final = {Channel.MAIL: MAIL_NAME, Channel.WEBHOOK: WEBHOOK_NAME, Channel
 
 
 class NoticeSender:
-    """Enqueues the deliveries of messages. A message may be sent again at any time, because its deliveries always have
-    the same IDs. `prepare` returns once a worker that runs deliveries is registered."""
+    """Enqueues the deliveries of messages. A message may be enqueued again at any time, because its deliveries always
+    have the same IDs. `prepare`: returns once a worker that runs deliveries is registered."""
 
     def __init__(
         self,
@@ -43,9 +44,9 @@ class NoticeSender:
         self._prepare = prepare
 
     async def send(self, notice: Notice, message: Message) -> bool:
-        """Enqueue the deliveries of a message. Return False if a backlog limit refused a delivery. Raise what the
-        store raises."""
-        # Read the jobs that still exist, because the message links only to them.
+        """Enqueue the deliveries of a message. Return whether all of them are enqueued: a backlog limit may refuse
+        some. Raise what the store raises."""
+        # The message links only to jobs that still exist.
         job_ids = [job_id for _, _, job_id in message.lines if job_id]
         jobs = await self._records.get_without_argument(job_ids)
         questions = await self._questions(job_ids) if notice.when is When.CHALLENGE_WAITING else {}
@@ -55,11 +56,11 @@ class NoticeSender:
         outcomes = await self._constraints.under(
             lambda constraints: self._new_jobs.enqueue(specs, constraints)
         )
-        # An ID that is taken is a success, too: the message was enqueued earlier.
+        # A taken ID also counts as a success: the delivery was enqueued earlier.
         return not any(isinstance(outcome, BacklogFull) for outcome in outcomes)
 
     async def _questions(self, job_ids: Sequence[str]) -> dict[str, str]:
-        """Return the addresses at which people answer those challenges of these jobs that still wait for an answer."""
+        """Return, by job ID, the addresses at which people answer the open challenges of these jobs."""
         found = {}
         for job_id, challenge in (await self._waiting.open_of(job_ids)).items():
             if challenge.link and (url := self._letters.question_url(challenge.link)):
@@ -78,8 +79,8 @@ class NoticeSender:
                     for address in destination.addresses
                 ]
                 continue
-            # The job does not contain the URL, because the URL may be a credential, and people may replace it before
-            # the delivery.
+            # Do not put the URL into the job. The URL may be a credential, and somebody may replace it before the
+            # delivery.
             argument = {"notice": notice.name, "nid": notice.nid, "place": place}
             body = (
                 letter.slack()
@@ -100,7 +101,7 @@ class NoticeSender:
 
 
 def _webhook_body(notice: Notice, message: Message, questions: Mapping[str, str]) -> str:
-    """Return the body of a webhook that reports a message."""
+    """Return the body of a webhook for a message."""
     body = {
         "type": f"notice.{message.kind}",
         "timestamp": iso_ms(message.at_ms),

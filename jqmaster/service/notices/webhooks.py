@@ -1,4 +1,4 @@
-"""Webhooks about the ends of jobs. Each is delivered by a job that masters run themselves."""
+"""Enqueues webhooks about the ends of jobs. Each delivery is a job that masters run themselves."""
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
@@ -28,13 +28,13 @@ from jqmaster.store.jobs.results import ResultStore
 
 logger = logging.getLogger(__name__)
 
-# A list of a job's deliveries reads at most this many, beginning with the newest.
+# Maximum number of deliveries that a list of a job's deliveries reads, beginning with the newest.
 MAX_LISTED: Final = 100
 
 
 class WebhookFollowUps:
     """Enqueues a delivery for each end of a job that has to be reported. A follow-up may be carried out again at any
-    time, because the delivery of an end always has the same ID. `prepare` returns once a worker that runs deliveries
+    time, because the delivery of an end always has the same ID. `prepare`: returns once a worker that runs deliveries
     is registered."""
 
     def __init__(
@@ -58,15 +58,16 @@ class WebhookFollowUps:
         return {"notify": self.enqueue}
 
     async def enqueue(self, subjects: Sequence[str], epoch: str) -> Sequence[str]:
-        """Enqueue the deliveries of ends. Return the ends whose deliveries a backlog limit refused or that failed."""
-        del epoch  # not needed: because of their IDs, deliveries cannot exist twice
+        """Enqueue the deliveries of ends. Return the subjects that must be carried out again, because the call failed
+        or a backlog limit refused the delivery."""
+        del epoch  # not needed: the ID of a delivery prevents a second one
         ends = {subject: end for subject in subjects if (end := read_end(subject))}
         jobs = await self._records.get_without_argument([end.job_id for end in ends.values()])
         specs: dict[str, JobSpec] = {}
         failed = set(ends)
         for subject, end in ends.items():
             with self._apart.alone(subject):
-                # Skip the jobs that have been deleted meanwhile.
+                # Skip jobs that have been deleted meanwhile.
                 if (job := jobs.get(end.job_id)) and (spec := await self._delivery(job, end)):
                     specs[subject] = spec
                 failed.discard(subject)
@@ -76,8 +77,8 @@ class WebhookFollowUps:
         outcomes = await self._constraints.under(
             lambda constraints: self._new_jobs.enqueue(list(specs.values()), constraints)
         )
-        # A taken ID needs no repeat: the delivery was enqueued earlier, before the job could run again and lose its
-        # result.
+        # If an ID is taken, do not repeat it: the delivery was enqueued earlier, before the job could run again and
+        # lose its result.
         return [
             *failed,
             *(
@@ -98,21 +99,21 @@ class WebhookFollowUps:
 
 @dataclass(frozen=True, slots=True)
 class WebhookDelivery:
-    """A delivery of an end of a job, and its attempts that ended, except a successful one."""
+    """The delivery of an end of a job. `attempts`: its attempts that have ended, without a successful one."""
 
     job: Job
     attempts: Sequence[Attempt]
 
 
 class DeliveryReader:
-    """Reads and repeats the deliveries of a job. Methods raise what the store raises."""
+    """Reads and repeats the deliveries about a job. Methods raise what the store raises."""
 
     def __init__(self, records: RecordStore, actions: JobActions) -> None:
         self._records = records
         self._actions = actions
 
     async def of_job(self, job_id: str) -> list[WebhookDelivery]:
-        """Return the stored deliveries of a job, newest first. Raise NotFoundError."""
+        """Return the stored deliveries about a job, the newest first. Raise NotFoundError."""
         job = await existing_job(self._records, job_id)
         history = await self._records.history(job_id)
         ids = delivery_ids(job, (attempt.finished_at_ms for attempt in history))[:MAX_LISTED]
@@ -124,8 +125,8 @@ class DeliveryReader:
         ]
 
     async def resend(self, job_id: str, delivery_id: str) -> WebhookDelivery:
-        """Repeat a delivery. If the delivery waits for its next attempt, start this attempt now. Raise NotFoundError,
-        and ConflictError if an attempt is in progress."""
+        """Repeat a delivery. If it waits for its next attempt, start the attempt now. Raise NotFoundError, and
+        ConflictError if an attempt is in progress."""
         known = next((one for one in await self.of_job(job_id) if one.job.id == delivery_id), None)
         if not is_id(delivery_id) or known is None:
             raise NotFoundError("the job has no such delivery", code="unknown_delivery")

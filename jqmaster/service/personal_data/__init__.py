@@ -1,1 +1,1 @@
-"""Data about a person: finding them everywhere, and erasing them from jobs."""
+"""Use cases of data about a person: find such data everywhere, and erase them from jobs."""

@@ -1,4 +1,4 @@
-"""Erases values and logs of finished jobs. The jobs stay, with their times and their final states."""
+"""Erases values and logs of finished jobs. The jobs themselves stay, with their times and final states."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -19,15 +19,15 @@ _OF_UNIQUE_KEY: Final = 2
 
 
 class PersonalDataErasure:
-    """Erases values and logs. Raises what the stores raise."""
+    """Erases values and logs of jobs. Methods raise what the stores raise."""
 
     def __init__(self, store: ErasureStore, history: HistoryStore) -> None:
         self._store = store
         self._history = history
 
     async def erase_values(self, job_id: str, paths: Sequence[Path], *, who: str) -> None:
-        """Erase the values at these paths, or none of them. Raise NotFoundError, ConflictError (the job is not over)
-        and InvalidError, which names each path without a value."""
+        """Erase the values at these paths: either all of them or none. Raise NotFoundError, ConflictError if the job is
+        not over, and InvalidError, which names each path without a value."""
         entry = encode_entry(
             who=who, action="job.erase", target=job_id, before=None, after={"fields": list(map(str, paths))}
         )
@@ -47,12 +47,12 @@ class PersonalDataErasure:
         else:
             raise ConflictError("the job changed while its values were erased; try again")
         if any(path.root == "errors" for path in paths):
-            # Erase the text of the failure group, too: it may be a copy of this job's error.
+            # Also erase the text of the failure group, which may be a copy of this job's error.
             await self._history.forget_failures([job_id])
 
     async def erase_log(self, job_id: str, *, who: str) -> bool:
-        """Erase the log of a job. Return False if there is no such job. Raise ConflictError (the job is not over, or
-        has ended just now)."""
+        """Erase the log of a job. Return False if there is no such job. Raise ConflictError if the job is not over, or
+        has ended so recently that lines may still arrive."""
         entry = encode_entry(who=who, action="job.erase_log", target=job_id, before=None, after=None)
         if not is_id(job_id):
             return False
@@ -71,7 +71,8 @@ class PersonalDataErasure:
 
 
 def _erasure(content: StoredContent, paths: Sequence[Path]) -> Erasure:
-    """Return the new values of a job. Raise InvalidError."""
+    """Return the new values of a job, without the values at these paths. Raise InvalidError, which names each path
+    without a value."""
     by_root: dict[str, list[Path]] = {}
     faults = []
     for number, path in enumerate(paths):
@@ -123,7 +124,7 @@ def _is_there(content: StoredContent, path: Path) -> bool:
             return bool(job.tags)
         case "unique_key":
             return job.unique is not None and job.unique.key is not None
-    # Report the other parts as present even if they are empty, because erasing them again does no harm.
+    # Report the other parts as present even if they are empty, because it does no harm to erase an empty part.
     return True
 
 

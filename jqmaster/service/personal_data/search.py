@@ -1,4 +1,5 @@
-"""Finds data about a person: texts that identify somebody, in jobs and in everything that jobs leave behind."""
+"""Finds data about a person: searches jobs, and everything that jobs leave behind, for texts that identify the
+person."""
 
 import base64
 from collections import Counter
@@ -21,7 +22,7 @@ from jqmaster.store.health.inspect import Inspector
 from jqmaster.store.notices.notices import NoticeStore
 from jqmaster.store.personal_data.holdings import HoldingStore, JobHoldings
 
-# One call reads for about this long. The next call continues from there.
+# Time after which a call ends. The next call continues where it ended.
 SEARCH_WITHIN_S: Final = 0.3
 # Maximum number of paths that are returned for one object. Further paths are only counted.
 MAX_PATHS: Final = 20
@@ -31,8 +32,8 @@ _NEWEST: Final = 2**52
 
 
 class _SearchPosition(NamedTuple):
-    """Where the next call continues: the number of a place, a cursor within it, and how many objects at this cursor are
-    done."""
+    """The position at which the next call continues: the number of a place in `_PLACES`, a cursor within the place, and
+    the number of objects at the cursor that are done."""
 
     place: int = 0
     cursor: str = "0"
@@ -41,11 +42,11 @@ class _SearchPosition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FoundObject:
-    """An object that holds one of the texts.
+    """An object that contains one of the texts.
 
-    * `place`: job, event, failure_group or notice.
-    * `state`: the state of a job.
-    * `paths`: where the texts are, at most MAX_PATHS.
+    * `place`: the kind of the object: job, event, failure_group or notice.
+    * `state`: the state of a job. None: the object is not a job.
+    * `paths`: the paths at which the object contains a text, up to MAX_PATHS.
     * `more`: the number of further paths.
     """
 
@@ -64,11 +65,14 @@ class FoundObject:
 
 @dataclass(slots=True)
 class SearchOutcome:
-    """The outcome of one call. `searched` counts by kind: `jobs`, `log_lines`, `events`, `failure_groups`, `notices`.
-    `unread` counts what the call could not search: `sealed_values`, `damaged_jobs`, `archived_logs`.
+    """The outcome of one call.
+
+    * `searched`: the numbers of searched objects, by kind: `jobs`, `log_lines`, `events`, `failure_groups`, `notices`.
+    * `unread`: the numbers of objects that the call could not search, by kind: `sealed_values`, `damaged_jobs`,
+      `archived_logs`.
 
     * `total_jobs`: the number of all jobs.
-    * `cursor`: None after the last call.
+    * `cursor`: for the next call. None: the search is complete.
     """
 
     found: list[FoundObject] = field(default_factory=list)
@@ -79,7 +83,7 @@ class SearchOutcome:
 
 
 class PersonalDataSearch:
-    """Searches for texts in parts. Raises what the stores raise."""
+    """Searches for texts, one part in each call. Methods raise what the stores raise."""
 
     def __init__(
         self,
@@ -101,8 +105,8 @@ class PersonalDataSearch:
     async def part(
         self, identifiers: Identifiers, access: ContentAccess, cursor: str | None
     ) -> SearchOutcome:
-        """Search the next part. `access`: redacted values are not searched. Raise InvalidError for a cursor that no
-        call has returned."""
+        """Search the next part. `access`: the caller's access. Values that are redacted for the caller are not
+        searched. Raise InvalidError for a cursor that no call has returned."""
         at = _SearchPosition() if cursor is None else _decode(cursor)
         part = SearchOutcome(total_jobs=sum((await self._inspector.counts()).values()))
         ends_at_s = self._clock.monotonic_s() + SEARCH_WITHIN_S
@@ -121,7 +125,7 @@ class PersonalDataSearch:
                 return part
 
     async def _jobs(self, search: "_Search", at: _SearchPosition) -> _SearchPosition | None:
-        # Finish a step once it is begun, because the store may return other jobs if the same step is read again.
+        # Finish a step once it has begun: if it were read again, the store could return other jobs.
         ids, following = await self._holdings.ids(at.cursor)
         async for jobs, damaged in self._holdings.jobs(ids):
             search.part.unread["damaged_jobs"] += damaged
@@ -205,7 +209,7 @@ class PersonalDataSearch:
 
 
 class _Search:
-    """One call: the texts to find, the caller's access, and the findings so far."""
+    """One call of a search: the texts to find, the caller's access, and the findings so far."""
 
     def __init__(self, identifiers: Identifiers, access: ContentAccess, part: SearchOutcome) -> None:
         self._identifiers = identifiers
@@ -216,8 +220,8 @@ class _Search:
         return text is not None and self._identifiers.occur_in(text)
 
     def in_encoded(self, root: str, encoded: bytes | None) -> Iterator[str]:
-        """Yield the paths at which an encoded value contains one of the texts. None: the caller may not see the
-        value."""
+        """Yield the paths at which an encoded value contains one of the texts. `encoded`: None if the caller may not
+        see the value."""
         if encoded is None:
             return
         value = _decoded(encoded)
@@ -232,8 +236,8 @@ class _Search:
         self.part.found.append(FoundObject(place, object_id, name, unique[:MAX_PATHS], more, state))
 
     def of_job(self, one: JobHoldings, content: JobContent) -> Iterator[str]:
-        """Yield the paths at which one of the texts occurs in a job, or in anything that the job left behind except
-        its log."""
+        """Yield the paths at which one of the texts occurs in a job or in what the job left behind. The log is not
+        searched here."""
         job = one.job
         yield from self.in_encoded("argument", content.argument())
         yield from self._identifiers.paths_in("headers", content.headers())
@@ -274,7 +278,7 @@ class _Search:
 
 
 def _decoded(encoded: bytes) -> Any:
-    """Return a value for comparison. Bytes that cannot be decoded are compared as text."""
+    """Return the decoded value. If it cannot be decoded, return the bytes themselves, which are compared as text."""
     try:
         return msgpack.unpackb(encoded, strict_map_key=False, unicode_errors="surrogateescape", timestamp=0)
     except Exception:  # an earlier release may have stored such a value

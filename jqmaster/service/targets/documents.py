@@ -1,4 +1,4 @@
-"""Targets as clients write and read them."""
+"""Parses and describes targets in the form that clients write and read."""
 
 import contextlib
 from collections.abc import Iterator, Mapping
@@ -22,8 +22,8 @@ from jqmaster.net.webhook_secret import secret_bytes
 
 
 def draft_of(name: str, fields: Mapping[str, Any], old: HttpTarget | None, now_ms: int) -> HttpTarget:
-    """Return the target of a checked request. `old`: the current target, whose secret and hidden values are kept
-    unless the request has new ones. Raise InvalidError that names the rule."""
+    """Return the target that a checked request describes. `old`: the current target. Its secret and its hidden values
+    are kept if the request has no new ones. Raise InvalidError, which names the rule."""
     if name in RESERVED_NAMES:
         raise refusal(("name",), "is a path of the API, so it cannot be a name")
     with refusing():
@@ -58,7 +58,7 @@ def draft_of(name: str, fields: Mapping[str, Any], old: HttpTarget | None, now_m
 
 
 def describe(target: HttpTarget) -> dict[str, Any]:
-    """Return the document of a target as clients read it, without its credentials."""
+    """Return a target in the form that clients read, without its credentials."""
     return target.shown() | {
         "previous_secret_until": iso_or_none(target.secret.previous_until_ms if target.secret.previous else 0)
     }
@@ -66,7 +66,7 @@ def describe(target: HttpTarget) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def refusing() -> Iterator[None]:
-    """Convert errors of the domain about a part of the document to an InvalidError that names the part."""
+    """Convert errors of the domain to InvalidError, with the location of the faulty part."""
     try:
         yield
     except TargetError as error:
@@ -74,7 +74,7 @@ def refusing() -> Iterator[None]:
 
 
 def refusal(loc: Loc, msg: str) -> InvalidError:
-    """Return the error that refuses a target because of the part at `loc`."""
+    """Return the error that refuses a target because of the field at `loc`."""
     return InvalidError("the target is not valid", errors=[FieldError(loc, msg)])
 
 

@@ -1,4 +1,4 @@
-"""Operators' changes of targets."""
+"""Changes targets for operators."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -24,11 +24,14 @@ class TargetEditor:
     async def put(
         self, name: str, fields: Mapping[str, Any], *, who: str, demands: Precondition = ANYHOW
     ) -> bool:
-        """Create or replace the target, and return whether it is new. A request that changes nothing writes nothing.
-        The secret is kept, and so are hidden values that are sent back as they were shown.
+        """Create or replace the target, and return whether it is new. If nothing would change, write nothing. A request
+        without a secret keeps the secret. A hidden value that the caller sends back as it was shown is kept, too.
 
-        Raise InvalidError, PreconditionFailedError, ConflictError if there are too many targets or another target has
-        one of the names, and OverloadedError if others keep changing this one.
+        Raise one of these errors:
+
+        * InvalidError, PreconditionFailedError,
+        * ConflictError if there are too many targets, or another target lists one of the names,
+        * OverloadedError if other callers keep changing this target.
         """
         tries = Tries("target", name)
         while True:
@@ -56,7 +59,8 @@ class TargetEditor:
                 return present is None
 
     async def delete(self, name: str, *, who: str, demands: Precondition = ANYHOW) -> None:
-        """Remove the target. Requests in progress end as usual. Raise NotFoundError, PreconditionFailedError."""
+        """Remove the target. Requests in progress continue to their end. Raise NotFoundError,
+        PreconditionFailedError."""
         tries = Tries("target", name)
         while True:
             present = await tries.read(self._store.get, demands)
@@ -69,7 +73,7 @@ class TargetEditor:
                 return
 
     async def _check_names(self, target: HttpTarget) -> None:
-        """Raise ConflictError if another target lists one of the names."""
+        """Raise ConflictError if another target lists one of the names of this target."""
         stored = await self._store.load()
         others = TargetSet(one.target for one in stored.targets.values())
         if taken := others.other_with(target):

@@ -1,4 +1,4 @@
-"""Targets for views: with the workers that deliver to them, and the figures of all masters."""
+"""Reads targets, with the workers that deliver to them and the figures of all masters."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
@@ -18,12 +18,13 @@ from jqmaster.store.workers.workers import WorkerStore
 
 @dataclass(frozen=True, slots=True)
 class ShownTarget:
-    """A target.
+    """A target with its workers and its figures.
 
-    * `serving`: the names that it serves now.
-    * `left_out`: how many further names with jobs its patterns match, beyond the maximum that one target may serve.
-    * `running`: requests in progress.
-    * `unreachable`: why masters cannot reach the target; empty if they can, or have not tried.
+    * `serving`: the names that the target serves now.
+    * `left_out`: the number of names with jobs that its patterns match but that it does not serve, because it serves
+      the maximum number of names.
+    * `running`: the number of requests in progress.
+    * `unreachable`: why masters cannot reach the target. Empty: they can reach it, or have not tried.
     """
 
     stored: StoredTarget
@@ -44,7 +45,7 @@ class TargetReader:
         self._masters = masters
 
     async def all(self) -> list[ShownTarget]:
-        """Return all targets by name."""
+        """Return all targets, sorted by name."""
         stored = await self._store.load()
         return await self._shown(stored.targets)
 

@@ -1,4 +1,4 @@
-"""Samples: a single request to a target without a job, which shows people the request and the answer."""
+"""Sends samples to targets. A sample is a single request without a job. It shows people the request and the answer."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from jqmaster.service.targets.reader import TargetReader
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The job that a sample pretends to deliver. `argument`: as MessagePack."""
+    """The job that a sample pretends to deliver. `argument`: encoded MessagePack."""
 
     name: str
     argument: bytes
@@ -17,10 +17,10 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A request and its outcome.
+    """The request of a sample, and its outcome.
 
-    * `headers`: those of the request, without credentials.
-    * `status`: 0 if no answer came.
+    * `headers`: the headers of the request, without credentials.
+    * `status`: the status of the answer. 0: no answer came.
     * `body`: the beginning of the answer's body.
     * `meaning`: see `DeliveryResult`.
     """
@@ -41,7 +41,8 @@ SendSample = Callable[[HttpTarget, Sample], Awaitable[Exchange]]
 
 
 class TargetSamples:
-    """Sends samples to targets. `send`: sends a sample from this master. Methods raise what the store raises."""
+    """Sends samples to targets. `send`: sends the request of a sample from this master. Methods raise what the store
+    raises."""
 
     def __init__(self, targets: TargetReader, send: SendSample) -> None:
         self._targets = targets
