@@ -21,9 +21,9 @@ Unit = Literal["requests", "tokens"]
 
 # The statuses with which services tell a caller to wait. GitHub also uses 403 for this, and Anthropic 529.
 _TOO_MANY: Final = frozenset({403, 429, 503, 529})
-# A reset from this number on is an instant in seconds since 1970; a smaller one is a duration in seconds.
+# A reset of this number or more is an instant in seconds since 1970. A smaller number is a duration in seconds.
 _INSTANT_S: Final = 1_000_000_000
-# A reset from this number on is ignored: it is an instant in milli-, micro- or nanoseconds.
+# A reset of this number or more is an instant in milli-, micro- or nanoseconds. It is ignored.
 _NO_INSTANT_S: Final = 100_000_000_000
 # Maximum length of a header that is parsed. Longer ones are ignored, so that parsing them cannot delay a job.
 _MAX_CHARS: Final = 1000
@@ -40,8 +40,8 @@ _SECONDS: Final = {
     "μs": 1e-6,
     "ns": 1e-9,
 }
-# The part of a header's name that says what it counts. No constraint counts other units, such as images or output
-# tokens.
+# The part of a header's name that says what the header counts. No constraint counts other units, such as images or
+# output tokens.
 _SCOPE: Final = r"(?:project-)?(?:req(?:uest)?s?|tokens?)(?:-(?:1?[mhd]|minute|hour|day))?"
 # The name of a header that states the remaining units. The header with their reset has `reset` in place of `remaining`.
 _REMAINING: Final = re.compile(rf"(?:[a-z0-9]+-){{0,3}}ratelimit-(?:{_SCOPE}-)?remaining(?:-{_SCOPE})?")
@@ -79,9 +79,10 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class ApiLimits:
-    """Report the limits in the answers of an HTTP API to the masters: `Retry-After`, `RateLimit` and `RateLimit-*` of
-    the IETF draft, `x-ratelimit-remaining-*` with `x-ratelimit-reset-*`, and `anthropic-ratelimit-*`. No answer of an
-    API makes these calls raise: headers that they cannot read, or that state more than 31 days, are ignored.
+    """Report to the masters the limits that an HTTP API states in its answers. Read these headers: `Retry-After`,
+    `RateLimit` and `RateLimit-*` (IETF draft), `x-ratelimit-remaining-*` with `x-ratelimit-reset-*`, and
+    `anthropic-ratelimit-*`. An answer never makes these calls raise: they ignore a header that they cannot read, or
+    that states more than 31 days.
 
     * `requests`: name of the constraint that limits requests, if there is one.
     * `tokens`: name of the constraint that limits tokens, by its weight, if there is one.
@@ -102,8 +103,8 @@ class ApiLimits:
 
         * `ctx`: context of the job.
         * `headers`: headers of the answer, of any client.
-        * `status`: status of the answer. With 403, 429, 503 or 529, `Retry-After` means that nothing remains until
-          then.
+        * `status`: status of the answer. With 403, 429, 503 or 529, a `Retry-After` means that no units remain until
+          that time.
 
         For example:
 
@@ -123,8 +124,8 @@ class ApiLimits:
         return rooms
 
     def retry_after_s(self, response: HeadersAndStatus, default: float = 1.0) -> float:
-        """Return how many seconds to wait after a refused request: until `Retry-After`, or else until the used-up limit
-        resets. Pass the number to `Defer`.
+        """Return the seconds to wait after a refused request: the time in `Retry-After`, or else the time until the
+        used-up limit resets. Pass them to `Defer`.
 
         * `response`: the refusal.
         * `default`: seconds to wait if the headers state no time.
@@ -139,7 +140,8 @@ class ApiLimits:
         return max((room.resets_s for room in rooms if room.remaining < 1), default=default)
 
     def hook(self, response: HeadersAndStatus) -> None:
-        """Observe an answer inside a job: an event hook of `httpx.Client`, and a hook of `requests`.
+        """Observe an answer inside a job. Use this method as an event hook of `httpx.Client` or as a hook of
+        `requests`.
 
         * `response`: the answer. Outside of a job, it is ignored.
 
@@ -154,7 +156,7 @@ class ApiLimits:
             self.observe(ctx, response.headers, response.status_code)
 
     async def async_hook(self, response: HeadersAndStatus) -> None:
-        """Observe an answer inside a job: an event hook of `httpx.AsyncClient`.
+        """Observe an answer inside a job. Use this method as an event hook of `httpx.AsyncClient`.
 
         * `response`: the answer. Outside of a job, it is ignored.
 
@@ -168,8 +170,8 @@ class ApiLimits:
     def hooks_of(
         self, ctx: "Context"
     ) -> tuple[Callable[[HeadersAndStatus], None], Callable[[HeadersAndStatus], Awaitable[None]]]:
-        """Return a sync and an async event hook for the job of `ctx`, for handlers without middleware and dependencies,
-        in which `hook` cannot find the job.
+        """Return a sync and an async event hook for the job of `ctx`. Use them in handlers without middleware and
+        dependencies: there, `hook` cannot find the job.
 
         * `ctx`: context of the job.
 
@@ -211,9 +213,9 @@ def rooms_in(headers: Mapping[str, str], status: int = 200) -> list[Room]:
 def duration_s(text: str, now: datetime | None = None) -> float | None:
     """Return the seconds that a header states, or None if it has another form.
 
-    * `text`: `12`, `0.5s`, `6m0s` or `20ms`, an instant in seconds or milliseconds since 1970 or in the form of RFC
-      3339, or a date of HTTP.
-    * `now`: the present. Default: this machine's.
+    * `text`: a duration such as `12`, `0.5s`, `6m0s` or `20ms`; an instant in seconds or milliseconds since 1970; an
+      RFC 3339 instant; or an HTTP date.
+    * `now`: the current time. Default: the clock of this machine.
     """
     text = text.strip()
     now = now or datetime.now(UTC)

@@ -15,10 +15,10 @@ class Approval(OutsideWork):
     """Jobs that a person decides. Derive a class, and add it to a worker with `worker.outside(…)`. The methods are
     `def` or `async def`.
 
-    * `audience`: `"link"`: whoever has the address may answer. `"users"`: only people who are logged in at the master
-      and may operate.
-    * `remind_after_s`: seconds after which the master's notices `challenge_waiting` report that nobody has answered. 0:
-      at once. None: never.
+    * `audience`: who may answer. `"link"`: everyone who has the address. `"users"`: only people who are logged in at
+      the master with the right to operate.
+    * `remind_after_s`: seconds without an answer after which the notice `challenge_waiting` reports the job. 0: at
+      once. None: never.
     * `name`, `answer_within_s`, `retry_codes` and the others: as in `OutsideWork`.
 
     For example:
@@ -54,9 +54,9 @@ class Approval(OutsideWork):
         """
 
     def on_answer(self, answer: FormAnswer, ctx: "Context") -> Any:
-        """Decide by the answer. Return the result of the job, or raise as in any handler.
+        """Decide the outcome of the job from the answer. Return the result of the job, or raise as in any handler.
 
-        * `answer`: the first answer; `ctx.callbacks` has all.
+        * `answer`: the first answer; `ctx.callbacks` has all answers.
         * `ctx`: as for a handler.
         """
         raise NotImplementedError
@@ -83,7 +83,7 @@ class Approval(OutsideWork):
     def on_callback(self, callback: "Callback", ctx: "Context") -> Any:
         """Pass the answer to `on_answer`, and return its result.
 
-        * `callback`: the callback that holds it.
+        * `callback`: the callback that holds the answer.
         * `ctx`: as for a handler.
 
         For example:

@@ -1,4 +1,4 @@
-"""Blocks for `with` and `async with`. The wrong form raises a TypeError that names the right one."""
+"""Blocks for `with` and `async with`. The wrong form raises a TypeError that names the right form."""
 
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -78,7 +78,7 @@ def _wrong_form(block: Any, needed: str) -> TypeError:
 
 
 class Block(contextlib.ContextDecorator, AbstractContextManager[T_co], AbstractAsyncContextManager[T_co]):
-    """A block that needs no event loop, so that `with` and `async with` do the same; also a decorator."""
+    """A block that needs no event loop. `with` and `async with` do the same with it. It is also a decorator."""
 
     def __init__(self, make: Callable[[], AbstractContextManager[T_co]]) -> None:
         self._make = make

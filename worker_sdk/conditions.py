@@ -1,4 +1,4 @@
-"""Ready-made conditions for `prepare`. A condition that is not met states the reason and how long to wait."""
+"""Ready-made conditions for `prepare`. An unmet condition states the reason and how long to wait."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Generator, Mapping
@@ -57,12 +57,12 @@ class SinceLastRun(Condition):
     """No job with this name (and tag) has ended within the last `at_least_s` seconds. Canceled and skipped jobs do not
     count.
 
-    A master remembers jobs only for as long as it keeps them: succeeded ones for `retention_succeeded_s` (1 h by
-    default), and no more than `retention_succeeded_max`. For longer times, or an exact limit, use a constraint with a
-    rate.
+    The condition sees only jobs that are still stored. Succeeded jobs are stored for `retention_succeeded_s` (1 h by
+    default), and at most `retention_succeeded_max` of them. For longer times, or an exact limit, use a constraint with
+    a rate.
 
     * `name`: name of the jobs.
-    * `at_least_s`: seconds since the last one ended.
+    * `at_least_s`: minimum seconds since the last job ended.
     * `tag`: count only jobs with this tag, for example if one name serves several customers.
 
     For example:
@@ -101,11 +101,11 @@ class SinceLastRun(Condition):
 
 @dataclass(frozen=True)
 class OutstandingBelow(Condition):
-    """Fewer jobs with this name than `limit` await callbacks. Several jobs may see the same number at once: for an
-    exact limit, use a constraint with a concurrency, which counts jobs that await callbacks.
+    """Fewer jobs with this name than `limit` await callbacks. Several jobs may see the same number at once. For an
+    exact limit, use a constraint with a concurrency: it also counts jobs that await callbacks.
 
     * `name`: name of the jobs.
-    * `limit`: number of jobs from which on the condition is not met, up to 100.
+    * `limit`: 1 to 100. The condition is unmet if this many jobs or more await callbacks.
     * `after_s`: seconds until it is checked again.
 
     For example:
@@ -126,12 +126,12 @@ class OutstandingBelow(Condition):
         page = yield MasterRead(f"/api/jobs?{urlencode(query)}")
         if len(page["jobs"]) < self.limit:
             return None
-        return Defer(self.after_s, f"{self.limit} jobs {self.name} await callbacks already")
+        return Defer(self.after_s, f"{self.limit} jobs {self.name} already await callbacks")
 
 
 @dataclass(frozen=True)
 class JobIs(Condition):
-    """Another job is in one of these states. A job that does not exist, or was removed, is in none.
+    """Another job is in one of these states. A job that does not exist, or was removed, is in no state.
 
     * `job_id`: the other job.
     * `states`: the states, such as `{"succeeded"}`.
@@ -166,11 +166,11 @@ class JobIs(Condition):
 @dataclass(frozen=True)
 class DefinitionRan(Condition):
     """The last job that a definition started has succeeded, or no longer exists. A failed job is removed after
-    `retention_failed_s` (30 days by default), or earlier if there are more than `retention_failed_max` of them or if
-    an operator deletes it.
+    `retention_failed_s` (30 days by default). It is removed earlier if an operator deletes it, or if there are more
+    than `retention_failed_max` failed jobs.
 
     * `name`: name of the definition.
-    * `within_s`: seconds within which it must have been due. Default: any time.
+    * `within_s`: the last job must have been due within this number of seconds. Default: at any time.
     * `after_s`: seconds until it is checked again.
 
     For example:
@@ -203,7 +203,7 @@ class HttpOk(Condition):
     """An outside system answers a GET with a 2xx.
 
     * `url`: address of the probe, with http or https.
-    * `timeout_s`: time of the call.
+    * `timeout_s`: timeout of the call in seconds.
     * `after_s`: seconds until it is checked again. A `Retry-After` in the answer may lengthen this time.
 
     For example:
@@ -228,22 +228,22 @@ class HttpOk(Condition):
 
 
 def ready_when(ctx: "Context", *conditions: Condition) -> "Answered":
-    """Return `Ready()` if all conditions are met, and otherwise the `Defer` of the first one that is not. `prepare`
-    returns it.
+    """Return `Ready()` if all conditions are met. Otherwise return the `Defer` of the first unmet condition. Return
+    this value from `prepare`.
 
     * `ctx`: the context that `prepare` got.
-    * `conditions`: checked in this order, up to the first that is not met.
+    * `conditions`: the conditions. They are checked in this order, up to the first unmet condition.
 
     Await the call in an `async def`; in a `def` it blocks. Conditions that read from a master need the scope `read` in
-    addition to `work`. Raise RefusedError if the master refuses, UnavailableError if no master answers. Both fail the
-    attempt.
+    addition to `work`. Raise RefusedError if the master refuses, and UnavailableError if no master answers. Both errors
+    fail the attempt.
 
     For example:
 
         def prepare(self, argument: str, ctx: Context) -> Ready | Defer:
             return ready_when(ctx, OutstandingBelow("film.render", 3))
     """
-    # In the test kit, the test says which conditions are not met, and no system is called.
+    # In the test kit, the test says which conditions are unmet, and no system is called.
     unmet: Collection[Condition] | None = getattr(pushers_of(ctx), "unmet", None)
     if unmet is not None:
         return cast("Answered", _in_test(conditions, unmet))

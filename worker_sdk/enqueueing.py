@@ -29,13 +29,14 @@ class EnqueueMiddleware:
         return f"<middleware {type(self).__name__}>"
 
     def around_enqueue(self, job: dict[str, Any]) -> Iterator[None]:
-        """Surround the enqueueing of a job: a generator that yields once. The call to the master runs at the `yield`.
+        """Surround the enqueueing of a job. Write this method as a generator that yields once. The call to the master
+        runs at the `yield`.
 
         * `job`: the map that is sent, as `make_job` returns it. Change it before the `yield`.
 
-        An exception before the `yield` refuses the job, so that nothing is sent. `enqueue` raises this exception, and
-        `enqueue_many` raises `EnqueueRefused` from it. If the call fails, the `yield` raises its error. An exception
-        after the `yield` is logged, because the job is enqueued.
+        An exception before the `yield` refuses the job, and nothing is sent. `enqueue` raises this exception, and
+        `enqueue_many` raises `EnqueueRefused` from it. If the call fails, the `yield` raises the error of the call. An
+        exception after the `yield` is only logged, because the job is already enqueued.
 
         The generator runs in the thread of the caller, so it must not block in an event loop.
         """
@@ -52,8 +53,8 @@ class EnqueueChain:
         ]
 
     def open(self, job: JobT) -> "tuple[JobT, OpenJob]":
-        """Run the generators up to their `yield`. Return the job to send, and the open generators. Raise the exception
-        of a refusal."""
+        """Run the generators up to their `yield`. Return the job to send, and the open generators. If a middleware
+        refuses the job, raise its exception."""
         # Do not change the caller's own map: the caller may enqueue it again.
         job = copy.copy(job)
         for field in ("headers", "tags", "retry"):
@@ -73,7 +74,7 @@ class EnqueueChain:
         return job, OpenJob(job, opened)
 
     def open_of_many(self, job: JobT) -> "tuple[JobT, OpenJob]":
-        """Do what `open` does, for one of several jobs. Raise EnqueueRefused whatever exception refuses it."""
+        """Do what `open` does, for one of several jobs. If any exception refuses the job, raise EnqueueRefused."""
         try:
             return self.open(job)
         except EnqueueRefused:
@@ -104,7 +105,7 @@ class OpenJob:
 
 @contextmanager
 def ending(opened: Iterable[OpenJob]) -> Iterator[None]:
-    """Surround a call that sends jobs, and close the open generators at its end. `opened` is read only then."""
+    """Surround a call that sends jobs. At the end of the call, read `opened` and close these generators."""
     try:
         yield
     except BaseException as exc:

@@ -97,9 +97,14 @@ def configuration() -> Configuration:
 
 
 def masters_or_default(given: str | Sequence[str] | None) -> str | Sequence[str]:
-    """Return the addresses of the masters: those in `given`, or else those of `configure`, or else those in
-    JQMASTER_URL, separated by blanks. Without any, return the address of a master on this machine. The namespace of
-    this process is added to each address. Raise ValueError if the name of the namespace is invalid.
+    """Return the addresses of the masters. The first of these that is set applies:
+
+    * `given`
+    * the addresses of `configure`
+    * JQMASTER_URL, with addresses separated by blanks
+    * the address of a master on this machine
+
+    The namespace of this process is added to each address. Raise ValueError if the name of the namespace is invalid.
     """
     found = configuration().url if given is None else given
     if found is None:
@@ -114,14 +119,15 @@ def masters_or_default(given: str | Sequence[str] | None) -> str | Sequence[str]
 
 
 def namespaces_of_variable() -> dict[str, int] | None:
-    """Return the shares by name in JQMASTER_WORKER_NAMESPACES, such as `shop=3 mail=1`; a name alone has the share 1.
-    None: it is not set. Raise ValueError for another form."""
+    """Return the shares in JQMASTER_WORKER_NAMESPACES, by namespace. The form is `shop=3 mail=1`; a name alone has the
+    share 1. Return None if the variable is not set. Raise ValueError for another form."""
     words = os.environ.get("JQMASTER_WORKER_NAMESPACES", "").split()
     return shares_of(words) if words else None
 
 
 def shares_of(words: Iterable[str]) -> dict[str, int]:
-    """Return the shares by name from words such as `NAME=SHARE` or `NAME`. Raise ValueError for anything else."""
+    """Return the shares, by namespace, from words such as `NAME=SHARE` or `NAME`. Raise ValueError for anything
+    else."""
     shares: dict[str, int] = {}
     for word in words:
         name, equals, share = word.partition("=")
@@ -134,27 +140,27 @@ def shares_of(words: Iterable[str]) -> dict[str, int]:
 
 
 def check_without_namespace(address: str) -> None:
-    """Raise ValueError if the address of a worker of several namespaces names a namespace. The one of this process is
-    accepted, because it may have been added to the address.
+    """Raise ValueError if the address of a worker of several namespaces names a namespace. The namespace of this
+    process is accepted, because `masters_or_default` may have added it.
     """
     named = namespace_of(address)
     if named is not None and named != (configuration().namespace or os.environ.get("JQMASTER_NAMESPACE")):
         raise ValueError(
-            f"{address} names the namespace {named}, and this worker works in several: give the address without "
-            f"/ns/{named}"
+            f"{address} names the namespace {named}, but this worker works in several namespaces: give the address "
+            f"without /ns/{named}"
         )
 
 
 def token_or_default(given: str | None) -> str | None:
-    """Return `given`, where an empty text means no token; else the token of `configure`; else the one in
-    JQMASTER_TOKEN."""
+    """Return `given`, or else the token of `configure`, or else the token in JQMASTER_TOKEN. An empty text in `given`
+    means no token."""
     if given is None and (given := configuration().token) is None:
         return os.environ.get("JQMASTER_TOKEN") or None
     return given
 
 
 def host_or_default(given: str | None) -> str:
-    """Return `given`; else JQMASTER_WORKER_HOST; else the loopback address."""
+    """Return `given`, or else JQMASTER_WORKER_HOST, or else the loopback address."""
     return given if given is not None else os.environ.get("JQMASTER_WORKER_HOST") or "127.0.0.1"
 
 
@@ -170,8 +176,8 @@ def set_up_logs(level: str | None = None) -> None:
 
 
 def middleware_or_default(given: "Iterable[EnqueueMiddleware] | None") -> "tuple[Any, ...]":
-    """Return `given`, which may be empty; else the middleware of `configure`. Raise TypeError for an item of another
-    type."""
+    """Return `given`, even if it is empty. If it is None, return the middleware of `configure`. Raise TypeError for an
+    item of another type."""
     if given is None:
         return configuration().middleware
     from worker_sdk.enqueueing import checked_middleware
@@ -182,8 +188,8 @@ def middleware_or_default(given: "Iterable[EnqueueMiddleware] | None") -> "tuple
 def tls_of_calls() -> "LiveContext | None":
     """Return the TLS context of calls to masters, or None if neither `configure` nor a variable names a file.
 
-    `JQMASTER_CLIENT_CAFILE` names the authorities that sign the masters' certificates, `…_CERTFILE` and `…_KEYFILE`
-    name the certificate to present to masters. Raises OSError for files that cannot be used.
+    `JQMASTER_CLIENT_CAFILE` names the authorities that sign the masters' certificates. `…_CERTFILE` and `…_KEYFILE`
+    name the certificate to present to masters, and its key. Raise OSError for files that cannot be used.
     """
     from worker_sdk.transport.tls import TlsFileError, client_context
 
@@ -213,9 +219,9 @@ def tls_files_of_calls() -> "tuple[Path | None, Path | None, Path | None] | None
 def tls_of_server() -> "LiveContext | None":
     """Return the TLS context of a worker's own server, or None for plain HTTP.
 
-    `JQMASTER_WORKER_CERTFILE` and `…_KEYFILE` name its certificate. With `…_CLIENT_CAFILE`, masters must present a
-    certificate of these authorities. Raises OSError for files that cannot be used, ValueError for variables that do not
-    fit together.
+    `JQMASTER_WORKER_CERTFILE` and `…_KEYFILE` name the server's certificate and its key. If `…_CLIENT_CAFILE` names
+    authorities, masters must present a certificate that they signed. Raise OSError for files that cannot be used, and
+    ValueError for variables that do not fit together.
     """
     from worker_sdk.transport.tls import TlsFileError, server_context
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 MAX_RETRY_AFTER_S: Final = 7 * 86_400.0
 
 
-class Defer(Exception):  # noqa: N818 - an order, not an error
+class Defer(Exception):  # noqa: N818 - a decision, not an error
     """Raise it in a handler to run the job again later. This does not count as a retry.
 
     * `retry_after_s`: seconds until the job may start again, up to 7 days. A job that defers again and again waits up
-      to 1 s, even if this is less.
+      to 1 s, even if `retry_after_s` is shorter.
     * `reason`: the reason, for people.
-    * `hold`: a constraint that also holds back all other jobs until then: `"NAME"`, or `("NAME", value)` for one value
-      of its key. A missing constraint holds nothing back.
+    * `hold`: a constraint that also holds back its other jobs until then: `"NAME"`, or `("NAME", value)` for one value
+      of its key. A constraint that does not exist holds back no job.
 
     For example:
 
@@ -127,7 +127,10 @@ class NotReady(Exception):  # noqa: N818
     """Raised by the SDK when `prepare` returns `Defer`: prepare the job again later.
 
     * `order`: the `Defer`.
-    * `max_wait_s`, `for_s`: the limit of the total waiting time. Handlers do not raise this.
+    * `max_wait_s`: longest wait between two calls of `prepare`, in seconds.
+    * `for_s`: seconds after which a job that was never ready fails. None: no limit.
+
+    Handlers do not raise this exception.
     """
 
     def __init__(self, order: Defer, *, max_wait_s: float, for_s: float | None) -> None:
@@ -276,7 +279,7 @@ class RefusedError(WorkerSdkError):
         super().__init__(f"{status} {self.code}: {self.detail}" + (f" ({rules})" if rules else ""))
 
 
-class Duplicate(RefusedError):  # noqa: N818 - what it is
+class Duplicate(RefusedError):  # noqa: N818 - the name says what the job is
     """The job was refused because another job holds its uniqueness key.
 
     * `job_id`: the job that holds the key. After `enqueue_many`, the holder for the first refused job; `errors` names
@@ -320,9 +323,9 @@ class UnavailableError(WorkerSdkError):
         self.job_ids = list(job_ids)
 
 
-class EnqueueRefused(WorkerSdkError):  # noqa: N818 - an order, not an error
-    """A middleware refused to enqueue a job, which was not sent. Raise it in `Middleware.around_enqueue`.
-    If the middleware raises another exception, `enqueue_many` raises this one from it.
+class EnqueueRefused(WorkerSdkError):  # noqa: N818 - a decision, not an error
+    """A middleware refused to enqueue a job. The job was not sent. Raise this exception in `Middleware.around_enqueue`.
+    If a middleware raises another exception, `enqueue_many` raises EnqueueRefused from it.
 
     * `message`: the reason, for people.
 
@@ -340,7 +343,7 @@ class EnqueueRefused(WorkerSdkError):  # noqa: N818 - an order, not an error
 
 
 class AnswerMismatchError(WorkerSdkError):
-    """The answer is about another job than the call: something between pusher and master, such as a proxy, mixed up
+    """The answer is about another job than the call. Something between pusher and master, such as a proxy, mixed up
     answers.
 
     The answer is dropped, and its connection is closed. The call may have been carried out.
@@ -370,11 +373,12 @@ class AnswerMismatchError(WorkerSdkError):
         self.unknown_ids = list(unknown_ids)
 
 
-class InvalidArgument(WorkerSdkError, TypeError):  # noqa: N818 - as the cause of a job that failed so
+class InvalidArgument(WorkerSdkError, TypeError):  # noqa: N818 - named like the cause `invalid_argument` of failed jobs
     """The arguments of a call do not fit the parameters of the task, or cannot be encoded. Nothing was enqueued.
 
     * `task`: name of the task.
-    * `problems`: pairs of the path of an argument and what is wrong with it. They contain no values of arguments.
+    * `problems`: for each fault, the path of an argument and what is wrong with it. The texts contain no values of
+      arguments.
 
     For example:
 
@@ -391,8 +395,8 @@ class InvalidArgument(WorkerSdkError, TypeError):  # noqa: N818 - as the cause o
 
 
 class InvalidFlow(WorkerSdkError, ValueError):  # noqa: N818
-    """A flow cannot run: its jobs wait for one another in a circle, they wait for jobs outside the flow, or there are
-    too many. Nothing was enqueued.
+    """A flow cannot run. Its jobs wait for one another in a circle, one waits for a job outside the flow, or there are
+    too many jobs. Nothing was enqueued.
 
     For example:
 
@@ -405,9 +409,9 @@ class InvalidFlow(WorkerSdkError, ValueError):  # noqa: N818
 
 class SealError(WorkerSdkError):
     """A sealed value cannot be opened: this process lacks the key, the value was changed, or it belongs to another job.
-    A job whose argument cannot be opened fails for good, with the cause `undecodable`.
+    If the argument of a job cannot be opened, the job fails for good with the cause `undecodable`.
 
-    * `key_id`: the ID of the key with which it was sealed.
+    * `key_id`: the ID of the key that sealed the value.
 
     For example:
 
@@ -434,8 +438,8 @@ class NotFinished(WorkerSdkError):  # noqa: N818 - one of the answers of `JobHan
 
     * `job_id`: the job.
     * `state`: the current state of the job.
-    * `last_error`: the beginning of the last error message, if the job is `retrying`. None: unknown, or the token may
-      not read it.
+    * `last_error`: the beginning of the last error message, if the job is `retrying`. None: the message is unknown, or
+      your token may not read it.
 
     For example:
 
@@ -475,8 +479,8 @@ class NoResultError(WorkerSdkError):
 
 
 class ResultGone(NoResultError):  # noqa: N818
-    """The result was kept, but is deleted by now: somebody fetched it a while ago, or nobody fetched it in time. Also
-    raised if no job has this ID any more.
+    """The result was kept, but is deleted by now: somebody fetched it a while ago, or nobody fetched it in time. The
+    error also means that no job has this ID any more.
 
     For example:
 
@@ -628,7 +632,7 @@ if TYPE_CHECKING:
 
 
 def renamed(name: str) -> type[WorkerSdkError]:
-    """Return the class with a former name, and warn the importing module."""
+    """Return the class that had this name in an earlier release, and warn the module that imports it."""
     import warnings
 
     now = RENAMED[name]

@@ -1,8 +1,8 @@
 """Renew in a forked process everything that it must not share with its parent.
 
 Python runs `_in_child` in each process that `os.fork` makes, before any other code of that process. A server that forks
-in C may not run such hooks (uWSGI, by default). So every place that may use something inherited calls `check`, which
-notices the new PID and renews everything then.
+in C may not run such hooks; by default, uWSGI does not. So code that may use inherited state calls `check` first. If
+the PID is new, `check` renews everything.
 """
 
 import contextlib
@@ -29,8 +29,8 @@ _held = threading.local()
 
 class Renewable(Protocol):
     def renew(self) -> None:
-        """Replace everything that belongs to the parent. This runs in the child, where the parent's other threads do
-        not exist, so a lock that one of them held stays locked."""
+        """Replace everything that belongs to the parent, including locks. This method runs in the child. The parent's
+        other threads do not exist there, so a lock that such a thread held would stay locked."""
         ...
 
 
@@ -61,8 +61,8 @@ def replace_with_devnull(fd: int) -> None:
     """
     if fd < 0:
         return
-    # best effort: an unreplaced copy is never used. Its only effect is that the peer does not notice when the parent
-    # closes.
+    # best effort: a copy that is not replaced is never used. It only hides from the peer that the parent closes the
+    # connection.
     with contextlib.suppress(OSError):
         null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         try:
@@ -82,8 +82,8 @@ def release_signals() -> None:
 
 
 def end_copy() -> NoReturn:
-    """End this process, which a handler forked and which then returned from the handler. Otherwise two processes would
-    run as one worker."""
+    """End this process. A handler forked it, and the handler returned in it. Otherwise two processes would run as one
+    worker."""
     logger.error(
         "a handler forked this process and returned in it. The process ends here without a report: end such a "
         "process with os._exit"

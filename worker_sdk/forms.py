@@ -16,9 +16,9 @@ REJECT: Final = "reject"
 class Choice:
     """A choice that answers a form.
 
-    * `value`: its name in the answer: letters, digits and `_ . -`.
-    * `label`: the text of its button. Default: for `approve` and `reject` one in the reader's language, otherwise
-      `value`.
+    * `value`: the name of the choice in the answer: letters, digits and `_ . -`.
+    * `label`: the text of the button. Default: `value`. For `approve` and `reject`, the default is a text in the
+      reader's language.
     * `needs_comment`: an answer with this choice must have a comment.
     * `skips_fields`: an answer with this choice has no values, even if fields are required.
 
@@ -39,11 +39,12 @@ class Form:
 
     * `title`: the question.
     * `description`: what people need to know to answer, as plain text with line breaks.
-    * `choices`: the ways to answer. Default: approve or reject, where a rejection skips the fields.
+    * `choices`: the ways to answer. Default: approve or reject. A rejection skips the fields.
     * `comment`: `"optional"`, `"required"` or `"none"`.
     * `fields`: JSON Schema of an object with at most 20 fields to fill in. Each field has a type, and may have `title`,
-      `description` and `default`. The type is `string` (with `enum`, `minLength`, `maxLength`, and `format` `date`,
-      `email` or `uri`), `integer` or `number` (with `enum`, `minimum`, `maximum`), or `boolean`.
+      `description` and `default`. The type is `string`, `integer`, `number` or `boolean`. A `string` may have `enum`,
+      `minLength`, `maxLength`, and the `format` `date`, `email` or `uri`. An `integer` or a `number` may have `enum`,
+      `minimum` and `maximum`.
 
     For example:
 

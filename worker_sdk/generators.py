@@ -23,9 +23,9 @@ class YieldContext:
             raise RuntimeError(f"{self.what} yields nothing") from None
 
     def leave(self, exc: BaseException | None) -> None:
-        """Run the rest of the generator, with `exc` raised at its `yield`. Return normally whether the generator
-        swallows `exc` or lets it pass. Raise any other exception of the generator, and RuntimeError if it yields
-        again."""
+        """Run the rest of the generator, with `exc` raised at its `yield`. Return normally if the generator swallows
+        `exc`, and also if it lets `exc` pass. Raise any other exception of the generator. Raise RuntimeError if the
+        generator yields again."""
         try:
             if exc is None:
                 next(self._generator)

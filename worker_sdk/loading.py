@@ -1,4 +1,4 @@
-"""Import modules at the first call that needs them, because many programs never make one."""
+"""Import modules at the first call that needs them. Many programs never make such a call."""
 
 import contextlib
 import importlib
@@ -65,8 +65,8 @@ def _import(names: Sequence[str]) -> None:
 
 
 def _is_importing() -> bool:
-    """Return whether this thread is importing a module. If so, another thread that imports might wait for this one
-    forever."""
+    """Return whether this thread is importing a module. If it is, another thread that imports might wait for this
+    thread forever."""
     frame: FrameType | None = sys._getframe()
     while frame is not None:
         if frame.f_code.co_filename == "<frozen importlib._bootstrap>":

@@ -9,7 +9,7 @@ class _Kind(NamedTuple):
 
     * `plain`: types that are sent unchanged.
     * `other`: a type whose values are converted.
-    * `has_form`: values with their own encoded form are accepted and converted, too.
+    * `has_form`: objects that define their own encoded form are accepted and converted, too.
     """
 
     plain: frozenset[type]
@@ -54,8 +54,8 @@ KINDS: Final[Mapping[str, _Kind]] = {
 }
 # The kinds of options of workers, pushers and `configure`, by their annotation.
 BY_ANNOTATION: Final[Mapping[Any, _Kind]] = {int: _WHOLE, float: _NUMBER, bool: _YES_OR_NO}
-# The types of each option that are sent unchanged. Check these first: checking for the other types takes most of the
-# time that making a job takes.
+# The types of each option that are sent unchanged. Check these types first: checks for other types would take most of
+# the time of making a job.
 PLAIN: Final = {option: kind.plain for option, kind in KINDS.items()}
 _NO_LISTS: Final = (str, bytes, bytearray, memoryview)
 _MAX_SHOWN: Final = 60

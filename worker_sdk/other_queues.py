@@ -146,7 +146,7 @@ def missing_attribute(of: str, name: str, others: Mapping[str, str]) -> Attribut
 
     * `of`: the object, for the text.
     * `name`: the attribute.
-    * `others`: by name in another queue, the name here.
+    * `others`: maps a name in another job queue to the name here.
     """
     if (meant := others.get(name)) is None:
         return AttributeError(f"{of} has no attribute {name!r}")

@@ -42,8 +42,8 @@ class OutsideWork:
     * `answer_within_s`: seconds to wait for the callback. If none comes, the attempt fails.
     * `retry_codes`: codes of `CodedError` with which the job is retried. All others are final.
     * `prepare_timeout_s`, `challenge_timeout_s`, `callback_timeout_s`: timeout of each phase in seconds, at most the
-      timeout of the job. None: the timeout of the job. A timeout stops an `async def`. A `def` cannot be stopped before
-      the timeout of the job, and fails afterwards if it took longer; `ctx.remaining()` returns the seconds that it has
+      timeout of the job. None: the timeout of the job. A timeout stops an `async def`. It does not stop a `def` before
+      the timeout of the job, but the phase fails when the `def` returns too late. `ctx.remaining()` returns the seconds
       left.
     * `max_wait_s`: longest wait between two calls of `prepare`. The first wait is as long as its `Defer` says, and each
       further wait is twice as long.
@@ -75,8 +75,8 @@ class OutsideWork:
         return f"<{type(self).__name__} for jobs named {getattr(self, 'name', '?')}>"
 
     def prepare(self, argument: Any, ctx: "Context") -> Any:
-        """Check whether the work can begin. Return `Ready()`, or `Defer(after_s, reason)` to be called again later,
-        without using a retry. The default returns `Ready()`.
+        """Check whether the work can begin. Return `Ready()`, or return `Defer(after_s, reason)` to be called again
+        later. A `Defer` uses no retry. The default returns `Ready()`.
 
         * `argument`, `ctx`: as for a handler.
 
@@ -98,7 +98,7 @@ class OutsideWork:
     def on_callback(self, callback: "Callback", ctx: "Context") -> Any:
         """Decide the outcome of the job from the callback. Return the result of the job, or raise as in any handler.
 
-        * `callback`: the first callback; `ctx.callbacks` has all.
+        * `callback`: the first callback; `ctx.callbacks` has all callbacks.
         * `ctx`: as for a handler.
         """
         raise NotImplementedError

@@ -1,5 +1,5 @@
-"""Read the parameters of functions, for most functions without `inspect`, whose import takes as long as that of a
-module of tasks."""
+"""Read the parameters of functions. Most functions are read without `inspect`, because importing `inspect` takes as
+long as importing a module of tasks."""
 
 from collections.abc import Callable
 from types import FunctionType

@@ -1,7 +1,7 @@
 """Seal arguments: encrypt them where jobs are pushed, and open them where jobs run.
 
-AES-256-GCM. The nonce of a value is derived from the key, from what the value belongs to, and from the value itself
-(a synthetic nonce, as in SIV). So the same job pushed again has the same bytes, and repeating a push stays safe.
+AES-256-GCM. The nonce of a value is derived from the key, the job that the value belongs to, and the value itself (a
+synthetic nonce, as in SIV). So the same job pushed again has the same bytes, and repeating a push stays safe.
 """
 
 import base64
@@ -34,13 +34,13 @@ _ROOM_FOR_SEAL: Final = 100
 
 
 class Seal:
-    """Seal the arguments, results, checkpoints, partial results and errors of the jobs of some tasks: `Tasks(seal=…)`.
-    It needs the extra `jqmaster-sdk[seal]`.
+    """Seal arguments, results, checkpoints, partial results and errors of the jobs of `Tasks(seal=…)`. Install the
+    extra `jqmaster-sdk[seal]`.
 
-    * `keys`: by ID, keys of 32 bytes, or their text in base64. The first key seals; every key opens. An ID has up to
-      40 letters, digits and `_ . -`, and is not secret.
-    * `clear`: paths of values in the argument of which a readable copy is sent, too, for constraints: `"tenant"`,
-      `"order.region"`. The handler gets the sealed values.
+    * `keys`: the keys by ID. A key is 32 bytes, or their base64 text. The first key seals; every key opens. An ID has
+      up to 40 letters, digits and `_ . -`, and is not secret.
+    * `clear`: paths in the argument, such as `"tenant"` or `"order.region"`. Masters also get a readable copy of the
+      values at these paths, for constraints. The handler gets the values that were sealed.
 
     Raise ValueError for an invalid key or path, and ImportError without the package cryptography:
 
@@ -85,7 +85,7 @@ class Seal:
         return base64.b64encode(secrets.token_bytes(_KEY_BYTES)).decode()
 
     def opened(self, value: Any, what: What, job_id: str) -> Any:
-        """Return the original of a sealed value of a job. A value that is not sealed is returned unchanged. Raise
+        """Return the original value of a sealed value of a job. A value that is not sealed is returned unchanged. Raise
         SealError if the value cannot be opened.
 
         * `value`: a result, or another value, as `Pusher.result` or the API of a master returns it.
@@ -178,7 +178,7 @@ class Seal:
         }
 
     def opened_failure(self, error: Any, message: str, job_id: str) -> tuple[Any, str]:
-        """Return error value and message of a failed attempt. Raise SealError if they cannot be opened."""
+        """Return the error and the message of a failed attempt. Raise SealError if they cannot be opened."""
         if not is_sealed(error):
             return error, message
         found = self.opened(error, "error", job_id)
@@ -200,7 +200,7 @@ class Seal:
         if cipher is None:
             known = ", ".join(self.key_ids)
             raise SealError(
-                f"the {what} is sealed with the key {key_id}, and this Seal has only {known}: give it this key, too",
+                f"the {what} is sealed with the key {key_id}, but this Seal has only {known}: add the key {key_id}",
                 key_id,
             )
         version, bound, body = data[:1], data[1:2], data[2:]

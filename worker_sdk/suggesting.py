@@ -1,5 +1,5 @@
-"""Errors for wrong options where they are given. Python's own errors for an unknown option suggest no other, and a
-number of a wrong type would fail later, somewhere else."""
+"""Raise errors for wrong options where the options are given. Python's own error for an unknown option suggests no
+other option. A number of a wrong type would fail later, in other code."""
 
 from collections.abc import Callable, Collection, Mapping
 from functools import wraps

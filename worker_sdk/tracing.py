@@ -1,6 +1,6 @@
 """OpenTelemetry traces from the pusher through the master to the handler (the extra `tracing`).
 
-Tracing is off, and costs nothing, until `instrument()`. When a job is made, its headers get the context as
+Tracing is off, and costs nothing, until `instrument()` is called. When a job is made, its headers get the context as
 `traceparent` (W3C Trace Context). Names and attributes follow OpenTelemetry's conventions for messaging (`create`,
 `process`).
 """
@@ -35,7 +35,8 @@ def instrument(tracer_provider: "TracerProvider | None" = None, *, exception_tex
         tracing.instrument()
     """
     global _tracer, _has_exception_texts, is_on  # noqa: PLW0603  one switch for the process, as instrumentations have it
-    # Import this now: a signal handler may enqueue in the middle of the first push, which would otherwise import it.
+    # Import this module now. Otherwise the first push would import it, and a signal handler may enqueue in the middle
+    # of that import.
     import opentelemetry.trace.propagation.tracecontext  # noqa: F401
     from opentelemetry.trace import get_tracer
 

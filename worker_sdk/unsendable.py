@@ -28,7 +28,8 @@ _FORMS: Final = "give it as None, bool, int, float, str, bytes, list, dict, or d
 
 def sendable(value: Any, fields: Mapping[str, Any] | None = None) -> bytes:
     """Encode a value for a master. Raise TypeError, ValueError or OverflowError that names the path of a part that
-    cannot be sent. `fields`: the map in which the value has a name. None: the value itself is such a map.
+    cannot be sent. `fields`: a map that contains the value under its name, for the path in the error. Default: the
+    value itself, which must then be a map.
     """
     try:
         data = encode(value)
@@ -40,15 +41,15 @@ def sendable(value: Any, fields: Mapping[str, Any] | None = None) -> bytes:
 
 
 def check_keys(value: Any) -> None:
-    """Raise TypeError if a key in a value is not text, although the value can be encoded. `explained` completes the
-    error."""
+    """Raise TypeError if a key in a value is not text. MessagePack could encode such a key, but masters refuse it.
+    `explained` adds the path to the error."""
     if not has_text_keys(value):
         raise TypeError(_KEY_IS_NOT_TEXT)
 
 
 def explained(exc: Unsendable, fields: Mapping[str, Any]) -> Unsendable:
     """Return an error that names the path of the part that cannot be sent. `exc`: the error that `encode(fields)` or
-    `check_keys(fields)` raised, which decides the class. For an argument of a task, it is InvalidArgument."""
+    `check_keys(fields)` raised. The new error has the same class, or InvalidArgument for an argument of a task."""
     path, value, is_key = _culprit(fields)
     reason = _reason_for_key(value) if is_key and not isinstance(value, str) else reason_for(value)
     if getattr(fields, "task", None) is not None and path.startswith("argument["):

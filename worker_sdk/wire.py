@@ -19,8 +19,8 @@ class DecodeError(ValueError):
 
 
 def packer() -> msgpack.Packer:
-    """Return a packer whose `pack` does what `encode` does, at half the cost for many values. Only one thread may use
-    it."""
+    """Return a packer for many values. Its `pack` does what `encode` does, at half the cost. Only one thread may use
+    the packer."""
     return msgpack.Packer(datetime=True, autoreset=True)
 
 

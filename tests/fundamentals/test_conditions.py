@@ -163,7 +163,7 @@ async def test_outstanding_challenges_are_counted(url: str, pusher: Pusher) -> N
         await wait_until(all_wait, what="both await their callbacks")
     assert isinstance(await answers(url, pusher, OutstandingBelow("order", 3)), Ready)
     assert reason(await answers(url, pusher, OutstandingBelow("order", 2))) == (
-        "2 jobs order await callbacks already"
+        "2 jobs order already await callbacks"
     )
 
 

@@ -26,8 +26,8 @@ class After:
     """The jobs for which a job waits, its predecessors.
 
     * `jobs`: their IDs, their handles, or the jobs themselves as `make_job` and `to_job` return them.
-    * `when`: `succeeded`: the job runs when all predecessors have succeeded, and is skipped when one ends otherwise.
-      `finished`: the job runs when all predecessors are over, however they ended.
+    * `when`: with `succeeded`, the job runs when all predecessors have succeeded, and is skipped when one ends in
+      another way. With `finished`, the job runs when all predecessors are over, however they ended.
 
     For example:
 

@@ -1,4 +1,5 @@
-"""Read a master's answers to calls that enqueue: take the IDs, and check that they are about the jobs of the call."""
+"""Read a master's answers to calls that enqueue. Take the IDs, and check that each answer is about the jobs of its
+call."""
 
 from collections.abc import Sequence
 
@@ -46,7 +47,7 @@ def check_jobs(answer: MasterAnswer, enqueued: Sequence[str], of: str, keyed: fr
 
 
 def refused_after(accepted_ids: list[str], exc: WorkerSdkError) -> WorkerSdkError:
-    """Convert the failure of a chunk to a failure of the whole call, whose indices count from the start of the call."""
+    """Convert the failure of a chunk to a failure of the whole call. Its indices count from the start of the call."""
     if isinstance(exc, RefusedError):
         errors = []
         for error in exc.errors:

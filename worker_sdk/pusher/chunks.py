@@ -14,7 +14,7 @@ from worker_sdk.wire import encode, packer
 
 MAX_CHUNK_JOBS: Final = 1_000
 MAX_CHUNK_BYTES: Final = 4 * 1024 * 1024
-# Maximum number of jobs in a call that must not be divided. Its size in bytes is limited by the master.
+# Maximum number of jobs in a call that must not be divided. The master limits the size of the call in bytes.
 MAX_WHOLE_JOBS: Final = 10_000
 # The number of fields of a plain job: name, argument and ID.
 _PLAIN_FIELDS: Final = 3
@@ -82,14 +82,14 @@ class Chunker:
     @contextmanager
     def reporting_failures(self, accepted_ids: list[str]) -> Iterator[None]:
         """Surround the whole call. If it raises, pass the exception to the middleware of the jobs that are in no chunk
-        yet, because these are not sent. Add the IDs of the accepted jobs to a refusal."""
+        yet, because these jobs are not sent. Add the IDs of the accepted jobs to a refusal."""
         try:
             yield
         except BaseException as exc:
             for opened in self._opened:
                 opened.close(exc)
-            # Reading the caller's iterable may raise an error of another enqueue inside it. If that error has its own
-            # IDs, keep them.
+            # The caller's iterable may enqueue other jobs, and may raise the error of such a call. If that error has
+            # its own IDs, keep them.
             if isinstance(exc, EnqueueRefused | InvalidArgument) and not exc.accepted_ids:
                 exc.accepted_ids = list(accepted_ids)
             raise

@@ -17,8 +17,8 @@ from worker_sdk.wire import iso
 JobMap = dict[str, Any]
 JobLike = Mapping[str, Any] | tuple[str, Any]
 
-# Positions of the jobs in a call that have a key of any kind. For these, the master may answer with the ID of another
-# job.
+# Positions of the jobs in a call that have a key of any kind. For these jobs, the master may answer with the ID of
+# another job.
 NONE_KEYED: Final[frozenset[int]] = frozenset()
 ALONE_KEYED: Final = frozenset({0})
 
@@ -39,13 +39,14 @@ class JobOptions(TypedDict, total=False):
     * `id`: a UUID that you choose. Enqueueing the same job again under this ID does not create a second job while the
       first is kept.
     * `key`: an idempotency key of your own, up to 200 bytes, such as `feed:42:7`. Enqueueing the same job again with
-      this key does not create a second job, even when the first is gone. It returns the ID of the first. A job with the
-      same name and key, but another argument or option, is refused.
+      this key creates no second job, and returns the ID of the first, even when the first is gone. A job with the same
+      name and key, but another argument or option, is refused.
     * `key_ttl`: time for which the key works, from its first use, up to 30 days. Default 24 h.
     * `tags`: up to 16 words by which people find the job.
     * `headers`: up to 32 texts that reach the handler as `ctx.headers`.
     * `retry`: the backoff between attempts, a map of `base_s`, `factor`, `max_s` and `jitter`.
-    * `rerun_lost`: run the job again if its worker is lost, even if `max_retry` is 0. Default: such a job fails.
+    * `rerun_lost`: run the job again if its worker is lost, even if `max_retry` is 0. Default: with `max_retry` 0, a
+      job whose worker is lost fails.
     * `unique`: a `Unique`. One job at a time holds its key.
     * `debounce`: a `Debounce`. The job waits until no further jobs with its key are enqueued. Cannot be combined with
       `unique`, `delay` or `run_at`.
@@ -54,8 +55,8 @@ class JobOptions(TypedDict, total=False):
     * `notify`: a webhook with more options: a map of `url`, `on` (the final states that trigger it) and `with_result`,
       which needs `keep_result`.
     * `after`: the job, or the list of jobs, that must succeed before this one runs: IDs, handles, or jobs of the same
-      call. With `After(jobs, when="finished")`, the job runs even if they failed.
-    * `requires`: labels, as a map. Only a worker that has all of them gets the job.
+      call. With `After(jobs, when="finished")`, the job runs even if these jobs failed.
+    * `requires`: labels, as a map. Only a worker with all these labels gets the job.
     """
 
     priority: int | None
@@ -82,7 +83,8 @@ class JobOptions(TypedDict, total=False):
     requires: Mapping[str, str] | None
 
 
-# The name of `expires` in the wire form. `make_job` accepts it as well, so that it can be given a finished job.
+# The name of `expires` in the wire form. `make_job` accepts this name as well, because callers may pass a job that
+# `make_job` returned.
 EXPIRES_S: Final = "expires_s"
 _OPTIONS: Final = frozenset(JobOptions.__annotations__) | {EXPIRES_S}
 # The options of jobs that the master stores and enqueues later: those of definitions, and callbacks of batches.

@@ -9,8 +9,8 @@ from worker_sdk.wire import decode, encode, iso
 
 
 def for_older_master(body: bytes | None, answer: MasterAnswer) -> bytes | None:
-    """Return a body that an older master accepts, if it refused the push because of `expires_s`; otherwise None. The
-    new body has an instant by the clock of this machine instead."""
+    """If an older master refused the push because of `expires_s`, return a body that it accepts. This body has an
+    instant by the clock of this machine instead of `expires_s`. Otherwise return None."""
     if body is None or answer.status != 422 or not _is_unknown_to(answer):
         return None
     fields: Any = decode(body)

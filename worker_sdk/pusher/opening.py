@@ -1,4 +1,4 @@
-"""The common parts of both pushers: the choice of their masters, and the error when one is pickled."""
+"""The common parts of both pushers: the choice of their masters, and the error when a pusher is pickled."""
 
 from collections.abc import Sequence
 

@@ -55,7 +55,7 @@ class JobResult:
 class JobProgress:
     """Progress of a job, as its worker last reported it.
 
-    * `fraction`: completed share, 0 to 1. None: unknown.
+    * `fraction`: fraction of the work that is done, 0 to 1. None: unknown.
     * `message`: text for people.
     * `at`: the time of the report, in UTC.
 

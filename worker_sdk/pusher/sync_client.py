@@ -52,7 +52,7 @@ class SyncPusher(WithOnly):
     * `max_wait_s`: seconds for which a call is repeated before it raises UnavailableError.
     * `durability`: durability that a job must have before it is accepted: `besteffort`, `fsync` or `fsync+quorum`.
       Default: the master's setting.
-    * `middleware`: instances of `Middleware`, the outermost first, whose `around_enqueue` runs around the enqueueing of
+    * `middleware`: instances of `Middleware`, the outermost first. Their `around_enqueue` surrounds the enqueueing of
       each job. Default: those of `configure`.
 
     If a call gets no answer, 429 or 5xx, the pusher repeats it after a random pause, plus the pause that the master
@@ -131,9 +131,9 @@ class SyncPusher(WithOnly):
 
         * `name`: name of the job, which selects the handler.
         * `argument`: any value that MessagePack can encode: None, bool, int, float, str, bytes, list, dict, and
-          datetime with a time zone. At most 256 KiB unless the master is configured otherwise. TypeError names the path
-          of a value that it cannot encode.
-        * `options`: see `JobOptions`. If another job holds the `unique` key, its `on_conflict` decides whether the call
+          datetime with a time zone. At most 256 KiB unless the master is configured otherwise. A TypeError names the
+          path of a value that cannot be encoded.
+        * `options`: see `JobOptions`. If another job holds the key of `unique`, `on_conflict` decides whether the call
           raises `Duplicate` or returns the ID of that job. `is_duplicate` and `is_replaced` recognize such an ID.
 
         Raise RefusedError if the master refuses the job, and UnavailableError if no master answers within `max_wait_s`.
@@ -147,7 +147,7 @@ class SyncPusher(WithOnly):
     def enqueue_job(self, job: JobMap) -> str:
         """Enqueue a job, and return its ID once the master has stored it.
 
-        * `job`: what `make_job` or `Task.to_job` returned. Enqueueing it again does not create a second job.
+        * `job`: a job that `make_job` or `Task.to_job` returned. Enqueueing it again does not create a second job.
 
         Raise RefusedError if the master refuses the job, and UnavailableError if no master answers within `max_wait_s`.
 
@@ -177,12 +177,12 @@ class SyncPusher(WithOnly):
         """Enqueue any number of jobs, and return their IDs in order.
 
         * `jobs`: an iterable of maps with the arguments of `make_job`, or of pairs `(name, argument)`.
-        * `in_one_call`: send all jobs, up to 10,000, in one call: the master accepts all of them, or none.
+        * `in_one_call`: send all jobs in one call, up to 10,000. The master accepts all of them or none.
 
         Without `in_one_call`, the iterable is read while it is sent, in chunks of up to 1,000 jobs. If the master
         refuses one job, it refuses the whole chunk. The error lists the jobs that were accepted before in
         `accepted_ids`, and those that may have been accepted in `unknown_ids`. If a middleware refuses a job, the call
-        raises EnqueueRefused, and all jobs that are not in `accepted_ids` were not sent.
+        raises EnqueueRefused, and only the jobs in `accepted_ids` were sent.
 
         Raise RefusedError, UnavailableError and EnqueueRefused, all of which are WorkerSdkError:
 
@@ -259,11 +259,15 @@ class SyncPusher(WithOnly):
         * `job_id`: the job.
         * `wait`: seconds to wait for the job to end. Default: do not wait.
 
-        The job needs `keep_result`. The result of a failed job contains the reason. A result can be fetched again for
-        60 s after it was first fetched (`result_grace_s`), and is then deleted.
+        The job needs `keep_result`. The result of a failed job contains the reason. The master deletes a result
+        60 s (`result_grace_s`) after it was first fetched.
 
-        None means that there is no result. Then the job was enqueued without `keep_result`, it was discarded, canceled
-        or skipped, its result is no longer kept, or no job has this ID. `status` distinguishes these cases.
+        Return None if there is no result, for one of these reasons. `status` shows which one applies:
+
+        * The job was enqueued without `keep_result`.
+        * The job was discarded, canceled or skipped.
+        * The result is no longer kept.
+        * No job has this ID.
 
         Raise NotFinished if the job has not ended within `wait`, and UnavailableError if no master answers:
 

@@ -38,7 +38,7 @@ class Unique:
         if self.on_conflict not in _CONFLICTS:
             raise ValueError(f"on_conflict must be one of {', '.join(_CONFLICTS)}")
         if (self.scope == "window") != (self.ttl_s is not None):
-            raise ValueError("ttl_s is for the scope window only, which needs it")
+            raise ValueError("ttl_s is required with the scope window, and refused with other scopes")
 
     def to_wire(self) -> dict[str, Any]:
         """Return the map that is sent."""
@@ -72,8 +72,7 @@ class Debounce:
 
 
 class EnqueuedId(str):
-    """The ID that a call returns if it made no new job, because another job holds the key. It is the ID of the job that
-    holds the key.
+    """The ID that a call returns if it made no new job: the ID of the job that holds the key.
 
     * `is_duplicate`: the other job is unchanged.
     * `is_replaced`: the other job has the argument and the options of this call now.
@@ -95,9 +94,9 @@ class EnqueuedId(str):
 
 
 def is_duplicate(job_id: str) -> bool:
-    """Return whether a call to enqueue returned the ID of another job, which it left unchanged.
+    """Return whether a call to enqueue made no new job, and left the job that holds the key unchanged.
 
-    * `job_id`: what the call returned.
+    * `job_id`: the ID that the call returned.
 
     For example:
 
@@ -108,9 +107,10 @@ def is_duplicate(job_id: str) -> bool:
 
 
 def is_replaced(job_id: str) -> bool:
-    """Return whether a call to enqueue returned the ID of another job, to which it gave the new argument and options.
+    """Return whether a call to enqueue made no new job, and gave its argument and options to the waiting job that holds
+    the key.
 
-    * `job_id`: what the call returned.
+    * `job_id`: the ID that the call returned.
 
     For example:
 

@@ -22,7 +22,7 @@ _CALLBACK_FIELDS: Final = frozenset({"name", "argument", "delay", *STORED_OPTION
 
 
 class Batch:
-    """Jobs that belong together. Used as a context manager, it makes the batch, and seals it at the end of the block:
+    """Jobs that belong together. A `with` block makes the batch at its start, and seals the batch at its end:
 
         with Batch(on_success=publish.to_job(album=7)) as batch:
             for photo_id in range(20):
@@ -39,12 +39,12 @@ class Batch:
     * `expires`: time from now, by the clock of the master, at which the batch is canceled if it is not complete.
     * `expires_at`: a time, with a time zone, instead of `expires`.
     * `id`: a UUID that you choose. Default: a new one.
-    * `tasks`: the `Tasks` with whose master the batch is made, if they have their own. Default: the `Tasks` of the
-      callbacks.
+    * `tasks`: the `Tasks` of the members, if it has a `master` of its own. The batch is made there. Default: the
+      `Tasks` of the callbacks.
 
-    A callback is a job from `to_job` of a task or from `make_job`, or a map of its fields. Each callback starts at most
-    once. Batches use the same clients as tasks: those of `configure`, or those of the worker inside a job. An outbox
-    cannot hold batches.
+    A callback is a job from `to_job` of a task or from `make_job`, or a map of the fields of a job. Each callback
+    starts at most once. Batches use the same clients as tasks: those of `configure`, or, inside a job, those of the
+    worker. An outbox cannot hold batches.
     """
 
     @suggesting("a batch")
@@ -110,8 +110,9 @@ class Batch:
             await self.acancel()
 
     def create(self) -> None:
-        """Make the batch, and leave it open for jobs. Calling this again changes nothing while the master keeps the
-        batch: until 7 days (`batch_retention_s`) after it is complete. After that, another call makes a new batch.
+        """Make the batch, and leave it open for jobs. Another call changes nothing while the master still has the
+        batch. The master deletes a batch 7 days (`batch_retention_s`) after it is complete. A call after that makes a
+        new batch.
 
         Raise RefusedError if the master refuses the batch, and UnavailableError if no master answers:
 
@@ -121,9 +122,9 @@ class Batch:
         self._pushers().sync_pusher().create_batch(self._fields)
 
     async def acreate(self) -> None:
-        """Make the batch, and leave it open for jobs. Calling this again changes nothing while the master keeps the
-        batch: until 7 days (`batch_retention_s`) after it is complete. After that, another call makes a new batch.
-        `acreate` does not block the event loop.
+        """Make the batch, and leave it open for jobs. Another call changes nothing while the master still has the
+        batch. The master deletes a batch 7 days (`batch_retention_s`) after it is complete. A call after that makes
+        a new batch. `acreate` does not block the event loop.
 
         Raise RefusedError if the master refuses the batch, and UnavailableError if no master answers:
 

@@ -63,7 +63,7 @@ def _as_option(name: str) -> str:
 
 
 def taken(positional: Sequence[str], arguments: dict[str, Any]) -> list[Any]:
-    """Remove the positional-only arguments, including the context, from the arguments by name, and return them in
+    """Remove the positional-only arguments, including the context, from `arguments`, and return their values in
     order."""
     args = []
     for name in positional:

@@ -37,13 +37,13 @@ class OwnPushers:
 
     def __init__(self, masters: str | Sequence[str], token: str | None) -> None:
         self._access = (masters, token)
-        # The clients and the configuration for which they were made; the key is whether the caller is inside a job.
+        # The clients, with the configuration for which they were made. The key is True for callers inside a job.
         self._made: dict[bool, tuple[LazyPushers, Configuration]] = {}
 
     def now(self) -> "LazyPushers":
-        """Return the clients for a call at this moment. Outside of jobs, they wait for masters as long as `configure`
-        says, and inside a job as long as the clients of `ctx.enqueue`. Make new ones after a change of the
-        configuration."""
+        """Return the clients for a call at this moment. Outside of jobs, the clients wait for masters as long as
+        `configure` says. Inside a job, they wait as long as the clients of `ctx.enqueue`. Make new clients after a
+        change of the configuration."""
         is_in_job, present = running_job.get() is not None, configuration()
         pushers, made_for = self._made.get(is_in_job, (None, None))
         if pushers is None or made_for != present:

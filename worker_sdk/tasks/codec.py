@@ -126,8 +126,8 @@ class Codec:
         return arguments
 
     def decode_together(self, name: str, arguments: Sequence[Any]) -> list[Any] | None:
-        """Decode many jobs with one argument each, and return the arguments. This is far cheaper than decoding each
-        alone. Return None if each must be decoded alone, for example because one does not fit."""
+        """Decode many jobs with one argument each, and return the arguments. This is far cheaper than decoding one
+        argument after another. Return None if that is necessary, for example because an argument does not fit."""
         is_plain = self._is_plain
         if all(type(argument) is dict and is_plain(argument) for argument in arguments):
             return [argument[name] for argument in arguments]

@@ -47,9 +47,9 @@ class Tasks:
         def make_thumbnail(photo_id: int, width: int = 320) -> int:
             return width
 
-    * `master`: address of the master that their jobs go to, or a list of addresses. Default: inside a job, the master
-      of the worker; elsewhere that of `configure`, then `JQMASTER_URL`, then `http://127.0.0.1:8080`.
-    * `token`: bearer token with the scopes `push`, and `read` for results. It needs `master`.
+    * `master`: address of the master that their jobs go to, or a list of addresses. Default inside a job: the master of
+      the worker. Default elsewhere: the master of `configure`, or else `JQMASTER_URL`, or else `http://127.0.0.1:8080`.
+    * `token`: bearer token with the scope `push`, and `read` for results. Give it only together with `master`.
     * `seal`: the `Seal` that hides the content of the jobs from masters and people. Default: no seal.
     """
 
@@ -101,8 +101,8 @@ class Tasks:
         The worker fills a parameter annotated with `Context`. Put it first, or give it the default `INJECTED`, so that
         type checkers let callers omit it.
 
-        Arguments are checked by their annotations before the function runs. A job whose argument does not fit fails
-        with the cause `invalid_argument`, and is not retried.
+        Arguments are checked by their annotations before the function runs. If the argument of a job does not fit, the
+        job fails with the cause `invalid_argument`, and is not retried.
 
         * `name`: name of the jobs: letters, digits and `_ . : / -`, up to 200 characters. Workers find the task by this
           name, so keep it when you rename the function.
@@ -116,8 +116,8 @@ class Tasks:
         * `timeout`, `max_retry`, `retry`, `priority`, `keep_result`, `tags`, `rerun_lost`, `requires`, `unique`,
           `debounce`: see `JobOptions`.
 
-        Raise TypeError for an option that does not exist or has a wrong type and for a function that cannot be a task,
-        and ValueError for an invalid name or one that is taken:
+        Raise TypeError for an option that does not exist or has a wrong type, and for a function that cannot be a task.
+        Raise ValueError for a name that is invalid or taken:
 
             @tasks.task("mail.send", max_retry=3, retry_on=TimeoutError)
             def send_mail(user_id: int, subject: str) -> None:
@@ -185,27 +185,29 @@ class Tasks:
     ) -> "Task[..., CommandOutput]":
         """Make a command a task, and return the task.
 
-        Its placeholders are the arguments of the job: texts and numbers. Each value stays one argument of the command,
-        or a part of one, whatever it contains. No shell is involved. The command runs in its own process group, with
-        the environment of the worker and `JOB_ID`, `JOB_NAME` and `JOB_ATTEMPT`. Its result is a `CommandOutput`.
+        The placeholders in `argv` are the arguments of the job: texts and numbers. Each value becomes one argument of
+        the command, or a part of one, whatever it contains. No shell is involved. The command runs in its own process
+        group. Its environment is that of the worker, with `JOB_ID`, `JOB_NAME` and `JOB_ATTEMPT` added. The result of
+        the job is a `CommandOutput`.
 
-        To stop the job, the worker sends SIGTERM to the group, and SIGKILL after at most 5 seconds. For this, it
-        reserves at most 15 % of the timeout. All processes that the command has started end with it, even if the worker
-        dies.
+        To stop the job, the worker sends SIGTERM to the group, and SIGKILL after at most 5 seconds. The worker reserves
+        at most 15 % of the timeout for this. All processes that the command has started end together with the command,
+        even if the worker dies.
 
         * `name`: as for `task`.
-        * `argv`: the program and its arguments. `{{` and `}}` are braces.
+        * `argv`: the program and its arguments. `{day}` is a placeholder; `{{` and `}}` stand for braces.
         * `env`: variables in addition to those of the worker.
         * `cwd`: working directory. Default: that of the worker.
         * `ok_codes`: exit codes that mean success.
-        * `retry_codes`: exit codes that mean a failure worth a retry. Default: all other codes. If given, codes in no
-          list fail the job for good. For a signal, the code is its negative number.
+        * `retry_codes`: exit codes after which the job is retried. Default: all codes that are in no other list. If you
+          give this option, a code that is in no list fails the job for good. If a signal ended the command, the code is
+          the negative number of the signal.
         * `discard_codes`: exit codes that mean that nothing is left to do: the job ends as `discarded`.
         * `cpu_s`: seconds of CPU time, after which the system kills a process of the command.
         * `memory_mb`: MiB of address space of each process, where the system has such a limit.
         * `file_mb`: MiB that a process of the command may write to one file. Beyond this size, the system ends the
           process with a signal. If the process ignores the signal, its write fails.
-        * `options`: those of `task` for its jobs.
+        * `options`: options of the jobs, as for `task`.
 
         Raise ValueError for an argv that cannot be run, and the errors of `task`:
 
@@ -236,7 +238,8 @@ class Tasks:
         apply` makes the changes. The call returns the task, so that it also works as a decorator above `@tasks.task`.
 
         * `minutes`, `hours`: length of the period.
-        * `offset`: minutes by which all instants are later. Periods are counted from midnight UTC of 1 January 1970.
+        * `offset`: minutes from the start of each period to its instant. Periods are counted from midnight UTC of 1
+          January 1970.
         * `options`: see `DefinitionOptions`.
 
         Raise TypeError for an option that no definition has, and ValueError for a name that is taken:
@@ -326,7 +329,7 @@ class Tasks:
 
     def own_pushers(self) -> "LazyPushers | None":
         """Return the clients for a call at this moment, if these tasks have their own master; otherwise None. Inside a
-        job, they wait longer for a master, as the clients of `ctx.enqueue` do."""
+        job, these clients wait longer for a master, as the clients of `ctx.enqueue` do."""
         if self._access is None:
             return None
         if self._own_pushers is None:

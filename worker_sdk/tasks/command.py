@@ -14,8 +14,7 @@ from worker_sdk.worker.context import Context
 from worker_sdk.worker.outcomes import UnfitArgumentError
 
 Value = str | int | float
-# How much of the end of the standard error is shown as the message of a failure: at most this many lines and
-# characters.
+# The message of a failure is the end of the standard error: at most this many lines and characters.
 _MESSAGE_LINES = 10
 _MESSAGE_CHARS = 900
 # How many characters of the end of each output are stored in the result.
@@ -27,7 +26,7 @@ class CommandOutput:
     """The result of a command job.
 
     * `exit_code`: exit code of the command.
-    * `stdout`, `stderr`: the end of its outputs, at most 16,384 characters each.
+    * `stdout`, `stderr`: the end of each output of the command, at most 16,384 characters each.
 
     For example:
 
@@ -58,7 +57,9 @@ class Command:
         discard_codes: Collection[int],
     ) -> None:
         if isinstance(argv, str) or not argv:
-            raise ValueError("a command is a list of the program and its arguments; no shell splits a text")
+            raise ValueError(
+                "a command is a list of the program and its arguments, not one text that a shell splits"
+            )
         self._parts = [list(string.Formatter().parse(_checked(one))) for one in argv]
         self.names = list(
             dict.fromkeys(_name(part) for parts in self._parts for part in parts if _name(part))

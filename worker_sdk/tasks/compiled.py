@@ -43,9 +43,9 @@ def binding_of(
 
 
 def plain_check_of(annotations: Mapping[str, Any], required: Collection[str]) -> Check | None:
-    """Return a function that quickly checks arguments by name. It returns True if all arguments are given, and no
-    others, and each has exactly the type of its annotation. They can then be sent unchanged. After False, the arguments
-    may still fit.
+    """Return a function that quickly checks arguments by name. It returns True if all required arguments are given, no
+    unknown one is given, and each has exactly the type of its annotation. The arguments can then be sent unchanged.
+    False does not mean that they are invalid.
 
     Return None if an annotation allows values of other types.
     """

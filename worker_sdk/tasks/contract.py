@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def contract_of(task: "Task[..., Any]") -> Mapping[str, Any]:
-    """Return the map of `version`, `argument_schema` and `options`. If the task has no version, the version is derived
+    """Return a map with `version`, `argument_schema` and `options`. If the task has no version, the version is derived
     from the schema, and changes when the schema changes."""
     options = {option: _plain(value) for option, value in task.options.items()}
     if task.seal is not None:

@@ -24,7 +24,7 @@ class CalledTask(Protocol):
     signature: "Signature"
 
     def pushers(self) -> "Pushers":
-        """Return the clients for what the function enqueues through its context."""
+        """Return the clients with which the function's context enqueues jobs."""
         ...
 
 

@@ -41,8 +41,8 @@ class Flow(Generic[ResultT_co]):
         handles = flow.enqueue()
 
     A flow is checked before anything is sent, and enqueued in one call: a master accepts all of its jobs or none.
-    `chain`, `group` and `chord` make flows, which may be members of others. A flow that ends with a group, or with
-    several jobs, has no single last job.
+    `chain`, `group` and `chord` make flows, and a flow may be a member of another flow. A flow that ends with a group,
+    or with several jobs, has no single last job.
     """
 
     # `Flow()` is a Flow[Any], because a type checker cannot know which job will be added last.
@@ -51,8 +51,7 @@ class Flow(Generic[ResultT_co]):
         self._members: dict[str, JobMap] = {}
         self._behind: dict[str, dict[str, None]] = {}
         self._when: dict[str, AfterWhen] = {}
-        # By ID, the names of predecessors that were given as jobs. If one of them is not a member of the flow, that is
-        # a mistake.
+        # The names, by ID, of predecessors that were given as jobs. Each of them must be a member of the flow.
         self._named: dict[str, str] = {}
 
     def __repr__(self) -> str:
@@ -101,7 +100,8 @@ class Flow(Generic[ResultT_co]):
         * `jobs`: a member, or several. A flow means its last jobs. IDs and handles name jobs that were enqueued before.
           With `After(jobs, when="finished")`, the job runs even if they did not succeed.
 
-        Raise InvalidFlow for two conditions on one job, and TypeError for a value that names no job:
+        Raise InvalidFlow if the job would wait for some jobs to succeed and for others to finish, and TypeError for a
+        value that names no job:
 
             first, second = flow.add(make_thumbnail.to_job(42)), flow.add(publish.to_job(7))
             flow.after(second, first)
@@ -117,8 +117,8 @@ class Flow(Generic[ResultT_co]):
             self._behind.setdefault(job_id, {}).update(dict.fromkeys(predecessors))
 
     def to_jobs(self) -> list[JobMap]:
-        """Check the flow, and return its jobs as data, each after the jobs for which it waits. `Batch.add` and
-        `Pusher.enqueue_many` accept them. Raise InvalidFlow if the flow cannot run.
+        """Check the flow, and return its jobs as data. Each job comes after the jobs for which it waits. `Batch.add`
+        and `Pusher.enqueue_many` accept them. Raise InvalidFlow if the flow cannot run.
 
         For example:
 
@@ -140,7 +140,7 @@ class Flow(Generic[ResultT_co]):
         return [jobs[n] for n in order]
 
     def enqueue(self) -> "FlowHandles[ResultT_co]":
-        """Check the flow, enqueue all of its jobs in one call, and return their handles. Calling this again changes
+        """Check the flow, enqueue all of its jobs in one call, and return their handles. Another call changes
         nothing.
 
         Raise InvalidFlow if the flow cannot run, RefusedError if the master refuses it, and UnavailableError if no
@@ -153,8 +153,8 @@ class Flow(Generic[ResultT_co]):
         return self._handles(jobs, pushers.sync_pusher().enqueue_many(jobs, in_one_call=True), pushers)
 
     async def aenqueue(self) -> "FlowHandles[ResultT_co]":
-        """Check the flow, enqueue all of its jobs in one call, and return their handles. Calling this again changes
-        nothing. `aenqueue` does not block the event loop.
+        """Check the flow, enqueue all of its jobs in one call, and return their handles. Another call changes nothing.
+        `aenqueue` does not block the event loop.
 
         Raise InvalidFlow if the flow cannot run, RefusedError if the master refuses it, and UnavailableError if no
         master answers:
@@ -282,8 +282,8 @@ class Flow(Generic[ResultT_co]):
 
 
 class FlowHandles(Generic[ResultT_co]):
-    """The handles of the jobs of a flow, which `Flow.enqueue` returns. Iterating yields them in the order in which the
-    jobs were added.
+    """The handles of the jobs of a flow. `Flow.enqueue` returns this object. Iterating yields the handles in the order
+    in which the jobs were added.
 
     For example:
 
@@ -313,7 +313,7 @@ class FlowHandles(Generic[ResultT_co]):
 
     @property
     def last(self) -> JobHandle[ResultT_co]:
-        """The handle of the job that ends the flow. Raise LookupError if it ends with several jobs."""
+        """The handle of the job that ends the flow. Raise LookupError if the flow ends with several jobs."""
         if len(self._lasts) != 1:
             raise LookupError(f"the flow ends with {len(self._lasts)} jobs: choose one with handles[job]")
         return self._handles[self._lasts[0]]

@@ -63,13 +63,13 @@ class AnyTask:
 
 
 class JobHandle(Generic[ResultT_co]):
-    """A job of a task. `enqueue` returns it:
+    """A job of a task. `enqueue` returns a handle:
 
         handle = make_thumbnail.enqueue(42)
         print(handle.get(timeout=10))
 
     * `id`: ID of the job.
-    * `name`: name of the job, which is that of the task.
+    * `name`: name of the job and of the task.
     * `status`: last known state, such as `ready` or `succeeded`. None if the handle was made from an ID and has not
       asked a master yet.
     * `job`: the job as `Pusher.status` returns it, after `refresh` or `cancel`.
@@ -118,13 +118,13 @@ class JobHandle(Generic[ResultT_co]):
 
         * `timeout`: seconds to wait; 0 to check once. Default: wait without a limit.
 
-        The job needs `keep_result`. A result can be fetched again for 60 s after it was first fetched
-        (`result_grace_s`), and is then deleted; this handle keeps it. Raise one of these instead:
+        The job needs `keep_result`. The master deletes a result 60 s (`result_grace_s`) after it was first fetched;
+        this handle keeps the result. Without a result, raise one of these errors:
 
         * `NotFinished`: the job did not end within `timeout`.
         * `JobFailed`: the job failed for good. It has the error and the traceback.
-        * `JobCanceled`, `JobSkipped`: the job was canceled, did not start before it expired, or waited
-          for a job that did not succeed.
+        * `JobCanceled`: the job was canceled.
+        * `JobSkipped`: the job did not start. For example, it expired, or waited for a job that did not succeed.
         * `JobDiscarded`: the handler found nothing left to do.
         * `ResultNotKept`: the job succeeded, but was enqueued without `keep_result`.
         * `ResultGone`: the result is no longer kept, or the job is unknown.
@@ -161,13 +161,13 @@ class JobHandle(Generic[ResultT_co]):
 
         * `timeout`: seconds to wait; 0 to check once. Default: wait without a limit.
 
-        The job needs `keep_result`. A result can be fetched again for 60 s after it was first fetched
-        (`result_grace_s`), and is then deleted; this handle keeps it. Raise one of these instead:
+        The job needs `keep_result`. The master deletes a result 60 s (`result_grace_s`) after it was first fetched;
+        this handle keeps the result. Without a result, raise one of these errors:
 
         * `NotFinished`: the job did not end within `timeout`.
         * `JobFailed`: the job failed for good. It has the error and the traceback.
-        * `JobCanceled`, `JobSkipped`: the job was canceled, did not start before it expired, or waited
-          for a job that did not succeed.
+        * `JobCanceled`: the job was canceled.
+        * `JobSkipped`: the job did not start. For example, it expired, or waited for a job that did not succeed.
         * `JobDiscarded`: the handler found nothing left to do.
         * `ResultNotKept`: the job succeeded, but was enqueued without `keep_result`.
         * `ResultGone`: the result is no longer kept, or the job is unknown.
@@ -228,10 +228,11 @@ class JobHandle(Generic[ResultT_co]):
         return self
 
     def progress(self) -> "JobProgress | None":
-        """Fetch the job from a master, and return the last progress that its worker reported, even after the end of the
-        job. Return None if no attempt has reported any. This also updates `status` and `job` of the handle.
+        """Fetch the job from a master, and return the last progress that its worker reported. This also works after
+        the end of the job, and updates `status` and `job` of the handle. Return None if no attempt has reported
+        progress.
 
-        A worker reports about once a second, so calling this more often is useless. Raise ResultGone if the job is
+        A worker reports about once a second, so more frequent calls are useless. Raise ResultGone if the job is
         unknown, and UnavailableError if no master answers:
 
             told = handle.progress()
@@ -242,11 +243,11 @@ class JobHandle(Generic[ResultT_co]):
         return progress_of(self.refresh().job or {})
 
     async def aprogress(self) -> "JobProgress | None":
-        """Fetch the job from a master, and return the last progress that its worker reported, even after the end of the
-        job. Return None if no attempt has reported any. This also updates `status` and `job` of the handle.
-        `aprogress` does not block the event loop.
+        """Fetch the job from a master, and return the last progress that its worker reported. This also works after the
+        end of the job, and updates `status` and `job` of the handle. Return None if no attempt has reported
+        progress. `aprogress` does not block the event loop.
 
-        A worker reports about once a second, so calling this more often is useless. Raise ResultGone if the job is
+        A worker reports about once a second, so more frequent calls are useless. Raise ResultGone if the job is
         unknown, and UnavailableError if no master answers:
 
             told = await handle.aprogress()
@@ -263,7 +264,7 @@ class JobHandle(Generic[ResultT_co]):
     def stream(self, kind: type[PartT]) -> "PartStream[PartT]": ...
     def stream(self, kind: Any = Any) -> "PartStream[Any]":
         """Return the values that the job emits with `ctx.emit`, as an iterable for `for` and `async for`: from the
-        first value until the job is over. A retry begins again with its first value: see `attempt` of each `JobPart`.
+        first value until the job is over. A retry begins with a new first value: see `attempt` of each `JobPart`.
 
         * `kind`: type of the values, such as a dataclass. Default: no conversion.
 
@@ -298,8 +299,8 @@ class JobHandle(Generic[ResultT_co]):
         * `tail`: begin at most this many lines before the end of the log.
         * `follow`: wait for further lines until the job is over.
 
-        The token needs the scope read. Iterating raises ResultGone if the job is unknown and no log of it is in the
-        archive, and RefusedError with the code `archive_damaged` for lines that the archive has lost.
+        The token needs the scope read. Iterating raises ResultGone if the job is unknown and the archive has no log of
+        it, and RefusedError with the code `archive_damaged` for lines that the archive has lost.
 
         For example:
 

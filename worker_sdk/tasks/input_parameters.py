@@ -30,7 +30,7 @@ class InputParameters:
 
 
 def _value_of(one: Input) -> Any:
-    # Use None for a predecessor that failed. It can only occur if the job runs whatever the outcome of its
+    # Use None for a predecessor that failed. This happens only if the job runs whatever the outcome of its
     # predecessors.
     return one.result if one.is_success else None
 

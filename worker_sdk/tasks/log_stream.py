@@ -58,7 +58,7 @@ class LogStream:
         return f"<log of job {self._handle.id}>"
 
     def __iter__(self) -> Iterator[JobLogLine]:
-        """Read the lines. It blocks."""
+        """Read the lines. This blocks the thread."""
         pusher, after, tail, is_end = self._pushers.sync_pusher(), 0, self._tail, False
         while not is_end:
             try:

@@ -12,8 +12,9 @@ class TaskOptions(JobOptions, total=False):
     """Options of `Task.using`: those of `JobOptions`, and
 
     * `namespace`: the namespace that the jobs go to, at the same master. Default: the namespace of the tasks, of the
-      running job or of the process. The handles read from the same namespace. The option is for `enqueue`, `aenqueue`,
-      `many` and `amany`, also in an outbox, but not for flows and batches, which belong to one namespace.
+      running job or of the process. The handles read from the same namespace. The option applies to `enqueue`,
+      `aenqueue`, `many` and `amany`, also in an outbox. It does not apply to flows and batches, because each of them
+      belongs to one namespace.
     """
 
     namespace: str | None

@@ -29,7 +29,7 @@ class Streamed(Protocol):
 
 class PartStream(Generic[T_co]):
     """Partial results of a job, in order, until the job is over. Use it in `for` or `async for`; each loop begins with
-    the first value. When it ends, the handle has the final `status`.
+    the first value. When the loop ends, the handle has the final `status`.
 
     For example:
 

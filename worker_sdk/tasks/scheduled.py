@@ -26,7 +26,8 @@ class DefinitionOptions(TypedDict, total=False):
     * `name`: name of the definition. Default: the name of the task, with `-` in place of `/`.
     * `arguments`: arguments of the call, by parameter name.
     * `overlap`: what happens while the previous job is not finished: `allow`, `forbid`, `replace` or `queue`.
-    * `catch_up`: which late instants fire: `skip` (none), `latest` or `all`; `max_catch_up`: maximum number of them.
+    * `catch_up`: which late instants fire: `skip` (none), `latest` or `all`.
+    * `max_catch_up`: maximum number of late instants that fire.
     * `skip_late_after`: delay after which an instant counts as late.
     * `jitter`: maximum delay. All instants have the same delay, which is derived from the name.
     * `days`: what happens on days off: the name of a calendar, and the rule `skip_holidays`, `only_holidays`,
@@ -106,7 +107,7 @@ class Declared:
 
 
 def definition_name(text: str) -> str:
-    """Return a valid name of a definition, made from another name."""
+    """Return a valid name for a definition, made from any text."""
     return _UNNAMEABLE.sub("-", text)[:100]
 
 

@@ -1,8 +1,8 @@
-"""JSON Schemas of arguments, which masters show, and against which they check new jobs.
+"""JSON Schemas of arguments. Masters show them, and check new jobs against them.
 
 MessagePack has values that JSON lacks. In a schema, binary data is base64 text (format `byte`), and a timestamp is ISO
-8601 text (`date-time`), as in a job that is pushed as JSON. msgspec can generate schemas, too, but they lack the format
-of times without a rule for time zones, and the keys of maps.
+8601 text (`date-time`), as in a job that is pushed as JSON. The schemas that msgspec generates are not used: they lack
+the format of times without a rule for time zones, and the keys of maps.
 """
 
 import enum
@@ -45,7 +45,7 @@ def schema_of_parameters(
         to_json = kind.to_json if isinstance(kind := types[name], PydanticType) else _to_json
         _set_default(properties[name], value, to_json)
     schema: Schema = {
-        # A job without an argument calls the function without arguments, so accept null if none is required.
+        # A job without an argument calls the function without arguments, so accept null if no parameter is required.
         "type": "object" if required else ["object", "null"],
         "properties": properties,
         "additionalProperties": False,

@@ -25,8 +25,8 @@ class ShownTask(Protocol):
 
 
 class WithParametersOfTask:
-    """A descriptor for a method with the parameters of a task. Each task gets a copy of the method, whose signature is
-    that of the task's function. The signature is made when it is first read.
+    """A descriptor for a method with the parameters of a task. Each task gets a copy of the method with the signature
+    of the task's function. The signature is made when it is first read.
 
     * `method`: the method.
     * `returned`: a function that returns the generic class of the method's return value.

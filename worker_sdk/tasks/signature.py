@@ -16,14 +16,14 @@ from worker_sdk.parameters import (
 
 Function = Callable[..., Any]
 
-# The default of parameters that the worker fills, or the task itself in a direct call. Because of it, type checkers
-# let callers omit such a parameter at any position.
+# The default of parameters that the worker fills. In a direct call, the task fills them. With this default, type
+# checkers let callers omit such a parameter at any position.
 INJECTED: Any = None
 
 
 class FromInputs:
-    """The default of a parameter that the worker fills with the result of the job's predecessor. `takes_all`: with the
-    list of the results of all predecessors."""
+    """The default of a parameter that the worker fills with the result of the job's predecessor. `takes_all`: the
+    worker fills it with a list of the results of all predecessors."""
 
     __slots__ = ("takes_all",)
 
@@ -134,7 +134,7 @@ class Signature:
         return self._resolved
 
     def _context_test(self) -> Callable[[Any], bool]:
-        """Return a function that returns whether a parameter with an annotation takes the context."""
+        """Return a function that tells from an annotation whether the parameter takes the context."""
         if not self._gathers:
             return is_context
         from worker_sdk.tasks.gathered_types import is_gather_context

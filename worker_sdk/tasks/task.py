@@ -51,7 +51,7 @@ class Owner(Protocol):
 class TaskJob(Job, Generic[ResultT_co]):
     """A job as data: the map that `Pusher.enqueue_many` accepts, with an ID. `Task.to_job` makes it.
 
-    * `task`: the task; None for a job that a test recorded, and that no task made.
+    * `task`: the task. None: a test recorded the job, and no task made it.
     * `arguments`: the arguments of the call, by parameter name.
     * `options`: the options of the call and of the task.
 
@@ -77,7 +77,7 @@ class TaskJob(Job, Generic[ResultT_co]):
         return str(self["id"])
 
     def argument_for_any_id(self) -> Any:
-        """Return the argument for a copy of the job, whose ID a master will choose."""
+        """Return the argument for a copy of the job. A master will choose the ID of the copy."""
         if self.task is None or self.task.seal is None:
             return self["argument"]
         return self.task.seal.sealed_for_name(
@@ -190,8 +190,8 @@ class Calls(Generic[P, ResultT_co]):
     def to_job(self, /, *args: P.args, **kwargs: P.kwargs) -> TaskJob[ResultT_co]:
         """Return the job of a call as data, without enqueueing it. `many` and `Pusher.enqueue_many` accept it.
 
-        Its arguments are those of the function. Raise TypeError if they do not fit. Also raise TypeError after
-        `using(namespace=…)`, because the call that enqueues the job chooses the namespace.
+        The arguments are those of the function. Raise TypeError if they do not fit. Also raise TypeError after
+        `using(namespace=…)`, because the namespace is chosen by the call that enqueues the job.
 
         For example:
 
@@ -200,8 +200,8 @@ class Calls(Generic[P, ResultT_co]):
         """
         if self._namespace is not None:
             raise TypeError(
-                f"{self._task.name}: to_job makes a job that belongs to no namespace: call it on the task, and give "
-                "it to using(namespace=…).many"
+                f"{self._task.name}: to_job makes a job that belongs to no namespace: call to_job on the task, and "
+                "give the job to using(namespace=…).many"
             )
         try:
             return (self._maker or self._new_maker()).make(args, kwargs)
@@ -218,8 +218,8 @@ class Calls(Generic[P, ResultT_co]):
     def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> "JobHandle[ResultT_co]":
         """Enqueue a call of the function as a job, and return its handle once a master has stored it.
 
-        The arguments are those of the function, without the context. Raise InvalidArgument, a TypeError, if they do not
-        fit its parameters, RefusedError if the master refuses the job, and UnavailableError if no master answers:
+        The arguments are those of the function, without the context. Raise InvalidArgument, which is a TypeError, if
+        they do not fit. Raise RefusedError if the master refuses the job, and UnavailableError if no master answers:
 
             handle = make_thumbnail.enqueue(42, width=640)
             print(handle.id)
@@ -232,9 +232,8 @@ class Calls(Generic[P, ResultT_co]):
         """Enqueue a call of the function as a job, and return its handle once a master has stored it. `aenqueue` does
         not block the event loop.
 
-        The arguments are those of the function, without the context. Raise InvalidArgument, a TypeError, if they do
-        not fit its parameters, RefusedError if the master refuses the job, and UnavailableError if no master
-        answers:
+        The arguments are those of the function, without the context. Raise InvalidArgument, which is a TypeError, if
+        they do not fit. Raise RefusedError if the master refuses the job, and UnavailableError if no master answers:
 
             handle = await make_thumbnail.aenqueue(42, width=640)
             print(handle.id)
@@ -249,7 +248,7 @@ class Calls(Generic[P, ResultT_co]):
         * `calls`: an iterable of jobs from `to_job` of this task, or of maps of arguments by name.
 
         The iterable is read while it is sent, in chunks of up to 1,000 jobs. Raise InvalidArgument for a call that does
-        not fit, RefusedError if the master refuses a chunk, and UnavailableError if no master answers; `accepted_ids`
+        not fit, RefusedError if the master refuses a chunk, and UnavailableError if no master answers. `accepted_ids`
         of the error lists the jobs that were accepted before:
 
             handles = make_thumbnail.many({"photo_id": number} for number in range(20))
@@ -268,7 +267,7 @@ class Calls(Generic[P, ResultT_co]):
         * `calls`: an iterable, or an async one, of jobs from `to_job` of this task, or of maps of arguments by name.
 
         The iterable is read while it is sent, in chunks of up to 1,000 jobs. Raise InvalidArgument for a call that
-        does not fit, RefusedError if the master refuses a chunk, and UnavailableError if no master answers;
+        does not fit, RefusedError if the master refuses a chunk, and UnavailableError if no master answers.
         `accepted_ids` of the error lists the jobs that were accepted before:
 
             handles = await make_thumbnail.amany({"photo_id": number} for number in range(20))
@@ -315,7 +314,7 @@ class Calls(Generic[P, ResultT_co]):
         if isinstance(call, TaskJob):
             if call.task is not self._task:
                 raise TypeError(
-                    f"all jobs of one call must be of {self._task.name}, and one is of {call['name']}"
+                    f"all jobs of one call must be of {self._task.name}, but one is of {call['name']}"
                 )
             return call
         if not isinstance(call, Mapping):
@@ -343,8 +342,8 @@ class Task(Calls[P, ResultT_co]):
         handle = make_thumbnail.enqueue(42)
         here = make_thumbnail(42)
 
-    Nothing retries a direct call, and no timeout ends it. If it omits a `Context` with the default `INJECTED`, the
-    function gets the context of the job that calls it. Outside of a job, it gets a context of its own, which drops
+    A direct call is not retried, and has no timeout. If it omits a `Context` with the default `INJECTED`, the function
+    gets the context of the job that makes the call. Outside of a job, the function gets a new context, which drops
     progress and checkpoints. Raise TypeError if the call omits a parameter with `Depends` or `INPUT`.
 
     * `name`: name of its jobs.
@@ -404,7 +403,7 @@ class Task(Calls[P, ResultT_co]):
     def handle(self, job_id: str) -> "JobHandle[ResultT_co]":
         """Return the handle of a job of this task that was enqueued elsewhere.
 
-        * `job_id`: its ID.
+        * `job_id`: ID of the job.
 
         For example:
 
@@ -454,8 +453,8 @@ class Task(Calls[P, ResultT_co]):
 
 
 if TYPE_CHECKING:
-    # For type checkers, the types of decorated functions: they are called with all parameters, and enqueued without the
-    # context.
+    # The types of decorated functions, for type checkers. A direct call gives all parameters. A call that enqueues
+    # omits the context.
 
     class SyncTask(Task[P, ResultT_co]):
         def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> ResultT_co: ...

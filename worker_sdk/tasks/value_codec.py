@@ -1,7 +1,7 @@
 """Encode and decode values by annotations: results, partial results and arguments.
 
-msgspec does this, and is imported when the first job is made or run. For its own types, pydantic does it, which the
-modules with such types have already imported.
+msgspec does this. It is imported when the first job is made or run. pydantic encodes its own types. Modules with such
+types have already imported pydantic.
 """
 
 import datetime
@@ -21,10 +21,10 @@ _PLACE: Final = re.compile(r"^(?P<what>.*?)(?: - at `(?P<key>key` in `)?\$(?P<pa
 # The start of a message up to the invalid value. The value is left out, because people who may not read arguments can
 # read messages.
 _VALUE: Final = re.compile(r"^(Invalid enum value).*", re.DOTALL)
-# The words of msgspec for types in backticks, and those of Python.
+# The words that msgspec puts in backticks for types, and Python's words for these types.
 _TYPES: Final = {"object": "dict", "array": "list", "null": "None"}
 _TYPE: Final = re.compile(r"(?<=[`| ])(?:object|array|null)(?=[`| ])")
-# By the words of msgspec, which name encodings: words that say what was expected.
+# Messages of msgspec that name an encoding, each with a message that says what was expected.
 _EXPECTED: Final = {
     "Invalid RFC3339 encoded datetime": (
         "Expected a date and time such as `2026-05-01T12:00:00Z`, got `str` of another form"
@@ -93,8 +93,8 @@ def to_builtins(value: Any, *, str_keys: bool) -> Any:
 
 
 def with_text_keys(value: Any) -> tuple[Any, Any]:
-    """Return the value in wire form, with texts as keys, and the value with its original keys (None if these are all
-    texts). Raise what `to_builtins` raises."""
+    """Return the value in wire form, with texts as keys, and the value with its original keys. The latter is None if
+    all keys are texts. Raise the exceptions of `to_builtins`."""
     own = to_builtins(value, str_keys=False)
     sent = to_builtins(value, str_keys=True)
     # Compare the two forms, which is faster than a search for keys that are not texts.
@@ -188,7 +188,7 @@ class PydanticType:
         return self._adapter.dump_python(value, mode="json", by_alias=True, round_trip=True, warnings=False)
 
     def schema(self, ref_template: str) -> dict[str, Any]:
-        """Return the JSON Schema of the type. Raise what pydantic raises for a type that has none."""
+        """Return the JSON Schema of the type. Raise pydantic's exception for a type that has no schema."""
         schema: dict[str, Any] = self._adapter.json_schema(by_alias=True, ref_template=ref_template)
         return schema
 
@@ -301,7 +301,8 @@ def _has_pydantic_metadata(annotation: Any) -> bool:
 
 
 def _classes(node: Any, seen: set[int] | None = None) -> Iterator[Any]:
-    """Yield the classes in msgspec's description of a type that msgspec treats as dataclasses or does not know."""
+    """Yield some classes in msgspec's description of a type: those that msgspec treats as dataclasses, and those that
+    it does not know."""
     seen = set() if seen is None else seen
     if id(node) in seen:
         return

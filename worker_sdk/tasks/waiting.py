@@ -42,7 +42,7 @@ def wait_all(
     * `handles`: handles of jobs.
     * `timeout`: seconds to wait for all of them together. Default: wait without a limit.
     * `return_exceptions`: return exceptions of `JobHandle.get` in place of results. Otherwise, wait for all jobs, and
-      then raise the first exception, in the order of the handles; the handles keep the other results.
+      then raise the first exception in the order of the handles. The handles keep the other results.
 
     Raise the errors of `JobHandle.get`, and UnavailableError if no master answers:
 
@@ -85,7 +85,7 @@ async def await_all(
     * `handles`: handles of jobs.
     * `timeout`: seconds to wait for all of them together. Default: wait without a limit.
     * `return_exceptions`: return exceptions of `JobHandle.get` in place of results. Otherwise, wait for all jobs,
-      and then raise the first exception, in the order of the handles; the handles keep the other results.
+      and then raise the first exception in the order of the handles. The handles keep the other results.
 
     Raise the errors of `JobHandle.get`, and UnavailableError if no master answers:
 
