@@ -48,7 +48,7 @@ async def test_the_way_of_a_job_is_told(api: Api, caplog: pytest.LogCaptureFixtu
             f"worker_sdk: job {job_id} (mail.send): attempt 1 is accepted",
             f"worker_sdk: job {job_id} (mail.send): attempt 1 has ended: {ending}",
             f"jqmaster: job {job_id} (mail.send): settled by worker",
-            f"worker_sdk: job {job_id}: the master has answered for its end: settled",
+            f"worker_sdk: job {job_id}: the master has answered the report of its end: settled",
         ):
             assert part in text, (part, text)
         assert f", now {state}" in text

@@ -30,7 +30,7 @@ class MalformedError(ValueError):
 
 
 class Admission:
-    """Decides at once, and separately for each offer.
+    """Decides about each offer separately, without waiting.
 
     * `is_leaving`: this process is ending, so it accepts nothing, as during a drain that masters command.
     * `beat_now`: sends a heartbeat at once, to learn the state of the claims.
@@ -68,7 +68,7 @@ class Admission:
         return 0 if self.is_draining else self._executor.free
 
     def offer(self, epoch: int, offers: Sequence[Any]) -> "PushAnswer":
-        """Start the jobs that are accepted, and return the answer. Raise MalformedError before any is started."""
+        """Start the jobs that are accepted, and return the answer. Raise MalformedError before any job is started."""
         _check(offers)
         with self._executor.taking_up:
             return self._take(epoch, offers)
@@ -80,9 +80,9 @@ class Admission:
         if member is not None:
             self._seen.keep_for(2 * member.lease_s + _SKEW_S)
             self._interval_ms = member.heartbeat_interval_s * 1000
-            # Use the store's time only if an answer of the last lease contained it. A process that was suspended for
-            # longer cannot know whether the store's clock was set forward, which would make an offer with an ended
-            # lease look current.
+            # Use the store's time only if an answer contained it within the time of the last lease. A process that was
+            # suspended for longer cannot know whether the store's clock was set forward. An offer with an ended lease
+            # would then look current.
             latest_ms = self._clock.latest_ms(now, within_s=member.lease_s)
             margin_ms = margin_s(member.lease_s) * 1000
         is_stale = epoch < self._identity.epoch
@@ -90,8 +90,8 @@ class Admission:
             self._identity.note_epoch(epoch)
         accepted: list[str] = []
         rejected: list[Rejected] = []
-        # Only the offers of this call can take a slot until it returns. While the store's time is unknown, all of them
-        # are refused as too late.
+        # Only the offers of this call can take a slot until the call returns. While the store's time is unknown, all
+        # offers are refused as too late.
         self._room = self._executor.free if latest_ms is not None else 0
         known = self._seen.known([offer["token"] for offer in offers], now)
         judged: dict[str, Verdict] = {}
@@ -135,7 +135,8 @@ class Admission:
             if not executor.may_follow(offer["job_id"], offer["fence"]):
                 return "duplicate"
             if not executor.follow(JobRun(offer, handler, now + left_ms / 1000), now):
-                # Send a heartbeat to learn that the earlier claim is over: the offer arrived before that notice.
+                # Send a heartbeat to learn that the earlier claim is over: the offer arrived before the notice of that
+                # end.
                 self._beat_now()
             return "accepted"
         if self._room <= 0:
@@ -143,7 +144,7 @@ class Admission:
         self._room -= 1
         if left_ms < self._interval_ms:
             # Renew the lease now: it ends before the next heartbeat, because the masters have shortened leases and
-            # intervals since the last one.
+            # intervals since the last heartbeat.
             self._beat_now()
         executor.start(JobRun(offer, handler, now + left_ms / 1000), now)
         return "accepted"

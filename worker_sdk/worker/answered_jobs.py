@@ -14,7 +14,7 @@ HEADER: Final = "JQ-Jobs-After"
 
 
 class AnsweredJobs:
-    """Takes the jobs in such answers.
+    """Takes the jobs in answers to reports.
 
     * `hand_back(job_id, token)`: called for a job that this worker does not accept.
     * `field_line`: the field of a report whose answer may carry jobs. It shows the masters which answers have arrived.
@@ -58,9 +58,11 @@ class AnsweredJobs:
             return
         tokens = {job["job_id"]: job["token"] for job in jobs}
         for one in rejected:
-            # Do not hand back a duplicate, because it might return at once. The duplicate waits until its lease ends.
+            # Do not hand back a duplicate, because a master might offer it again at once. The duplicate waits until its
+            # lease ends.
             if one["reason"] != "duplicate":
-                # Do not warn of `busy` if namespaces share the slots: they are offered more jobs than there are slots.
+                # Do not warn of `busy` if namespaces share the slots: together, they are offered more jobs than there
+                # are slots.
                 is_usual = one["reason"] == "busy" and self.admission.share is not None
                 level = logging.DEBUG if is_usual else logging.WARNING
                 logger.log(level, "job %s is handed back: %s", one["job_id"], one["reason"])

@@ -193,7 +193,8 @@ class ServedEndpoint(Protocol):
 
 
 class AsgiApp:
-    """`endpoint`: returns the current endpoint, or None before the start and after the end."""
+    """The ASGI application of a worker. `endpoint`: returns the current endpoint, or None before the start and after
+    the end."""
 
     def __init__(self, lifespan: Lifespan, endpoint: Callable[[], ServedEndpoint | None]) -> None:
         self._lifespan = lifespan

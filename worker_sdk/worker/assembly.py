@@ -54,7 +54,7 @@ class Assembly:
 
     @property
     def needs_start(self) -> bool:
-        """Return whether `start` has anything left to do, or whether `stop` will have."""
+        """Return whether `start` has something left to do, or `stop` will have something to undo."""
         return self._values.is_incomplete or (
             not self._is_ready
             and any(_overrides(one, "on_start") or _overrides(one, "on_stop") for one in self.middleware)

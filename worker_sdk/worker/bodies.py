@@ -11,8 +11,8 @@ _DEADLINE_S: Final = 30.0
 
 
 class Bodies:
-    """Arriving bodies may have `max_total_bytes` in total, plus one chunk. Beyond this, the largest body is dropped, so
-    that a sender of huge bodies cannot block the usual small pushes.
+    """Limits the bodies that are arriving to `max_total_bytes` in total, plus one chunk. Above this limit, the largest
+    body is dropped, so that a sender of huge bodies cannot block the usual small pushes.
     """
 
     def __init__(self, max_total_bytes: int = MAX_TOTAL_BYTES) -> None:

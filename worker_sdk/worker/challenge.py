@@ -12,7 +12,7 @@ from worker_sdk.shown import without_content
 class Challenge:
     """A challenge that a handler opened.
 
-    * `request_id`: the secret that answers it.
+    * `request_id`: the secret that an answer to the challenge must contain.
     * `callback_url`: the address at which the outside system posts its callback.
 
     For example:

@@ -29,8 +29,8 @@ class Challenges(Protocol):
 
 
 class ChallengeOpener:
-    """Opens challenges from the event loop in which it was made. It repeats a call until a master has answered. A nonce
-    marks the repeats, because masters would otherwise replace the challenge by a second one."""
+    """Opens challenges from the event loop in which it was made. It repeats a call until a master has answered. All
+    repeats have the same nonce: otherwise, masters would replace the challenge by a second one."""
 
     def __init__(self, client: MasterClient, identity: WorkerIdentity) -> None:
         self._client = client

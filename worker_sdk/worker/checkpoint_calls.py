@@ -142,8 +142,8 @@ class CheckpointCalls(EnqueueCalls):
 
         * `name`: name of the step, the same in all attempts and versions. Each step of a job needs a different name.
         * `function`, `args`, `kwargs`: the call. In an `async def` handler, the function is `async def`, and you await
-          the step. In a `def` handler, it is `def`, and the step blocks. The result gets the annotated type. It may
-          have 16 KiB together with the other results and the checkpoint.
+          the step. In a `def` handler, the function is `def`, and the step blocks. The result gets the annotated type.
+          All results and the checkpoint together may have 16 KiB.
 
         A later attempt calls the function again only after a crash between the end of the function and the save.
         Exceptions of the function pass through, and nothing is saved. Raise Fail for a result that cannot be stored,

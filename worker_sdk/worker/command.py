@@ -19,7 +19,7 @@ from worker_sdk.worker.outcomes import OutOfTimeError
 
 # The number of bytes, from the end of each output, that are kept in memory.
 KEPT_BYTES: Final = 64 * 1024
-# How long a command may continue after SIGTERM: this many seconds, but at most this share of its timeout.
+# How long a command may continue after SIGTERM: this many seconds, but at most this fraction of its timeout.
 KILL_AFTER_S: Final = 5.0
 KILL_SHARE: Final = 0.1
 _LOOK_S: Final = 0.1
@@ -40,7 +40,7 @@ class Limits:
 
     * `cpu_s`: CPU time.
     * `memory_mb`: address space of each process.
-    * `file_mb`: size of each file that it writes.
+    * `file_mb`: size of each file that the command writes.
     """
 
     cpu_s: int | None = None
@@ -80,8 +80,8 @@ def run(
 ) -> Ended:
     """Run the command, and return how it ended. This blocks.
 
-    Raise CommandNotStartedError, OutOfTimeError, or, if the job is to stop, StoppedError. By then, all processes of the
-    command have ended.
+    Raise CommandNotStartedError or OutOfTimeError. Raise StoppedError if the job is to stop. In every case, all
+    processes of the command have then ended.
     """
     total_s = ctx.remaining()
     status, status_fd = os.pipe()

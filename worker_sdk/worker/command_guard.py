@@ -75,12 +75,12 @@ def _limit(limits: "dict[str, int]") -> None:
 
 
 def supervise(leader: int) -> None:
-    """Wait until this child, which leads its own process group, has ended, and execute commands meanwhile."""
+    """Wait until this child has ended, and execute commands meanwhile. The child leads its own process group."""
     woken, wake = os.pipe()
     os.set_blocking(wake, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-    # Do not use `poll`, which would reap the leader, so that a new group could get the same number.
+    # Do not use `poll`: it would reap the leader, and a new group could then get the same number.
     while os.waitid(os.P_PID, leader, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
         ready, _, _ = select.select([0, woken], [], [])
         if woken in ready:
@@ -96,8 +96,8 @@ def kill_family(leader: int) -> None:
     """Kill the group of the child, and the processes that have left it."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signal.SIGKILL)
-        # Wait for the leader, which dies later on a busy machine: only then do the processes that it forked become
-        # children of this process.
+        # Wait for the end of the leader, which takes longer on a busy machine. Only then do the processes that the
+        # leader forked become children of this process.
         os.waitid(os.P_PID, leader, os.WEXITED | os.WNOWAIT)
     while children := [pid for pid in _children() if pid != leader]:
         for pid in children:

@@ -61,8 +61,8 @@ class Context(CheckpointCalls):
       never overwrite data with a greater fence. Then a late run does no harm.
     * `headers`: the headers of the job.
     * `checkpoint`: the value that this job saved last.
-    * `batch`: ID of the batch of which the job is a member, or of which it is a callback; None if there is none. A
-      member can add further jobs to the batch: `task.using(batch=ctx.batch).enqueue(…)`.
+    * `batch`: ID of the batch that has the job as a member or as a callback. None: no batch has it. A member can add
+      further jobs to the batch: `task.using(batch=ctx.batch).enqueue(…)`.
     * `inputs`: the jobs for which this one waited, and their results.
     * `callbacks`: the callbacks of the challenge that this attempt opened; empty before the callbacks have come.
     * `challenge`: the challenge that this call of the handler opened; None if it opened none.
@@ -198,11 +198,11 @@ class Context(CheckpointCalls):
         * `signature`: the signature that callbacks must have: a map of `header`, `secret`, and optionally `prefix` and
           `encoding`.
         * `form`: a question to people. `callback_url` then shows a page with the question, and `ctx.callback.answer()`
-          returns their answer.
-        * `audience`: people who may answer the form. `"link"`: anybody with the URL. `"users"`: only users who are
-          logged in at the master and may operate; each answers once, and `expect` is their number.
-        * `remind_after_s`: seconds after which the master's notices `challenge_waiting` report that nobody has answered
-          the form. 0: at once. None: never.
+          returns the answer.
+        * `audience`: who may answer the form. `"link"`: everyone who has the URL. `"users"`: only people who are logged
+          in at the master with the right to operate. Each of them answers once, and `expect` is the number of people.
+        * `remind_after_s`: seconds without an answer to the form after which the notice `challenge_waiting` reports the
+          job. 0: at once. None: never.
 
         Await it in an `async def` handler; in a `def` handler it blocks. Raise RefusedError if the master refuses the
         challenge, and UnavailableError if no master answers.
@@ -247,10 +247,10 @@ class Context(CheckpointCalls):
     # --- long jobs
 
     def progress(self, fraction: float | None, message: str = "") -> None:
-        """Report the progress of the job, which the web UI, the API and the CLI show. You may call this as often as you
+        """Report the progress of the job. The web UI, the API and the CLI show it. You may call this as often as you
         like, from any thread: the worker sends the last report about once a second.
 
-        * `fraction`: completed share, 0 to 1. None: unknown.
+        * `fraction`: fraction of the work that is done, 0 to 1. None: unknown.
         * `message`: text to show to people, for example `"row 12,000"`. It is cut after 200 characters.
 
         Raise ValueError if the fraction is out of range.
@@ -344,9 +344,8 @@ class Context(CheckpointCalls):
         After a crash, at most the items of one such interval are repeated. After a failure or a normal stop of the
         worker, at most the unfinished item is repeated.
 
-        * `source`: the items, always in the same order; when the job continues, the finished ones are skipped. Or a
-          function that takes the number of finished items and returns the remaining items, so that none must be
-          skipped.
+        * `source`: the items, always in the same order; a later attempt skips the finished items. Or a function that
+          takes the number of finished items and returns the remaining items.
         * `total`: number of items, for progress. Default: `len(source)`, if it has a length.
 
         For example:

@@ -158,7 +158,7 @@ class Endings:
             return False
         run.is_last_saved = True
         saved = self._reports.save(run.token, checkpoint)
-        # Continue even if no master saves the checkpoint: the next attempt then starts from the previous one.
+        # Continue even if no master saves the checkpoint: the next attempt then starts from the previous checkpoint.
         self._go_on_after(saved, self._stop_grace_s, lambda: self.end(run, value, exc))
         return True
 
@@ -170,7 +170,8 @@ class Endings:
         if is_for_want_of_descriptors(exc):
             self._on_no_descriptor()
             if run.attempt <= HAND_BACKS:
-                # Blame this process and not the job. If the job itself opens too many files, its later attempts fail.
+                # Hand the job back, because this process may be the cause. If the job itself opens too many files, its
+                # later attempts fail.
                 logger.warning(
                     "%s (job %s, attempt %d) is handed back: %s", run.name, run.job_id, run.attempt, exc
                 )

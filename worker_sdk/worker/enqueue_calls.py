@@ -62,8 +62,8 @@ class EnqueueCalls:
             options["id"] = self._next_once_id(options)
         if is_in_loop():
             return cast("JobId", self._pushers.pusher().enqueue(name, argument, **options))
-        # Call from this thread. The worker's event loop would not do: an isolated handler has none, and a busy loop
-        # would delay the call.
+        # Call from this thread, and not from the worker's event loop: an isolated handler has no such loop, and a busy
+        # loop would delay the call.
         return cast("JobId", self._pushers.sync_pusher().enqueue(name, argument, **options))
 
     def enqueue_sync(

@@ -29,12 +29,12 @@ logger = logging.getLogger(__name__)
 # How long a stopped handler may clean up before its end is reported while it still runs. Masters wait longer.
 STOP_GRACE_S: Final = 2.0
 MAX_OWED: Final = 1_000  # the number of tokens that one heartbeat may name
-# How many seconds a newer claim of a job waits until the earlier run ends, but at most this share of its own timeout.
-# After that it is handed back, because another worker may run it at once.
+# How many seconds a newer claim of a job waits for the end of the earlier run, but at most this fraction of its own
+# timeout. After that, the claim is handed back, because another worker may run the job at once.
 FOLLOW_S: Final = 10.0
 FOLLOW_SHARE: Final = 0.5
-# A newer claim that has waited for more than this share of its timeout is handed back, even if the earlier run ends
-# then. The masters offer it again at once, and it then has its whole timeout.
+# A newer claim that has waited for more than this fraction of its timeout is handed back, even if the earlier run then
+# ends. The masters offer the job again at once, with its whole timeout.
 LATE_SHARE: Final = 0.1
 
 _NEVER: Final = float("inf")
@@ -52,7 +52,8 @@ class Executor:
     Each run in `occupying`, by job ID, holds a slot, even after its end was reported: a thread cannot be killed.
 
     * `owed`: by token, the runs whose end no master has confirmed yet.
-    * `_followers`: by job ID, newer claims of jobs whose earlier run has not ended, and whose slot they take over.
+    * `_followers`: newer claims, by job ID. Each waits for the end of the earlier run of its job, and takes over its
+      slot.
     * `threads`: number of threads for sync handlers. None: as many as slots.
     """
 
@@ -110,7 +111,7 @@ class Executor:
 
     def renew(self) -> None:
         self._endings.is_copy = True
-        # End the child when it reaches the event loop, in which it would otherwise continue all other handlers.
+        # End the child when it reaches the event loop. Otherwise, the child would continue all other handlers there.
         with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon(forked.end_copy)
 
@@ -297,8 +298,8 @@ class Executor:
         return True
 
     def lost(self, tokens: Iterable[str]) -> None:
-        """Stop the jobs that no longer belong to this worker, as masters say. Reports of jobs that are over stay in the
-        queue."""
+        """Stop the jobs that, according to masters, no longer belong to this worker. Reports of jobs that are over stay
+        in the queue."""
         for token in tokens:
             run = self.owed.get(token)
             if run is not None and not run.is_settled:

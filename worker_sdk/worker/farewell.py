@@ -1,7 +1,7 @@
-"""End a process in which handlers still run, and hand back their jobs only when they certainly no longer run.
+"""End a process in which handlers still run. Hand back their jobs only when the handlers certainly no longer run.
 
-A thread cannot be ended, but its process can. So another program reports the hand-back. It either replaces this process
-(`exec` ends all other threads at once), or waits for its end. In the first case, the process ID stays the same, so this
+A thread cannot be ended, but its process can. So another program reports the hand-back. That program either replaces
+this process (`exec` ends all other threads at once), or waits for its end. A replacement keeps the process ID, so it
 also works for the first process of a container.
 """
 
@@ -76,8 +76,8 @@ class Farewell:
         os._exit(exit_code)
 
     def follow_process(self) -> "subprocess.Popen[bytes]":
-        """Start a process that waits for the end of this one, and then sends the reports. Raise OSError if it cannot be
-        started."""
+        """Start a process that waits for the end of this process, and then sends the reports. Raise OSError if it
+        cannot be started."""
         fd = self._written(parent=os.getpid(), children=[], exit_code=0)
         try:
             return subprocess.Popen(  # noqa: S603 - our own program

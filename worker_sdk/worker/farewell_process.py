@@ -1,7 +1,7 @@
 """Report the jobs of a worker whose process ended while handlers ran, and unregister the worker.
 
-It runs in place of that process or after its end, so none of the handlers runs any more. It needs only the standard
-library, because a deploy may have replaced the packages on the disk.
+This program runs in place of that process or after its end, so none of the handlers runs any more. It needs only the
+standard library, because a deploy may have replaced the packages on the disk.
 
 `main` gets a map:
 
@@ -14,7 +14,7 @@ library, because a deploy may have replaced the packages on the disk.
 
 Each of the workers is a map, too:
 
-* `masters`: their addresses.
+* `masters`: the addresses of the masters.
 * `headers`, `worker_id`
 * `is_announced`: masters know of the end.
 * `batches`: lists of reports, each in base64.
@@ -33,7 +33,7 @@ from typing import Any
 
 CALL_S = 5.0
 LOOK_S = 0.05
-# How long child processes may take to end after this process has ended, as the guard of a command does.
+# How long child processes, such as the guard of a command, may take to end after the worker's process.
 NOTICE_S = 1.0
 STORE = "JQ-Store"
 
@@ -44,7 +44,8 @@ def main(order: "dict[str, Any]") -> None:
     while order["parent"] is not None and os.getppid() == order["parent"]:
         time.sleep(LOOK_S)
     end_children(order["children"])
-    # Use a thread for each worker: masters of one namespace that do not answer must not delay those of others.
+    # Use a thread for each worker: if the masters of one namespace do not answer, the calls of other namespaces must
+    # not wait.
     calls = [threading.Thread(target=FarewellCalls({**order, **worker}).say) for worker in order["workers"]]
     for call in calls:
         call.start()
@@ -109,7 +110,7 @@ class FarewellCalls:
                 status, data = self._ask(address, method, path, body, min(left_s, CALL_S))
                 if status < 300 or status in (400, 405, 413, 422):
                     return status
-                # Masters of release 0.3 answer 404 to the announcement, which they do not know.
+                # Masters of release 0.3 do not know the announcement, and answer 404.
                 if status == 404 and (b"unknown_worker" in data or path.endswith("/leaving")):
                     return status
             if tries % len(self._masters) == 0:

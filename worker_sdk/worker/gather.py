@@ -87,8 +87,8 @@ class GatherContext(Context):
             job.progress(fraction, message)
 
     def used(self, **units: float) -> None:
-        """Report how many units of a limit the call has used, in equal shares for all of its jobs. To report units of
-        one job, use `ctx.jobs[0].used(…)`.
+        """Report how many units of a limit the call has used. The units are divided equally among its jobs. To report
+        units of one job, use `ctx.jobs[0].used(…)`.
 
         * `units`: as for `Context.used`.
 

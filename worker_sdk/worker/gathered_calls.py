@@ -16,7 +16,7 @@ from worker_sdk.worker.threads import HandlerThreads
 
 class CallContext(GatherContext):
     """The context of a call in a worker. It makes the contexts of its jobs only when the function reads them. Most
-    functions never do, and the contexts would take a fifth of the time that a job takes here."""
+    functions never read them, and making them would take a fifth of the time that a job takes here."""
 
     __slots__ = ("_context_of", "_given", "_runs")
 
@@ -97,7 +97,7 @@ class GatheredCalls:
         gather = run.handler.gather
         assert gather is not None
         if run.attempt > 1:
-            # Run the job of a retried attempt alone: in the earlier call, another job may have made it fail, or it may
+            # Run a retried job alone: in the earlier call, another job may have made this job fail, or this job may
             # have made the call fail.
             self._call([run])
             return

@@ -70,7 +70,7 @@ class Heartbeat:
 
     * `registration`: makes the worker a member, at the start and whenever masters do not know it any more.
     * `free`: the slots that a master may fill.
-    * `offered`: number of jobs that masters may assign. None: the registered number, or the one that an operator has
+    * `offered`: number of jobs that masters may assign. None: the registered number, or the number that an operator has
       set.
     * `watch(late_s)`: called before each heartbeat. `late_s`: seconds by which the heartbeat is late.
     """
@@ -166,8 +166,8 @@ class Heartbeat:
         self._client.close()
 
     def _wait(self, wait_s: float, tries: int) -> float:
-        """Wait until the next heartbeat or a handler's report is due, or until a heartbeat is requested. Return by how
-        many seconds the wait was too long."""
+        """Wait until the next heartbeat or a handler's report is due, or until a heartbeat is requested. Return the
+        seconds by which the wait was too long."""
         late_s = 0.0
         ends_s = now_s() + wait_s
         while not (self._is_stopping or self._must_beat):
@@ -196,8 +196,8 @@ class Heartbeat:
         return backoff_s(tries, max_s=min(1.0, member.heartbeat_interval_s, member.lease_s / 8))
 
     def _join(self, tries: int) -> float | None:
-        # No checkpoint can be saved without a registration, so refuse all that wait. A handler that waits for one would
-        # keep the worker from registering again.
+        # No checkpoint can be saved without a registration, so refuse all waiting reports. A handler that waits for a
+        # checkpoint would keep the worker from registering again.
         self._reports.refuse_all("this worker is not registered")
         self._asked = None
         return self._registration.attempt(tries)
@@ -224,7 +224,8 @@ class Heartbeat:
                 self._reports.put_back(reports)
 
     def _announce_leave(self, member: Registered) -> None:
-        """Tell the masters that this process is ending, so that no loss is counted if it ends sooner than planned."""
+        """Tell the masters that this process is ending, so that no loss is counted if the process ends sooner than
+        planned."""
         if self.has_told_leaving(member.worker_id):
             return
         path = f"/api/workers/{member.worker_id}/leaving"
@@ -310,8 +311,8 @@ class Heartbeat:
         reports: Mapping[str, PendingReport],
         claims: int,
     ) -> tuple[float | None, bool]:
-        """Return the result of `_beat_with` for a refused heartbeat. From now on, omit optional parts that a master
-        refuses, so that it renews the leases."""
+        """Return the result of `_beat_with` for a refused heartbeat. From now on, omit the optional fields that a
+        master refuses, so that the master renews the leases."""
         is_too_much = answer.code in TOO_MUCH
         if is_too_much and self._send_fewer(claims):
             return 0.0, False
@@ -397,7 +398,9 @@ class Heartbeat:
                 continue
             told.append(f"{'.'.join(map(str, loc))}: {msg}")
             if loc[:1] == ["running"] and loc[2:3] == ["checkpoint"] and loc[1] in range(len(running)):
-                unsaved[running[loc[1]]["token"]] = CheckpointNotSaved(f"a master ignored it: {msg}")
+                unsaved[running[loc[1]]["token"]] = CheckpointNotSaved(
+                    f"a master ignored the checkpoint: {msg}"
+                )
         if told and told != self._told_ignored:
             logger.warning("masters ignore parts of the heartbeats: %s", "; ".join(told[:5]))
         self._told_ignored = told
@@ -431,7 +434,7 @@ class Heartbeat:
                 return 0.0
             return self._ask_again(member)
         if self._asked is not None:
-            logger.warning("it may continue, with %d jobs", len(runs) - len(parsed.lost))
+            logger.warning("this worker may continue, with %d jobs", len(runs) - len(parsed.lost))
             self._asked = None
         return max(0.0, member.heartbeat_interval_s - (now_s() - sent_s))
 

@@ -18,9 +18,10 @@ class Registered:
 
 
 class WorkerIdentity:
-    """The heartbeat thread writes it, and any thread may read it: `member` is replaced as one object.
+    """The current registration of the worker. The heartbeat thread writes it. Any thread may read it, because `member`
+    is replaced as one object.
 
-    `epoch` is the highest seen: commands of an older leader are refused.
+    `epoch`: the highest epoch seen so far. Commands of an older leader are refused.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:

@@ -1,5 +1,5 @@
-"""The first process of a container. Its child is a worker or a master, to which it forwards signals. It reaps all
-processes that have ended.
+"""The first process of a container. It forwards signals to its child, a worker or a master, and reaps all processes
+that have ended.
 
 It runs as a separate file, and uses only the standard library. Its argument is the process ID of the child.
 """

@@ -79,8 +79,8 @@ class Input:
 
     @property
     def outcome(self) -> "JobResult | None":
-        """The outcome of the job as `Pusher.result` returns it, for a failed job with the reason and the error. None if
-        the job left no result."""
+        """The outcome of the job, as `Pusher.result` returns it. For a failed job, it contains the reason and the
+        error. None: the job left no result."""
         if self._result is None:
             return None
         from worker_sdk.pusher.results import JobResult

@@ -1,4 +1,5 @@
-"""Run one attempt in a separate process. Everything that the process has started ends with it, or with the worker."""
+"""Run one attempt in a separate process. When this process or the worker ends, all processes that it has started end,
+too."""
 
 import contextlib
 import signal
@@ -80,8 +81,8 @@ class IsolatedProcess:
         forked.renew_in_child(self)
 
     def renew(self) -> None:
-        # Another handler forked this process. Close its copy of this handler's socket, which would keep the child of
-        # this handler alive after the worker dies.
+        # Another handler forked this process. Close the copy of the socket here: it would keep the child of this
+        # handler alive after the worker dies.
         self._socket.close()
         self._let_go()
 
@@ -129,7 +130,7 @@ class IsolatedProcess:
         except DecodeError as exc:
             raise ProcessDiedError(f"its result cannot be read: {exc}") from None
         if not isinstance(frame, dict):
-            raise ProcessDiedError("its result makes no sense")
+            raise ProcessDiedError("its result has an unexpected form")
         del self._received[: 4 + size]
         return frame
 
@@ -140,7 +141,7 @@ class IsolatedProcess:
         answer: Mapping[str, Any] | None = None,
     ) -> None:
         """Send the handler the outcome of its checkpoint, partial result or challenge with this number. Any thread may
-        call it."""
+        call this method."""
         told = {
             "number": number,
             "error": error,

@@ -27,8 +27,8 @@ def main(fd: int) -> None:
         _begin(guard)
         return
     os.close(fd)
-    # Ignore these signals, which a supervisor may send to all processes. The guard ends after the handler's process,
-    # which ends with the worker.
+    # Ignore these signals, which a supervisor may send to all processes. The guard must end after the handler's
+    # process, and that process ends with the worker.
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     command_guard.let_go_of_outputs()

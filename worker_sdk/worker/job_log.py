@@ -132,8 +132,8 @@ class JobLogger(logging.Logger):
 
 
 class JobLoggerAdapter(logging.LoggerAdapter[logging.Logger]):
-    """The logger that handlers use. A line that only goes to the log of the job is written without a log record, which
-    would cost more than everything else."""
+    """The logger that handlers use. A line that only goes to the log of the job is written without a log record,
+    because the record would cost more than the rest of the call."""
 
     def log(self, level: int, msg: object, *args: Any, **kwargs: Any) -> None:
         """Log a line, as `logging.Logger.log` does."""

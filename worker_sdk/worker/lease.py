@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-# The largest drift of a clock that is expected, as a share of the elapsed time. Quartz is accurate to 50 ppm; a virtual
-# machine with CPU steal may be ten times worse.
+# The largest drift of a clock that is expected, as a fraction of the elapsed time. Quartz is accurate to 50 ppm; a
+# virtual machine with CPU steal may be ten times worse.
 DRIFT: Final = 0.0005
 MAX_MARGIN_S: Final = 2.0
 

@@ -24,8 +24,9 @@ _TELL_WITHIN_S: Final = 10.0
 
 
 class LeftRuns:
-    """Report the ends of these runs from a thread, and unregister the worker after the last one. Meanwhile, heartbeats
-    renew their leases. If this process ends first, another process notices this and hands their jobs back.
+    """Reports the ends of the remaining runs from a thread, and unregisters the worker after the last run. Until then,
+    heartbeats renew the leases of the runs. If this process ends first, another process notices this and hands the jobs
+    back.
 
     `farewell`: the reports that the other process sends. None: the worker is not registered. `on_over` is called at the
     end."""
@@ -54,7 +55,7 @@ class LeftRuns:
                 self._follower = self._farewell.follow_process()
             except OSError as exc:
                 # The ends of the jobs are lost if this process ends first. Masters then wait until the leases end.
-                logger.warning("no process can wait for the end of this one: %s", exc)
+                logger.warning("no process can be started to wait for the end of this one: %s", exc)
         threading.Thread(target=self._main, name="jq-left-runs", daemon=True).start()
 
     def _main(self) -> None:

@@ -22,13 +22,13 @@ logger = logging.getLogger(__name__)
 GATHER_S: Final = 0.2
 MAX_LINES_PER_CALL: Final = 5_000
 MAX_BYTES_PER_CALL: Final = 1024 * 1024
-# The maximum number and size of the lines in memory. Beyond it, the oldest are dropped: masters cannot be reached, or a
-# job writes too much.
+# The maximum number and size of the lines in memory. Above these limits, the oldest lines are dropped: masters cannot
+# be reached, or a job writes too much.
 MAX_HELD_LINES: Final = 50_000
 MAX_HELD_BYTES: Final = 8 * 1024 * 1024
 # The estimated memory of a line in addition to its text.
 LINE_BYTES: Final = 200
-# How long to pause after a master that stores no logs or refused the lines.
+# How long to pause if a master stores no logs or refuses the lines.
 REFUSED_PAUSE_S: Final = 60.0
 
 
@@ -38,8 +38,8 @@ class ClaimLog:
     # The number of the last line that was sent or dropped.
     seq = 0
     has_lines = False
-    # Whether masters have received lines of this claim, or certainly will not receive any. If they have some, they
-    # accept its last lines even after its end.
+    # Whether masters have received lines of this claim, or certainly will not receive any. Masters that have lines of a
+    # claim accept its last lines even after its end.
     is_told = False
     is_over = False
 
@@ -185,7 +185,8 @@ class LogSender:
             if self._held:
                 self._wake.set()
             else:
-                # No lines are left. If an end still waits for some, they were dropped, so let it continue.
+                # No lines are left. If the end of a claim still waits for lines, these lines were dropped, so let it
+                # continue.
                 self._answer_all()
                 self._idle.set()
 
@@ -235,10 +236,10 @@ class LogSender:
             entry: dict[str, Any] = {"seq": seq, "at": int(at_s * 1000), "level": level, "text": text}
             if log is not last:
                 sent.setdefault(log.job_id, set()).add(log)
-                # Write the claim only in its first entry. The following entries without one belong to it, too.
+                # Name a claim only in its first entry. The following entries without a claim belong to the same claim.
                 last = log
                 entry["job_id"], entry["token"] = log.job_id, log.token
-            # Encode each map at once: thousands of maps in memory would keep the garbage collector busy.
+            # Encode each map immediately: thousands of maps in memory would keep the garbage collector busy.
             packer.pack(entry)
         if not count:
             return b""

@@ -257,7 +257,7 @@ class WorkerMembership:
                 client.disown()
 
     def begin_leaving(self) -> None:
-        """With the next heartbeat, inform masters that the process is ending."""
+        """Inform masters with the next heartbeat that the process is ending."""
         if self._heartbeat is not None:
             self._heartbeat.is_leaving = True
 
@@ -383,8 +383,8 @@ class WorkerMembership:
             logger.debug("a command came after the end")
 
     def _unknown_to_masters(self, worker_id: str) -> None:
-        """Handle the answer that masters do not know this worker. If this is news, stop all jobs and send a
-        heartbeat."""
+        """Handle the answer that masters do not know this worker. If the worker did not know this yet, stop all jobs
+        and send a heartbeat."""
         if self.identity.lost(worker_id):
             self.executor.stop_all(Stop.LOST)
             self.beat_now()

@@ -1,5 +1,5 @@
-"""A marker for an observation of a constraint without a key. None cannot mark this, because it can be a value of a
-key."""
+"""A marker for an observation of a constraint without a key. None cannot be the marker, because None can be the value
+of a key."""
 
 from typing import Any, Final
 

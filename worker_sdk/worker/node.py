@@ -110,7 +110,7 @@ class Node:
 
     async def start(self, serve: Callable[[], App] | None) -> None:
         """Start the worker. `serve`: returns the application that the worker's own server serves. None: another
-        application serves it at the configured URL."""
+        application serves the worker at the configured URL."""
         config = self._config
         for name in self._registry.names:
             handler = self._registry.get(name)
@@ -315,7 +315,8 @@ def _bound(app: App, config: NodeConfig) -> "WorkerServer":
 
 
 def own_url(host: str, port: int, master: str, *, scheme: str = "http") -> str:
-    """Return the URL of a server on `host`; for a wildcard, with the address from which `master` is reached."""
+    """Return the URL of a server on `host`. If `host` is a wildcard, use the address from which this machine reaches
+    `master`."""
     if host in WILDCARDS:
         parts = urlsplit(master)
         host = outgoing_address(parts.hostname or "", parts.port or 80)

@@ -16,7 +16,7 @@ from worker_sdk.worker.no_value import NO_VALUE
 
 logger = logging.getLogger(__name__)
 
-# How long to retry sending an observation. It is useless for handlers that run later than this.
+# How long to repeat the call that sends an observation. After this time, the observation is too old to be useful.
 _PATIENCE_S: Final = 10.0
 _PAUSE_S: Final = 0.2
 MAX_TOLD: Final = 100
@@ -92,7 +92,8 @@ class ObservationSender:
         self._loop = asyncio.get_running_loop()
         # By gate (constraint and value): the observation to send, and the time when it was made.
         self._waiting: dict[_GateKey, tuple[ObservedRoom, float]] = {}
-        # By gate: the observation that waits until `_GAP_S` after the last one is over; None if there is no new one.
+        # By gate: the observation to send when `_GAP_S` has passed since the last one. None: there is no new
+        # observation.
         self._resting: dict[_GateKey, tuple[ObservedRoom, float] | None] = {}
         self._sending: asyncio.Task[None] | None = None
         self._told: set[tuple[str, str]] = set()

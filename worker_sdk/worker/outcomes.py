@@ -219,7 +219,8 @@ def log_level(handler: Handler, exc: BaseException, fields: Fields) -> int:
 
 
 def truncate_middle(text: str, limit_bytes: int) -> str:
-    """Return at most `limit_bytes` of UTF-8: the beginning, and more of the end, which says more in a traceback."""
+    """Return the beginning and the end of a text, at most `limit_bytes` of UTF-8. The end gets more space, because it
+    says more in a traceback."""
     data = text.encode("utf-8", "backslashreplace")
     if len(data) <= limit_bytes:
         return data.decode()

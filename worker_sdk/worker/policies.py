@@ -6,8 +6,8 @@ from typing import Any
 from worker_sdk.suggesting import suggesting
 
 ExceptionType = type[BaseException]
-# The wait before the next attempt: seconds, or a function that returns them for the number of the failed attempt (from
-# 1).
+# The wait before the next attempt: seconds, or a function that gets the number of the failed attempt (from 1) and
+# returns seconds.
 Wait = float | Callable[[int], float] | None
 
 
@@ -34,8 +34,8 @@ def retry_on(*exceptions: ExceptionType, wait: Wait = None, attempts: int | None
     """Return a policy for `Worker.handler(retry_on=…)`.
 
     * `exceptions`: the classes that the policy applies to.
-    * `wait`: minimum seconds before the next attempt, or a function that returns them for the number of the failed
-      attempt. Default: the backoff of the job.
+    * `wait`: minimum seconds before the next attempt, or a function that gets the number of the failed attempt (from 1)
+      and returns these seconds. Default: the backoff of the job.
     * `attempts`: maximum number of attempts. The job's own `max_retry` still applies.
 
     Raise TypeError for anything but classes of exceptions, and ValueError for a number out of range:

@@ -77,8 +77,8 @@ class RunReports(Reports, Protocol):
 
     * `told`: the tokens of claims with progress that masters may not have yet.
     * `used`: by token, the units that attempts have used so far.
-    * `answered_s`: by token, when a service answered the last call of the attempt. It has all attempts that are in
-      `used`.
+    * `answered_s`: by token, when a service answered the last call of the attempt. This map has all attempts that are
+      in `used`.
     """
 
     told: set[str]
@@ -96,13 +96,13 @@ class RunReports(Reports, Protocol):
         ...
 
     def end(self, token: str, why: str) -> None:
-        """Drop the reports about a claim that is over. `why`: the reason for handlers that wait for one."""
+        """Drop the reports about a claim that is over. `why`: the reason that waiting handlers get."""
         ...
 
 
 @dataclass(slots=True)
 class PendingReport:
-    """Unsent reports of one claim. `savers` are futures. Each waits for this checkpoint, for an older one that it
+    """Unsent reports of one claim. `savers` are futures. Each waits for this checkpoint, for an older one that this one
     replaces, or for the last progress of a job that ends (`is_last`).
     """
 
@@ -273,7 +273,7 @@ class PendingReports:
             refuse(refused, why)
 
     def end(self, token: str, why: str) -> None:
-        """Drop the reports about a claim that is over. `why`: the reason for handlers that wait for one."""
+        """Drop the reports about a claim that is over. `why`: the reason that waiting handlers get."""
         self.told.discard(token)
         self.used.pop(token, None)
         self.answered_s.pop(token, None)

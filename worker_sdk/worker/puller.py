@@ -1,4 +1,4 @@
-"""Poll masters for jobs, for a worker that they cannot reach. One call at a time waits for jobs."""
+"""Poll masters for jobs, for a worker that the masters cannot reach. One call at a time waits for jobs."""
 
 import asyncio
 import logging
@@ -150,7 +150,7 @@ class Puller:
         """Poll for jobs, and start them. Return the seconds until the next call. Raise MasterUnreachableError or
         _GivenUpError if the poll is not answered."""
         if self._member_id != worker_id:
-            # The polls and jobs of the previous worker ID ended with it.
+            # The polls and jobs of the previous worker ID ended together with that ID.
             self._member_id, self._refused = worker_id, []
         if self._asked_as != worker_id:
             self._asked_as, self._poll_id = worker_id, secrets.token_hex(8)
@@ -204,7 +204,7 @@ class Puller:
                 if self._admission.is_draining or self._identity.worker_id != worker_id:
                     raise _GivenUpError
                 if self._masters.current != address:
-                    raise MasterUnreachableError(f"{address}: it does not answer heartbeats")
+                    raise MasterUnreachableError(f"{address} does not answer heartbeats")
         finally:
             call.cancel()
 
@@ -218,8 +218,8 @@ class Puller:
         except MalformedError:
             jobs, rejected = self._offer_each(epoch, jobs)
         tokens = {job["job_id"]: job["token"] for job in jobs}
-        # Do not hand back a `duplicate`, a job of which an earlier run continues here: the master might offer it again
-        # at once. Without an answer, the master offers it when its lease has ended.
+        # Do not hand back a `duplicate`, which is a job with an earlier run that continues here: the master might offer
+        # it again at once. Without an answer, the master offers the job when its lease has ended.
         refused = [(job_id, reason) for job_id, reason in rejected if reason != "duplicate"]
         if not refused:
             return 0.0

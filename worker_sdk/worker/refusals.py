@@ -8,7 +8,7 @@ from worker_sdk.masters.masters import MasterAnswer
 from worker_sdk.masters.refusals import TOKEN_ADVICE
 
 # If no master has ever registered the worker, and all refuse its token for this long, the worker ends. A new token
-# reaches all masters sooner.
+# reaches all masters in less time.
 GIVE_UP_S: Final = 30.0
 # How long to wait before a repeated complaint is logged again.
 REPEAT_S: Final = 60.0
@@ -35,7 +35,7 @@ def advice(answer: MasterAnswer, url: str | None, master: str) -> str:
                 "JQMASTER_WORKER_HOST=0.0.0.0), or pull=True"
             )
         return (
-            f"; can the master at {master} reach {url}? Give the worker an address that it can (url=…, --url or "
+            f"; can the master at {master} reach {url}? Give the worker an address that it can reach (url=…, --url or "
             "JQMASTER_WORKER_URL), or pull=True (--pull)"
         )
     return ""

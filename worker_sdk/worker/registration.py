@@ -1,4 +1,4 @@
-"""Register a worker at a master, and repeat this until one accepts it."""
+"""Register a worker at a master. Repeat the call until a master accepts it."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -28,9 +28,9 @@ class WorkerRegistration:
     """The registration of a worker.
 
     * `may_join`: returns whether a registration is safe. A registration ends the leases of the former registration at
-      the same address at once, so no job of the former one may still run here.
-    * `fields`: the fields of the registration, except the secret (`secret()` returns a new one for each try), the place
-      and the contracts.
+      the same address at once. So no job of the former registration may still run here.
+    * `fields`: the fields of the registration, except the secret, the place and the contracts.
+    * `secret()`: returns the secret to register; called before each try.
     * `place()`: returns the place (see Place); called before each registration.
     * `contracts`: the contracts of the worker's names.
     * `on_rejected`: called once when masters keep refusing the token of a worker that was never registered.

@@ -40,8 +40,8 @@ class FunctionOrigin:
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """A handler. Its `function` is called with (argument, ctx) if `takes_context`, otherwise with (argument). It also
-    gets the values of `dependencies` by name.
+    """A handler. Its `function` is called with (argument, ctx) if `takes_context`, otherwise with (argument). The
+    function also gets the values of `dependencies` by name.
 
     * `contract`: the contract of the name, for masters: a map of `version`, `argument_schema` and `options`, or a
       function that computes the map when a worker starts.

@@ -256,7 +256,7 @@ class ReportQueue:
             if logger.isEnabledFor(logging.DEBUG):
                 for job_id in named:
                     text = "stale: the job is not this worker's any more" if job_id in stale else "settled"
-                    logger.debug("job %s: the master has answered for its end: %s", job_id, text)
+                    logger.debug("job %s: the master has answered the report of its end: %s", job_id, text)
             self._under_way = [item for item in batch if item.job_id not in named]
             self._delivered([item for item in batch if item.job_id in named] if self._under_way else batch)
             if "jobs" in answer.body and next_jobs is not None:

@@ -45,7 +45,7 @@ class JobRun:
     is_named = False
     is_settled = False
     has_begun = False
-    is_last_saved = False  # whether the unsaved progress was already saved before the end
+    is_last_saved = False  # whether the last checkpoint was already sent before the end
     ctx: Context | None = None
     task: asyncio.Task[None] | None = None
     process: IsolatedProcess | None = None

@@ -78,7 +78,7 @@ class Siblings:
 
     def may_register(self) -> bool:
         """Return whether the process that served the URL before has ended. Before that, a registration would end the
-        leases of its jobs."""
+        leases of that process's jobs."""
         return self._present.take()
 
     def drain(self) -> None:

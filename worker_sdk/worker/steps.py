@@ -151,8 +151,8 @@ class JobSteps:
             raise Fail(f"the result of step {name} cannot be kept: {exc}") from exc
         if codec.takes_anything and result != value:
             raise Fail(
-                f"the result of step {name} would come back as a {type(result).__name__}: annotate what the function "
-                f"returns, or return what MessagePack holds, not a {type(value).__name__}"
+                f"the result of step {name} would come back as a {type(result).__name__}: annotate the result of the "
+                f"function, or return a value that MessagePack has a type for, not a {type(value).__name__}"
             )
         done = DoneStep(name, time.time_ns() // 1_000_000, took_ms, sent)
         with self._lock:
@@ -215,6 +215,6 @@ def _restored(codec: "ResultCodec", done: DoneStep) -> Any:
         return codec.decode(decode(done.result))
     except ValueError as exc:
         raise ValueError(
-            f"step {done.name}: the kept result does not fit what its function returns now ({exc}). Give the step "
-            "another name to run it anew."
+            f"step {done.name}: the saved result does not fit the current annotation of its function ({exc}). Give the "
+            "step another name to run it again."
         ) from None

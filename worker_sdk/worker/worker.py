@@ -86,8 +86,8 @@ class Worker(NoBlock):
     * `host`, `port`: address on which the worker's own server listens. Default: `JQMASTER_WORKER_HOST`, or else
       127.0.0.1, which only masters on this machine reach; 0.0.0.0 listens on all addresses. Port 0 chooses a free port.
     * `url`: URL at which masters reach the worker, if not `http://{host}:{port}`.
-    * `pull`: poll the masters for jobs instead of listening. Use it where they cannot reach the worker. `host`, `port`
-      and `url` are then ignored.
+    * `pull`: poll the masters for jobs instead of listening. Use this option where masters cannot reach the worker.
+      `host`, `port` and `url` are then ignored.
     * `node_id`: name of the machine, shown to people. Default: its host name.
     * `labels`: further facts to show to people. Jobs can require some of them.
     * `grace_s`: seconds that running jobs have to finish when the process is told to stop.
@@ -184,14 +184,13 @@ class Worker(NoBlock):
         * `discard_on`: exception classes that end the job at once.
         * `confirm_start`: ask a master before the first line runs. This costs a round trip. In return, a delayed push
           cannot start a job that another worker already has.
-        * `isolated`: run each attempt in a separate process. All processes that it starts end with it, and a timeout
-          kills all of them. The function must be at the top level of a module.
+        * `isolated`: run each attempt in a separate process. All processes that the attempt starts end together with
+          it, and a timeout kills them. The function must be at the top level of a module.
         * `contract`: a description of the name, which masters show and may use to check new jobs. It is a map of
           `version`, `argument_schema` (a JSON Schema) and `options`, all of which are optional.
         * `retry_codes`: codes of `CodedError` with which the job is retried; others are final. Default: all.
 
-        Raise ValueError for an invalid name or one that is taken, and TypeError for a function with unsuitable
-        parameters:
+        Raise ValueError for a name that is invalid or taken, and TypeError for a function with unsuitable parameters:
 
             @worker.handler("mail.send", retry_on=TimeoutError)
             async def send_mail(argument: dict[str, str], ctx: Context) -> None:
@@ -306,8 +305,8 @@ class Worker(NoBlock):
         With these, give the outer application `lifespan=worker.lifespan`.
 
         A URL leads to one process. If several processes serve the application, the first one runs the worker, and the
-        others refuse to start. To run a worker in each process, omit `url`, so that each also listens at its own
-        address, or use `pull=True`.
+        others refuse to start. To run a worker in each process, use `pull=True`, or omit `url`: each process then also
+        listens at its own address.
 
         For example:
 
@@ -351,8 +350,8 @@ class Worker(NoBlock):
             await self.stop()
 
     def run(self) -> None:
-        """Serve until SIGTERM, SIGINT or SIGHUP, drain, and return. A second signal hands the running jobs back at
-        once. Raise RefusedError if no master ever registered the worker and its token is refused for 30 s.
+        """Serve until SIGTERM, SIGINT or SIGHUP arrives, then drain and return. A second signal hands the running jobs
+        back at once. Raise RefusedError if no master ever registered the worker and its token is refused for 30 s.
 
         For example:
 
@@ -374,8 +373,8 @@ class Worker(NoBlock):
         """Run as `run` does, but end when this worker has had no job for some time. Return the IDs of the jobs
         whose last attempt here failed. Raise UnavailableError if no master registered the worker within 30 s.
 
-        * `idle_s`: seconds without a job after which nothing is left to do. A job that becomes due within this time
-          is still run.
+        * `idle_s`: the worker ends after this many seconds without a job. A job that becomes due within this time is
+          still run.
 
         For example:
 

@@ -23,8 +23,8 @@ class WorkerLock:
         self._lock: socket.socket | None = None
 
     def take(self, url: str) -> str:
-        """Take the lock of `url`, and return a name of this machine that stays valid until it restarts, for the
-        registration. Return "" if another process holds the lock, or if the system has no such locks."""
+        """Take the lock of `url`. Return a name of this machine for the registration; the name stays valid until the
+        machine restarts. Return "" if another process holds the lock, or if the system has no such locks."""
         try:
             name = f"{_BOOT_ID.read_text().strip()} {_NAMESPACE.stat().st_ino}"
             if self._lock is None:

@@ -27,7 +27,7 @@ def test_a_worker_on_loopback_learns_that_a_distant_master_cannot_reach_it() -> 
     assert advice(UNVERIFIED, "http://127.0.0.1:4711", "http://localhost:8080") == ""
     assert advice(UNVERIFIED, "http://10.77.0.2:4711", "http://10.77.0.1:8080") == (
         "; can the master at http://10.77.0.1:8080 reach http://10.77.0.2:4711? Give the worker an address that it can "
-        "(url=…, --url or JQMASTER_WORKER_URL), or pull=True (--pull)"
+        "reach (url=…, --url or JQMASTER_WORKER_URL), or pull=True (--pull)"
     )
     assert "JQMASTER_TOKEN" in advice(MasterAnswer(401, {}), None, "http://10.77.0.1:8080")
 
