@@ -44,7 +44,7 @@ class BlockingClient:
         return self._masters
 
     def call(self, method: str, path: str, body: bytes | None, *, timeout_s: float) -> MasterAnswer:
-        """Make one call. `timeout_s` bounds the whole call, however slowly the answer trickles in.
+        """Make one call. `timeout_s` limits the whole call, even if the answer arrives slowly.
 
         Raise MasterUnreachableError if no answer comes. The caller then tries another master, as after a 5xx.
         """

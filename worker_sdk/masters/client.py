@@ -68,7 +68,7 @@ class MasterClient:
     ) -> MasterAnswer:
         """Make one call.
 
-        * `timeout_s`: for calls that wait on purpose.
+        * `timeout_s`: the timeout, for calls that wait at the master on purpose.
         * `fields`: further header fields, as `field_lines` writes them.
 
         Raise MasterUnreachableError if no answer comes. The caller then tries another master, as after a 5xx."""

@@ -36,9 +36,13 @@ class MasterUnreachableError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class MasterAnswer:
-    """`body` is the decoded map of the answer, or {} if the answer is not a map. `job_id` is the job that the header
-    names, and `store` the store that the master named, if any. `unserved` lists names of a push that no worker has ever
-    served, separated by commas."""
+    """An answer of a master.
+
+    * `body`: the decoded map of the answer, or {} if the answer is not a map.
+    * `job_id`: the job that a header names, if any.
+    * `store`: the store that the master named, if any.
+    * `unserved`: the names in a push that no worker has ever served, separated by commas.
+    """
 
     status: int
     body: Mapping[str, Any]
@@ -142,9 +146,12 @@ class Masters:
     def failed(
         self, address: str, *, was_silent: bool = False, has_answered: bool = False, avoided_s: float = 0.0
     ) -> None:
-        """Record that the master at an address gave no answer or a 5xx. `has_answered`: it answered. `was_silent`: not
-        even the connection was refused. If several callers report this at once, the current address still moves only
-        one step. For `avoided_s` seconds, other addresses are tried first.
+        """Record that the master at an address gave no answer or a 5xx. If several callers report this at once, the
+        current address still changes only once.
+
+        * `was_silent`: nothing came from the address, not even a refusal of the connection.
+        * `has_answered`: the master answered.
+        * `avoided_s`: seconds for which other addresses are tried first.
         """
         with self._lock:
             turn, now_s = self._turn, self._now_s()

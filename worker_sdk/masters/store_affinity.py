@@ -11,7 +11,7 @@ from worker_sdk import forked
 logger = logging.getLogger(__name__)
 
 HEADER: Final = "JQ-Store"
-# How long no master of the former store must have answered before masters of another store are trusted. A store that
+# Masters of another store are trusted only after no master of the former store has answered for this long. A store that
 # was emptied and restarted counts as another store. The default is the length of a lease.
 PATIENCE_S: Final = 15.0
 _WARN_EVERY_S: Final = 60.0

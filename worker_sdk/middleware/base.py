@@ -50,8 +50,8 @@ class Middleware(EnqueueMiddleware):
         return None
 
     def around_job(self, ctx: "Context") -> Iterator[None]:
-        """Surround each attempt: a generator that yields once. The handler runs at the `yield`, which raises the
-        exception of the handler.
+        """Surround each attempt. Write this method as a generator that yields once. The handler runs at the `yield`,
+        and its exception is raised there.
 
         * `ctx`: the context of the attempt.
 
@@ -66,8 +66,8 @@ class Middleware(EnqueueMiddleware):
         yield
 
     async def around_async_job(self, ctx: "Context") -> AsyncIterator[None]:
-        """Surround each attempt of an `async def` handler in place of `around_job`: an async generator that yields
-        once.
+        """Surround each attempt of an `async def` handler. This method replaces `around_job` there. Write it as an
+        async generator that yields once.
 
         * `ctx`: the context of the attempt.
         """

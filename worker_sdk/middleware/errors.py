@@ -19,10 +19,10 @@ _QUIET_ENDINGS: Final = frozenset({"deferred", "discarded", "handed_back", "canc
 
 
 class ErrorHook(Middleware):
-    """Call a function with each exception that fails an attempt, such as one that sends it to an error tracker.
+    """Call a function with each exception that fails an attempt, for example to send it to an error tracker.
 
-    * `report`: called as `report(exc, ctx)` in the thread of the handler; for an async handler, in the event loop. Its
-      own exceptions are logged.
+    * `report`: called as `report(exc, ctx)` in the thread of the handler; for an async handler, in the event loop.
+      Exceptions of `report` itself are logged.
     * `ignore`: exception classes that are not reported.
 
     `Defer`, `Retry`, `Discard`, `Fail` and cancellations are not reported: they are not errors. For an isolated handler

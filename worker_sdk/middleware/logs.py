@@ -102,7 +102,7 @@ class JobContextFilter(logging.Filter):
 
 class JsonFormatter(logging.Formatter):
     """Format log records as one line of JSON: `time`, `level`, `logger`, `message`, `exception`, and all attributes
-    that were given as `extra`, those of the job among them.
+    that were given as `extra`, including those of the job.
 
     For example:
 

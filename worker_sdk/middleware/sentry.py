@@ -11,8 +11,9 @@ if TYPE_CHECKING:
 
 
 class Sentry(Middleware):
-    """Send each exception that fails an attempt to Sentry, in its own scope with the tags `job_name` and `job_id`
-    and the context `job`. Events that the handler itself sends have them, too. Call `sentry_sdk.init` first.
+    """Send each exception that fails an attempt to Sentry, in its own scope with the tags `job_name` and `job_id` and
+    the context `job`. Events that the handler itself sends have the same tags and context. Call `sentry_sdk.init`
+    first.
 
     * `ignore`: as for `ErrorHook`.
 

@@ -16,7 +16,7 @@ class SqlAlchemyConnections(Middleware):
     * `owners`: a `scoped_session` or `async_scoped_session` is removed after each attempt, which rolls back what was
       not committed. An `Engine` or `AsyncEngine` is disposed of at the end of the worker.
 
-    A `scoped_session` per thread is removed only after `def` handlers, because async handlers share one thread. Give
+    A thread-local `scoped_session` is removed only after `def` handlers, because async handlers share one thread. Give
     async handlers an `async_scoped_session`, or a session as a dependency.
 
     For example:

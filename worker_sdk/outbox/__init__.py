@@ -1,6 +1,6 @@
 """Enqueue jobs inside a transaction of the application's own database.
 
-`worker_sdk.outbox.sqlalchemy` has the outbox for SQLAlchemy, and `worker_sdk.django` has the one for Django.
+`worker_sdk.outbox.sqlalchemy` has the outbox for SQLAlchemy, and `worker_sdk.django` has the outbox for Django.
 """
 
 from typing import TYPE_CHECKING, Final

@@ -37,7 +37,7 @@ class Outbox:
     """The base class of outboxes.
 
     * `master`: address of the master that gets the jobs, or a list of addresses. Default: as for tasks.
-    * `token`: bearer token with the scope `push`. It needs `master`.
+    * `token`: bearer token with the scope `push`. Give it only together with `master`.
     * `lease_s`: time for which a process reserves the rows that it pushes. After a crash, the rows wait until this time
       is over.
     * `key_ttl`: how long after a push a repeated push makes no second job, even if the first job has ended; up to 30
@@ -101,7 +101,8 @@ class Outbox:
         return await self.ain_transaction(work)
 
     def in_own_transaction(self, work: Callable[[Rows], Any]) -> Any:
-        """Run `work` as `in_transaction` does, for pushes and relays: the transaction is not part of the application's.
+        """Run `work` as `in_transaction` does, for pushes and relays. The transaction is separate from those of the
+        application.
 
         For example:
 
@@ -274,8 +275,8 @@ class Outbox:
         return self._process_pushers()
 
     def is_in_a_job_or_recorded(self) -> bool:
-        """Return whether this thread runs a job, or a test that records pushes. A background thread would not know of
-        either."""
+        """Return whether this thread runs a job, or a test that records pushes. A background thread would not know
+        about the job or the test."""
         return bool(substitutes) or running_job.get() is not None
 
     def _process_pushers(self) -> "LazyPushers":
@@ -320,8 +321,8 @@ class _Bare:
 
 
 def chain_of_this_moment() -> "EnqueueChain | None":
-    """Return the middleware for jobs that are enqueued at this moment: inside a job the worker's, otherwise the
-    process's."""
+    """Return the middleware for jobs that are enqueued at this moment: inside a job, the middleware of the worker;
+    otherwise, the middleware of the process."""
     pushers: Any = pushers_for(None, is_outbox_left_out=True)
     chain: EnqueueChain | None = pushers.chain()
     return chain
@@ -341,7 +342,7 @@ def in_pages(jobs: Iterable[Any], size: int) -> Iterator[list[Any]]:
 
 @contextmanager
 def written_by(pushers: Any) -> Iterator[None]:
-    """In this block, let tasks enqueue jobs as rows, with these clients."""
+    """Let these clients write the jobs that tasks enqueue in the block as rows."""
     mark = outbox_pushers.set(pushers)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Relays push the rows that direct pushes left behind, after a crash or while no master answered."""
+"""Relays: they push the rows that were not pushed right after their commit, for example because no master answered."""
 
 import asyncio
 import logging
@@ -38,7 +38,8 @@ class _Rounds:
         self.on_stats = on_stats
         self.token = uuid.uuid4().hex
         self._failed_rounds = 0
-        # By destination: how often pushes have failed since its masters last accepted jobs, and when to try again.
+        # By destination: how often pushes have failed since the masters there last accepted jobs, and when to try
+        # again.
         self._failing: dict[str | None, tuple[int, float]] = {}
         # The destinations in `_failing` that the current round tries again.
         self._tried: list[str | None] = []
@@ -181,8 +182,8 @@ class Relay:
         return drive(self._rounds.steps(), SyncOf(self._rounds.outbox))
 
     def run_all(self) -> Done:
-        """Push the rows that no other process works on, and return the result of all rounds. After a failure, a
-        destination is skipped.
+        """Push the rows that no other process works on, and return the result of all rounds. A destination is
+        skipped after its first failure.
 
         Raise the errors of the database. Errors of masters are the `failures` of the result.
 
@@ -264,8 +265,8 @@ class AsyncRelay:
         return await adrive(self._rounds.steps(), AsyncOf(self._rounds.outbox))
 
     async def run_all(self) -> Done:
-        """Push the rows that no other process works on, and return the result of all rounds. After a failure, a
-        destination is skipped.
+        """Push the rows that no other process works on, and return the result of all rounds. A destination is
+        skipped after its first failure.
 
         Raise the errors of the database. Errors of masters are the `failures` of the result.
 

@@ -31,7 +31,7 @@ MAX_ERROR: Final = 1_000
 class Row:
     """One job that waits in the outbox.
 
-    `seq` is its place among all rows, `transaction` the ID of the transaction that wrote it.
+    `seq`: the place of the row among all rows. `transaction`: the ID of the transaction that wrote the row.
     """
 
     seq: int
@@ -90,7 +90,7 @@ class Rows(Protocol):
         ...
 
     def claim_one(self, transaction: str, token: str, lease_ms: int) -> bool:
-        """Lease the first row of a transaction for its own writer. Return False if another process has it."""
+        """Lease the first row of a transaction for its own writer. Return False if another process has the lease."""
         ...
 
     def page(self, transactions: Sequence[str], limit: int, *, after: int) -> list[Row]:
@@ -111,11 +111,12 @@ class Rows(Protocol):
         ...
 
     def lease(self, transactions: Sequence[str], token: str, lease_ms: int) -> None:
-        """Renew the lease on the first rows of these transactions, which this relay holds, for `lease_ms` from now."""
+        """Renew the lease on the first rows of these transactions, for `lease_ms` from now. This relay holds the
+        transactions."""
         ...
 
     def lease_rows(self, seqs: Sequence[int], token: str, lease_ms: int) -> None:
-        """Lease these rows, which are the first of their transactions and which this relay holds."""
+        """Lease these rows. Each is the first row of a transaction that this relay holds."""
         ...
 
     def stats(self) -> OutboxStats:
@@ -149,8 +150,8 @@ def mark_in(transaction: str) -> str:
 
 
 def new_transaction(destination: str | None) -> str:
-    """Return the name of a new transaction. All its rows have the same destination, so that no row waits for rows with
-    another one."""
+    """Return the name of a new transaction. All its rows have the same destination, so that no row waits for a row with
+    another destination."""
     return (mark_of(destination) + uuid.uuid4().hex)[:_NAME_CHARS]
 
 

@@ -66,7 +66,7 @@ class SqlAlchemyOutbox(Outbox):
     """An outbox in a database that SQLAlchemy reaches.
 
     * `engine`: an `Engine` or an `AsyncEngine`. Relays and pushes after a commit use it.
-    * `table`: what `outbox_table` returned. Default: a table with the default name in a separate MetaData.
+    * `table`: a table that `outbox_table` returned. Default: a table with the default name in a separate MetaData.
 
     The other arguments are those of `Outbox`.
 
@@ -130,8 +130,8 @@ class SqlAlchemyOutbox(Outbox):
         * `session`: the session. If it is in a transaction already, the block is a savepoint in it, and the jobs are
           pushed after the outer commit.
 
-        At the end of the block, the transaction commits, and the jobs are pushed. An exception rolls it back, without
-        any jobs.
+        At the end of the block, the transaction commits, and the jobs are pushed. An exception rolls the transaction
+        back, and no job is enqueued.
 
         Raise the errors of the database, and TypeError for a session of the other kind:
 
@@ -151,7 +151,7 @@ class SqlAlchemyOutbox(Outbox):
 
     @either_with
     def writing(self, session: Session) -> Iterator[Session]:
-        """Write tasks that the block enqueues in the transactions of a session. The block does not commit.
+        """Write the tasks that the block enqueues as rows in the transactions of a session. The block does not commit.
 
         * `session`: the session. You commit it, in the block or after it.
 
@@ -169,7 +169,7 @@ class SqlAlchemyOutbox(Outbox):
         """Add jobs to the transaction of a session, and return their IDs.
 
         * `session`: the session.
-        * `jobs`: what `make_job` or `Task.to_job` returned.
+        * `jobs`: jobs that `make_job` or `Task.to_job` returned.
 
         Raise the errors of the database, and TypeError for a value that cannot be sent:
 
@@ -182,7 +182,7 @@ class SqlAlchemyOutbox(Outbox):
         """Add any number of jobs to the transaction of a session, and return their IDs.
 
         * `session`: the session.
-        * `jobs`: an iterable of what `make_job` or `Task.to_job` returned. It is read while its rows are written.
+        * `jobs`: an iterable of jobs that `make_job` or `Task.to_job` returned. It is read while its rows are written.
 
         Raise the errors of the database, and TypeError for a value that cannot be sent:
 
@@ -199,8 +199,8 @@ class SqlAlchemyOutbox(Outbox):
         * `session`: the session. If it is in a transaction already, the block is a savepoint in it, and the jobs are
           pushed after the outer commit.
 
-        At the end of the block, the transaction commits, and the jobs are pushed. An exception rolls it back,
-        without any jobs.
+        At the end of the block, the transaction commits, and the jobs are pushed. An exception rolls the transaction
+        back, and no job is enqueued.
 
         Raise the errors of the database, and TypeError for a session of the other kind:
 
@@ -218,8 +218,8 @@ class SqlAlchemyOutbox(Outbox):
 
     @either_with
     def awriting(self, session: "AsyncSession") -> "Iterator[AsyncSession]":
-        """Write tasks that the block enqueues in the transactions of a session. The block does not commit. `awriting`
-        is for an `AsyncSession`: enqueue with `aenqueue` and `amany`.
+        """Write the tasks that the block enqueues as rows in the transactions of a session. The block does not commit.
+        `awriting` is for an `AsyncSession`: enqueue with `aenqueue` and `amany`.
 
         * `session`: the session. You commit it, in the block or after it.
 
@@ -236,7 +236,7 @@ class SqlAlchemyOutbox(Outbox):
         """Add jobs to the transaction of a session, and return their IDs. `aadd` does not block the event loop.
 
         * `session`: the session.
-        * `jobs`: what `make_job` or `Task.to_job` returned.
+        * `jobs`: jobs that `make_job` or `Task.to_job` returned.
 
         Raise the errors of the database, and TypeError for a value that cannot be sent:
 
@@ -252,8 +252,8 @@ class SqlAlchemyOutbox(Outbox):
         event loop.
 
         * `session`: the session.
-        * `jobs`: an iterable, or an async one, of what `make_job` or `Task.to_job` returned. It is read while its
-          rows are written.
+        * `jobs`: an iterable, or an async one, of jobs that `make_job` or `Task.to_job` returned. It is read while
+          its rows are written.
 
         Raise the errors of the database, and TypeError for a value that cannot be sent:
 
@@ -328,7 +328,7 @@ class _Open:
     is_direct: bool
     connection: sa.Connection
     is_committed: bool = False
-    # Whether relays may take the rows as soon as these are visible to them.
+    # Whether relays may take the rows as soon as they can see them.
     is_shared: bool = False
 
 
@@ -400,8 +400,8 @@ def _is_of_asyncio(value: object, kind: str) -> bool:
 
 
 def _begin_before_savepoint(session: Session) -> None:
-    """Begin a transaction before a savepoint in SQLite, whose driver begins one only before a write. Without it,
-    releasing the savepoint would commit."""
+    """Begin a transaction before a savepoint in SQLite. The driver begins a transaction only before a write, and
+    without a transaction, releasing the savepoint would commit."""
     connection = session.connection()
     if connection.dialect.name == "sqlite" and not _is_transaction_open(connection):
         connection.exec_driver_sql("BEGIN")

@@ -1,4 +1,4 @@
-"""Reads and writes the rows of an outbox in a transaction of SQLAlchemy."""
+"""Read and write the rows of an outbox in a transaction of SQLAlchemy."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
@@ -201,5 +201,5 @@ def _now_ms(dialect: str) -> sa.ColumnElement[int]:
     """Return the database's clock at the statement, not at the beginning of the transaction."""
     found = _CLOCKS.get(dialect)
     if found is None:
-        raise TypeError(f"the outbox knows {', '.join(sorted(_CLOCKS))}, and not {dialect}")
+        raise TypeError(f"the outbox knows {', '.join(sorted(_CLOCKS))}, but not {dialect}")
     return sa.literal_column(f"({found})", sa.BigInteger)

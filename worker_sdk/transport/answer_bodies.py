@@ -29,8 +29,8 @@ class Reader(Protocol):
 
 class BodyRoom:
     """Limits the memory for the bodies that the calls of one client receive at the same time. Each body reserves the
-    bytes that it has received, piece by piece. If no bytes are left, its connection stops reading until other bodies
-    have ended.
+    bytes that it has received, piece by piece. If no bytes are left, the body's connection stops reading until other
+    bodies have ended.
 
     The last body that is still being read may exceed the total. Otherwise, bodies that fill the total together would
     wait for each other forever.
@@ -75,7 +75,7 @@ class ReceivedBody:
 
     * `limit_of`: returns the limit for a status.
     * `reserved`: the bytes of `room` that are reserved for this body.
-    * `is_waiting`: the body waits for more.
+    * `is_waiting`: the body waits for more bytes of `room`.
     """
 
     limit_of: Callable[[int], BodyLimit]

@@ -34,7 +34,7 @@ def _not_after_s(der: bytes) -> float:
         _, _, pos = _head(der, pos)
     tag, pos, _ = _head(der, pos)
     if tag != _SEQUENCE:
-        raise ValueError("no validity period at the place that RFC 5280 gives it")
+        raise ValueError("no validity period where RFC 5280 places it")
     _, _, pos = _head(der, pos)  # notBefore
     tag, begin, end = _head(der, pos)
     text = der[begin:end].decode("ascii")

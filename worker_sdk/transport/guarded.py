@@ -68,7 +68,7 @@ def config_of(app: App) -> Config:
 
 
 class GuardedProtocol(HttpToolsProtocol):
-    """One connection. A sweep over all connections enforces `_deadline_s`, so a request costs no timer."""
+    """One connection. A sweep over all connections enforces `_deadline_s`, so a request needs no timer of its own."""
 
     is_host_required_in_1_0 = True
 
@@ -103,7 +103,7 @@ class GuardedProtocol(HttpToolsProtocol):
         raise NotImplementedError
 
     def refuse_arriving(self, status: HTTPStatus, code: str) -> None:
-        """Refuse the request that is arriving. Requests that arrived whole before it are answered first."""
+        """Refuse the request that is arriving. Requests that arrived completely before this one are answered first."""
         raise NotImplementedError
 
     # --- for subclasses to use
@@ -223,7 +223,7 @@ class GuardedProtocol(HttpToolsProtocol):
         if not self.cycle.keep_alive:
             # Keep uvicorn from closing the connection before the body has arrived: see LINGER_S.
             self._close_after = self.cycle.keep_alive = True
-        # Collect trailers in a new list. The scope has the old one, and its request is already being processed.
+        # Collect trailers in a new list. The scope has the old list, and the application already processes the request.
         self.headers = []
 
     def on_body(self, body: bytes) -> None:

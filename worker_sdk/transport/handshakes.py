@@ -1,4 +1,4 @@
-"""Log TLS handshakes that fail at a server with their cause, which the client may not learn."""
+"""Log the TLS handshakes that fail at a server, with their cause. Clients may not learn the cause."""
 
 import logging
 import ssl

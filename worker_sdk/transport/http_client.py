@@ -71,8 +71,8 @@ class Route(Protocol):
     async def connect(
         self, address: str, protocol: Callable[[], ProtocolT], *, timeout_s: float
     ) -> ProtocolT:
-        """Open a connection to `address`, such as http://host:port. Raises OSError, TimeoutError, or ValueError if
-        it is not an address."""
+        """Open a connection to `address`, such as http://host:port. Raise OSError or TimeoutError if no connection can
+        be opened, and ValueError if `address` is not an address."""
         ...
 
 
@@ -101,8 +101,8 @@ class DirectRoute:
 class HttpClient:
     """The client of one event loop. It follows no redirects, reads no proxy settings, and keeps no cookies.
 
-    Any number of calls may be in progress, each on its own connection. If a call waited for the connection of another,
-    it would look as if the server did not answer.
+    Any number of calls may be in progress, each on its own connection. If a call waited for the connection of another
+    call, it would look as if the server did not answer.
 
     * `route`: opens connections.
     * `kept_fields`: lower-case names of the fields that are read from answers.
@@ -160,8 +160,8 @@ class HttpClient:
           of the answer has arrived. Servers close idle connections without notice.
         * `body_limit`: a function that returns the limit of the body for a status. None: no limit.
 
-        Raises NotSentError or NoAnswerError, at the latest after `timeout_s` for the whole call, ValueError for a path
-        that cannot be sent, and any other error of the route. While the answer waits because of `max_bodies_bytes`,
+        Raise NotSentError or NoAnswerError, at the latest `timeout_s` after the call began. Raise ValueError for a path
+        that cannot be sent, and the other errors of the route. While the answer waits because of `max_bodies_bytes`,
         `timeout_s` does not count down.
         """
         loop = asyncio.get_running_loop()
@@ -551,7 +551,8 @@ class _PlainReads(_Connection, asyncio.Protocol):
 
 class _SmallReads(_Connection, asyncio.BufferedProtocol):
     """A connection that reads little at a time, so that thousands of connections take little memory before they wait.
-    All connections of a client share `buffer`: each copies its data from it before another one reads."""
+    All connections of a client share `buffer`: each connection copies its data from the buffer before another one
+    reads."""
 
     def __init__(
         self,

@@ -25,7 +25,7 @@ class TransportLimits:
 
     * `receipt_s`: seconds for a request to arrive, plus one second for each 64 KiB; also for the first byte of a
       connection.
-    * `keep_alive_s`: seconds between requests. It is longer than a master keeps an idle connection, because the side
+    * `keep_alive_s`: maximum seconds between two requests. A master closes an idle connection earlier, because the side
       that sends requests must close first.
     * `answer_s`: seconds until an answer is made and the client has read it.
     """
@@ -74,8 +74,9 @@ class WorkerServer:
         forked.renew_in_child(self)
 
     def renew(self) -> None:
-        # Close the copies in a process that a handler forked. It would keep the port and the masters' connections open
-        # after the worker has died, and masters would wait for answers instead of being refused.
+        # Close the copies in a process that a handler forked. Otherwise, this process would keep the port and the
+        # masters' connections open after the worker has died. Masters would then wait for answers instead of being
+        # refused.
         forked.replace_with_devnull(self._socket.fileno())
         for connection in self._state.connections:
             if not connection.transport.is_closing() and (
@@ -108,7 +109,7 @@ class WorkerServer:
         self._sweep(min(limits.receipt_s, limits.keep_alive_s, limits.answer_s) / 4)
 
     async def stop(self) -> None:
-        """Accept no more connections, let requests end for a grace time, and close the remaining connections. Does
+        """Accept no more connections, let requests end for a grace time, and close the remaining connections. Do
         nothing before `start`."""
         if self._sweeper is not None:
             self._sweeper.cancel()
@@ -192,7 +193,7 @@ class WorkerProtocol(GuardedProtocol):
         self._since_s = self.loop.time()
 
     def begin_cycle(self, version: str) -> None:
-        """See `GuardedProtocol`. Does what uvicorn does at the end of a head."""
+        """See `GuardedProtocol`. Do what uvicorn does at the end of a head."""
         HttpToolsProtocol.on_headers_complete(self)
         self._answer = _Answer(self.cycle, self.transport)
         self.cycle.transport = cast(asyncio.Transport, self._answer)

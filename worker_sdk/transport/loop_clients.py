@@ -1,4 +1,4 @@
-"""HTTP clients for objects that outlive an event loop, or serve several at a time."""
+"""HTTP clients for objects that outlive an event loop, or serve several loops at a time."""
 
 import asyncio
 import os
@@ -18,8 +18,8 @@ class LoopClients:
         self._is_closed = False
 
     async def get(self) -> HttpClient:
-        """Return the client of the running loop. Raise RuntimeError after `close`, and in a loop of the parent
-        process."""
+        """Return the client of the running loop. Raise RuntimeError after `close`, and in a loop that the parent
+        process made."""
         if self._is_closed:
             raise RuntimeError("this client is closed")
         if os.getpid() != forked.known_pid:

@@ -1,4 +1,4 @@
-"""State that belongs to one event loop, for objects that outlive a loop or serve several at a time."""
+"""State that belongs to one event loop, for objects that outlive a loop or serve several loops at a time."""
 
 import asyncio
 from collections.abc import Callable

@@ -105,7 +105,7 @@ _NO_QUEUES: Final = (
     "there are no queues: any worker with a handler for the name of the job may run it. Labels in requires, such as "
     '{"gpu": "1"}, leave only the workers that have them'
 )
-# Our options whose value differs in meaning from that of another queue's option, and the difference.
+# Pairs of another queue's option and our option whose values differ in meaning, each with the difference.
 DIFFERENCES: Final[Mapping[tuple[str, str], str]] = {
     ("max_attempts", "max_retry"): "it does not count the first attempt",
     ("max_tries", "max_retry"): "it does not count the first attempt",
@@ -126,15 +126,16 @@ DIFFERENCES: Final[Mapping[tuple[str, str], str]] = {
 
 
 def meant_option(name: str, known: Collection[str]) -> str:
-    """Return the known option that `name`, an option of another queue or a misspelt one, stands for; empty if there is
-    none."""
+    """Return the known option that `name` stands for, or an empty text. `name` is an option of another queue, or a
+    misspelt option."""
     asked = _plain(name)
     meant = next((one for one in OPTIONS.get(asked, ()) if one in known), "")
     return meant or closest(asked, known) or ""
 
 
 def difference_of(name: str, meant: str) -> str:
-    """Return a sentence, after a space, about how our option differs from another queue's; empty if it does not."""
+    """Return a sentence, with a space before it, that says how our option differs from another queue's option. Return
+    an empty text if the options do not differ."""
     text = DIFFERENCES.get((_plain(name), meant), "")
     return f" {text[0].upper()}{text[1:]}." if text else ""
 

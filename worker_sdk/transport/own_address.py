@@ -1,4 +1,4 @@
-"""Find the address of a server on this machine that was not given a URL."""
+"""Find the address of a server on this machine if its URL was not given."""
 
 import socket
 from typing import Final

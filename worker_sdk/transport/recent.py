@@ -8,7 +8,7 @@ Value = TypeVar("Value")
 
 
 class RecentMap(Generic[Value]):
-    """Remembers each key for at least `ttl_s`, and at most a quarter longer. The caller passes the time."""
+    """Remembers each key for at least `ttl_s`, and at most a quarter longer. The caller passes the current time."""
 
     _SLICES: Final = 4
 
@@ -46,8 +46,8 @@ class RecentMap(Generic[Value]):
 
 
 class NonceCache:
-    """The nonces of one time window, up to a maximum number. When the cache is full, it drops the oldest nonces, and
-    refuses all calls from that time or before."""
+    """The nonces of one time window, up to a maximum number. When the cache is full, it drops the oldest nonces. It
+    then refuses all calls that are as old as a dropped nonce, or older."""
 
     def __init__(self, window_s: float, *, max_nonces: int = 200_000) -> None:
         self._window_ms = int(window_s * 1000)
@@ -58,7 +58,7 @@ class NonceCache:
         self._buckets: dict[int, set[str]] = {}
 
     def is_fresh(self, nonce: str, timestamp_ms: int, now_ms: int) -> bool:
-        """Return whether a call with this timestamp, which is within the window, is new, and remember the call."""
+        """Return whether a call is new, and remember it. Its timestamp must be within the window."""
         index = timestamp_ms // self._bucket_ms
         bucket = self._buckets.get(index)
         if timestamp_ms < self._floor_ms or (bucket is not None and nonce in bucket):

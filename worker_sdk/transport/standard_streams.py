@@ -11,7 +11,7 @@ ACTIVE: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a
 
 
 def escape_controls(value: object) -> str:
-    """Convert to text with control characters escaped."""
+    """Return the value as text, with control characters escaped."""
     return ACTIVE.sub(lambda match: ascii(match[0])[1:-1], str(value))
 
 

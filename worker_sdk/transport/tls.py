@@ -62,7 +62,8 @@ class LiveContext:
         return self._ends_s
 
     def refresh(self) -> None:
-        """Read the files if they changed. It may be called often: it checks them at most every `LOOK_EVERY_S`."""
+        """Read the files again if they changed. Frequent calls are cheap: they check the files at most once in
+        `LOOK_EVERY_S`."""
         now_s = time.monotonic()
         if now_s < self._look_at_s:
             return
@@ -129,8 +130,8 @@ def check_files(certfile: Path | None, keyfile: Path | None, cafile: Path | None
 
 
 def server_context(certfile: Path, keyfile: Path | None, client_cafile: Path | None) -> LiveContext:
-    """Return the context of a listener. With `client_cafile`, clients must present a certificate of these
-    authorities."""
+    """Return the context of a listener. With `client_cafile`, clients must present a certificate that an authority in
+    this file signed."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if client_cafile is not None:

@@ -36,7 +36,7 @@ _PATTERNS: Final = re.compile(
     r"(\w+_)?SERVICE_(HOST|PORT)(_\w+)?|(\w+_)?PORT(_\d+_\w+)?",
     re.ASCII,
 )
-# Names that other programs use, each with ours.
+# Names of variables of other programs, each with the name of ours.
 _OTHER_WORDS: Final = {
     "CAFILE": "CLIENT_CAFILE",
     "CERTFILE": "CLIENT_CERTFILE",
@@ -56,7 +56,7 @@ _OTHER_WORDS: Final = {
 
 
 class UnknownVariables(NamedTuple):
-    """Variables that no program reads. `misspelt`: those that resemble a known name, each with that name."""
+    """Variables that no program reads. `misspelt`: the variables that resemble a known name, each with this name."""
 
     misspelt: Mapping[str, str]
     others: tuple[str, ...]
