@@ -176,7 +176,7 @@ def set_up_logs(level: str | None = None) -> None:
 
 
 def middleware_or_default(given: "Iterable[EnqueueMiddleware] | None") -> "tuple[Any, ...]":
-    """Return `given`, even if it is empty. If it is None, return the middleware of `configure`. Raise TypeError for an
+    """Return `given`, even if it is empty. Without it, return the middleware of `configure`. Raise TypeError for an
     item of another type."""
     if given is None:
         return configuration().middleware

@@ -1,9 +1,9 @@
 """Run a project of Celery tasks after changing only its imports.
 
 `from worker_sdk.celery_compat import shared_task` takes the place of `from celery import shared_task`. The modules
-`schedules`, `signals`, `exceptions`, `result`, `states`, `canvas` and `utils.log` of this package replace Celery's.
-Names that are missing here fail at the import, and options that are missing where the task is declared; the error says
-what to use instead. docs/coming_from_celery.md has a table of all names.
+`schedules`, `signals`, `exceptions`, `result`, `states`, `canvas` and `utils.log` of this package replace Celery's. A
+name that is missing here raises an error at the import. An option that is missing here raises an error where the task
+is declared. The error says what to use instead. docs/coming_from_celery.md has a table of all names.
 """
 
 from typing import Final, NoReturn

@@ -314,7 +314,7 @@ class Celery(Tasks):
         """Return the definitions of `beat_schedule`, of `add_periodic_task` and of this collection by name, as `PUT
         /api/definitions/{name}` takes them.
 
-        Raise ValueError or TypeError, which name the entry, for an entry that a master cannot express."""
+        Raise ValueError or TypeError for an entry that a master cannot express. The error names the entry."""
         tasks = self.tasks
         entries = {**self.conf["beat_schedule"], **self._periodic}
         declared = definitions_of(entries, tasks, self.conf.time_zone())
@@ -340,7 +340,7 @@ class Celery(Tasks):
         return self._all()[name]
 
     def handler_of(self, name: str) -> "Handler":
-        """Return the function that a worker calls to run the task. Raise TypeError if jobs cannot carry its types."""
+        """Return the function that a worker calls to run the task. Raise TypeError if its types cannot be encoded."""
         from worker_sdk.tasks.handler import handler_of
 
         return handler_of(self._all()[name])
@@ -370,8 +370,8 @@ class Celery(Tasks):
 
 
 def shared_task(*args: Any, **options: Any) -> Any:
-    """Decorate a function to make it a task, with or without options. Its module gets the name `jqmaster_tasks`, a
-    `Tasks` for `jqmaster worker MODULE:jqmaster_tasks` and for `--autodiscover`.
+    """Decorate a function to make it a task, with or without options. The module of the function gets the attribute
+    `jqmaster_tasks`, a `Tasks` for `jqmaster worker MODULE:jqmaster_tasks` and for `--autodiscover`.
 
     * `args`: the function, if there are no options.
     * `options`: those of Celery.

@@ -15,8 +15,8 @@ _OPTIONS_WITHOUT_EFFECT = frozenset({"routing_key", "exchange", "serializer", "c
 def definitions_of(
     entries: Mapping[str, Mapping[str, Any]], tasks: Mapping[str, KnownTask], time_zone: str
 ) -> dict[str, Declared]:
-    """Return the definitions of the entries of `beat_schedule`, by name. Raise ValueError or TypeError, which name the
-    entry, for an entry that a master cannot express."""
+    """Return the definitions of the entries of `beat_schedule`, by name. Raise ValueError or TypeError for an entry
+    that a master cannot express. The error names the entry."""
     found: dict[str, Declared] = {}
     for name, entry in entries.items():
         try:

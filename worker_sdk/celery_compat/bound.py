@@ -111,7 +111,7 @@ class BoundTask:
         max_retries: int | None = None,
         **options: Any,
     ) -> Retry:
-        """Retry the job, as Celery's `retry` does: by an exception that this call raises.
+        """Retry the job as Celery's `retry` does. This call raises an exception.
 
         * `exc`: the exception that is raised instead when no retry is left, or when the function was called directly.
         * `throw`: False returns the exception, for `raise self.retry(…)`.
@@ -147,8 +147,8 @@ class BoundTask:
 
         * `task_id`: must be left out: a task can report only its own progress.
         * `state`: a word of your own, such as `PROGRESS`.
-        * `meta`: a map. Its `current` and `total` are shown as the completed share. State and map together may have 200
-          characters. If they are longer, callers get only the state.
+        * `meta`: a map. Its `current` and `total` are shown as the fraction of the work that is done. State and map
+          together may have 200 characters. If they are longer, callers get only the state.
         * `request`: changes nothing.
         """
         if task_id not in (None, self.request.id):

@@ -83,7 +83,7 @@ class Canvas:
     def link(self, *args: Any) -> NoReturn:
         """Raise an error: use `chain` instead.
 
-        * `args`: what Celery would run next.
+        * `args`: the steps that Celery would run next.
         """
         raise TypeError(f"{_NO_LINKS}; {GUIDE}")
 
@@ -93,7 +93,7 @@ class Canvas:
 class _Placing:
     """The jobs made from a canvas.
 
-    * `jobs`: by the identity of the signature.
+    * `jobs`: the jobs, by the identity of their signature.
     """
 
     def __init__(self) -> None:
@@ -223,8 +223,8 @@ class Signature(Canvas):
 
 
 class chain(Canvas):  # noqa: N801 - Celery's name
-    """Steps that run one after the other. Each but the first takes the result of the step before in front of its
-    arguments, unless it is immutable.
+    """Steps that run one after the other. Each step except the first takes the result of the previous step in front of
+    its arguments. An immutable step does not.
 
     * `steps`: signatures, groups, chords and chains, or an iterable of them.
     """

@@ -66,9 +66,9 @@ _OLD: Final = {
 class Conf(MutableMapping[str, Any]):
     """The settings of an application, by attribute and by key.
 
-    These count: `task_always_eager`, `task_eager_propagates`, `task_time_limit`, `task_soft_time_limit`,
-    `task_ignore_result`, `task_default_priority`, `task_routes`, `beat_schedule`, `timezone`, `imports` and `include`.
-    Those about brokers and messages change nothing. A warning names all others, once.
+    These settings have an effect: `task_always_eager`, `task_eager_propagates`, `task_time_limit`,
+    `task_soft_time_limit`, `task_ignore_result`, `task_default_priority`, `task_routes`, `beat_schedule`, `timezone`,
+    `imports` and `include`. Settings about brokers and messages are ignored. A warning names all other settings, once.
     """
 
     def __init__(self) -> None:
@@ -78,7 +78,8 @@ class Conf(MutableMapping[str, Any]):
         self.__dict__.update(_values={}, _sources=[], _told=set())
 
     def add_source(self, read: Callable[[], Mapping[str, Any]]) -> None:
-        """Read further settings later, when a setting is first needed: Django's may not be complete yet."""
+        """Read further settings later, when a setting is first needed: the settings of Django may not be complete
+        yet."""
         self._sources.append(read)
 
     def update(self, *args: Any, **kwargs: Any) -> None:

@@ -8,7 +8,8 @@ GUIDE: Final = "see docs/coming_from_celery.md"
 
 
 def missing(module: str, name: str, instead: Mapping[str, str]) -> NoReturn:
-    """Raise the error of a module for a missing name. It is an ImportError with advice if Celery has the name."""
+    """Raise an error for a name that a module lacks: ImportError with advice if Celery has the name, and otherwise
+    AttributeError."""
     if name in instead:
         raise ImportError(f"{name} of Celery is missing in {module}: {instead[name]}; {GUIDE}")
     raise AttributeError(f"module {module!r} has no attribute {name!r}")

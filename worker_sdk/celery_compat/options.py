@@ -79,7 +79,7 @@ def job_fields(options: Mapping[str, Any], **defaults: Any) -> dict[str, Any]:
 
 
 def wire_priority(given: int | None) -> int | None:
-    # RabbitMQ runs jobs with the highest number first, and a master those with the lowest.
+    # RabbitMQ runs jobs with the highest number first. A master runs jobs with the lowest number first.
     return None if given is None else -given
 
 

@@ -243,9 +243,9 @@ class GroupResult:
         return self.results
 
     def get(self, timeout: float | None = None, propagate: bool = True, **options: Any) -> list[Any]:
-        """Wait for all, and return their results.
+        """Wait for all jobs, and return their results.
 
-        * `timeout`: seconds to wait for each.
+        * `timeout`: seconds to wait for each job.
         * `propagate`: as for `AsyncResult.get`.
         * `options`: ignored.
         """
@@ -254,27 +254,27 @@ class GroupResult:
     join = get
 
     def ready(self) -> bool:
-        """Return whether all are over."""
+        """Return whether all jobs are over."""
         return all(one.ready() for one in self.results)
 
     def successful(self) -> bool:
-        """Return whether all succeeded."""
+        """Return whether all jobs succeeded."""
         return all(one.successful() for one in self.results)
 
     def failed(self) -> bool:
-        """Return whether one failed."""
+        """Return whether at least one job failed."""
         return any(one.failed() for one in self.results)
 
     def waiting(self) -> bool:
-        """Return whether one is not over."""
+        """Return whether at least one job is not over."""
         return not self.ready()
 
     def completed_count(self) -> int:
-        """Return how many succeeded."""
+        """Return how many jobs succeeded."""
         return sum(bool(one.successful()) for one in self.results)
 
     def revoke(self, **options: Any) -> None:
-        """Cancel all.
+        """Cancel all jobs.
 
         * `options`: ignored.
         """

@@ -16,8 +16,8 @@ from worker_sdk.tasks.task import Task as TypedTask
 from worker_sdk.worker.context import Context
 from worker_sdk.worker.outcomes import UnfitArgumentError
 
-# The headers of a job that describe how it was called. `TAKES` is the source of the first argument: `one` result of the
-# previous step, or the list of `all`.
+# The headers of a job that describe how it was called. `TAKES` says what fills the first argument: the `one` result of
+# the previous step, or the list of `all` results.
 TAKES: Final = f"{OWN_HEADERS}takes"
 ARGS: Final = f"{OWN_HEADERS}args"  # the number of positional arguments
 SOFT_LIMIT: Final = f"{OWN_HEADERS}soft-time-limit"

@@ -57,7 +57,7 @@ class crontab:  # noqa: N801  Celery's name
 class schedule:  # noqa: N801  Celery's name
     """A schedule with a fixed interval.
 
-    * `run_every`: length of the interval, or its seconds. Masters accept whole minutes only.
+    * `run_every`: length of the interval, as a timedelta or in seconds. Masters accept whole minutes only.
     * `relative`: changes nothing: intervals are counted from midnight UTC.
     """
 

@@ -1,4 +1,4 @@
-"""The signals of `celery.signals` that tasks send: around their runs and their enqueues."""
+"""The signals of `celery.signals` that tasks send when they run and when they are enqueued."""
 
 from collections.abc import Callable
 from typing import Any, Final, NoReturn

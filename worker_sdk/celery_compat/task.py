@@ -30,7 +30,7 @@ from worker_sdk.tasks.collection import Tasks
 from worker_sdk.tasks.task import Task as TypedTask
 from worker_sdk.worker.names import ATTRIBUTE
 
-# The number of retries that `max_retries=None` stands for, which means forever.
+# The number of retries for `max_retries=None`, which means no limit.
 _FOREVER: Final = 10_000
 # The timeout of tasks without a time limit: Celery has no default limit, so this is the longest that a master allows.
 _NO_LIMIT: Final = timedelta(days=7)
@@ -191,7 +191,7 @@ class CeleryTask:
         return self.signature(args, kwargs)
 
     def si(self, *args: Any, **kwargs: Any) -> Signature:
-        """Return a signature that takes no result.
+        """Return a signature that takes no result of a previous step.
 
         * `args`, `kwargs`: arguments of the function.
         """

@@ -52,7 +52,7 @@ OPTIONS: Final = (
     ),
     WorkerOption(
         "master", "--master", variable="JQMASTER_URL", is_list=True, panel=_NETWORK,
-        help="Address of the master, instead of the object's. Can be repeated.",
+        help="Address of the master. It replaces the address in the code. Can be repeated.",
     ),
     WorkerOption(
         "namespace", "--namespace", variable="JQMASTER_NAMESPACE", panel=_NETWORK,
@@ -61,8 +61,8 @@ OPTIONS: Final = (
     WorkerOption(
         "namespaces", "--namespaces", metavar="NAME=SHARE", variable="JQMASTER_WORKER_NAMESPACES", is_list=True,
         panel=_NETWORK,
-        help="Work in this namespace and others at the same time, each with its share of the jobs at a time. Can be "
-        "repeated; the variable holds all of them: shop=3 mail=1.",
+        help="A namespace to work in, with its share of the slots, such as shop=3. Can be repeated; the variable holds "
+        "all of them: shop=3 mail=1.",
     ),
     WorkerOption(
         "token", "--token-file", kind=Path, variable="JQMASTER_TOKEN_FILE", panel=_NETWORK,
@@ -81,7 +81,7 @@ OPTIONS: Final = (
     ),
     WorkerOption(
         "pull", "--pull", kind=bool, variable="JQMASTER_WORKER_PULL", panel=_NETWORK,
-        help="Poll the master for jobs instead of listening. Use it where the master cannot reach this worker.",
+        help="Poll the master for jobs instead of listening, because the master cannot reach this worker.",
     ),
     WorkerOption("max_jobs", "--max-jobs", kind=int, help="Maximum number of jobs at a time."),
     WorkerOption(

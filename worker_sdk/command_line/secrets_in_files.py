@@ -8,8 +8,8 @@ from worker_sdk.command_line.ends import USAGE, CommandError
 
 
 def read_token(token_file: Path | None) -> str | None:
-    """Return the token from the file, or without a file that of the variable, if it is set. Raise CommandError if it
-    cannot be read."""
+    """Return the token in the file. Without a file, return the token in JQMASTER_TOKEN, or None if it is not set. Raise
+    CommandError if the file cannot be read."""
     if token_file is None:
         return os.environ.get("JQMASTER_TOKEN") or None
     return read_secret(token_file, "token")

@@ -49,14 +49,14 @@ class JqmasterBackend(BaseTaskBackend):
     * `master`, `token`: as for `Tasks`. Default: `JQMASTER_URL` and `JQMASTER_TOKEN`.
     * `namespace`: namespace of the jobs at this master. Default: that of the address, of the process or of the running
       job.
-    * `enqueue`: when to push a job that is enqueued inside a transaction. `outbox` (default): if and only if the
-      transaction commits. `on_commit`: after the commit. The job is then lost if the process dies in between.
-      `immediately`: at once.
+    * `enqueue`: when to push a job that is enqueued inside a transaction. `outbox` (default): after the commit; the
+      transaction stores the job, so it cannot be lost. `on_commit`: after the commit; the job is lost if the process
+      dies in between. `immediately`: at once.
     * `database`: alias of the database whose transaction counts. Default: `default`.
     * `push_in_background`: let a thread push the outbox, so that a request does not wait for the master.
     * `commands`: names of the management commands that workers run as jobs.
-    * the options of jobs that `JqmasterTask` lists, of which `keep_result` is True by default. Options of a task take
-      precedence.
+    * the options of jobs that `JqmasterTask` lists. `keep_result` is True by default. Options of a task take precedence
+      over these.
 
     For example:
 
@@ -135,7 +135,7 @@ class JqmasterBackend(BaseTaskBackend):
 
     def enqueue(self, task: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Enqueue a call of a task, and return its result object. Raise TypeError for arguments that the function does
-        not take, or that JSON cannot carry.
+        not take, or that JSON cannot encode.
 
         * `task`, `args`, `kwargs`: the call.
 

@@ -15,8 +15,8 @@ _NAMESPACE: Final = " in namespace "
 
 
 class BackendOutbox(DjangoOutbox):
-    """Rows of the first backend in `TASKS` that uses a table need no destination. If another backend uses a different
-    master, its rows name that backend, so that any relay pushes them to the right master."""
+    """The outbox of one backend. Rows of the first backend in `TASKS` that uses a table need no destination. If another
+    backend uses a different master, its rows name that backend, so that any relay pushes them to the right master."""
 
     def __init__(self, alias: str, options: Mapping[str, Any]) -> None:
         self.access = (options.get("master"), options.get("token"))
@@ -48,7 +48,8 @@ class BackendOutbox(DjangoOutbox):
 
 
 def relaying_outbox(outbox: BackendOutbox) -> BackendOutbox:
-    """Return the outbox that relays this outbox's table: that of the first backend in `TASKS` that uses the table."""
+    """Return the outbox that relays this outbox's table: the outbox of the first backend in `TASKS` that uses the
+    table."""
     for alias in task_backends:
         found = getattr(task_backends[alias], "outbox", None)
         if isinstance(found, BackendOutbox) and found.is_used and found.using == outbox.using:

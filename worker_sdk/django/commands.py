@@ -26,7 +26,8 @@ class CommandFailed(Exception):  # noqa: N818 - what happened
 
 
 def run_command(argument: Any, ctx: Context) -> dict[str, Any]:
-    """Run the management command of a job, and return its exit code and the end of its output, standard error last.
+    """Run the management command of a job. Return its exit code, and the end of its standard output and of its standard
+    error.
 
     The argument is a map with `args`, a list of texts. The lines of its outputs are the log of the job. The process
     leads a process group of its own, which is ended when the job is canceled or its time is nearly over.

@@ -26,8 +26,8 @@ class UnknownSiteError(Exception):
 
 
 class MasterTransport:
-    """Sends requests to the first master that accepts the connection. Raises httpx.TransportError if none does, and
-    UnknownSiteError if the master does not trust this site to say who the user is."""
+    """Sends requests to the first master that accepts the connection. Raises httpx.TransportError if no master accepts
+    it, and UnknownSiteError if the master does not trust this site to say who the user is."""
 
     def __init__(self, urls: Sequence[str]) -> None:
         self._urls = [url.rstrip("/") for url in urls]
@@ -44,8 +44,8 @@ class MasterTransport:
     async def send(
         self, method: str, target: str, fields: Fields, content: bytes, *, probe: Fields
     ) -> httpx.Response:
-        """Send a request, and return its answer, whose body is not read yet. `probe`: fields that name a user. A first
-        request with them checks whether the master trusts this site."""
+        """Send a request, and return its answer. The body of the answer is not read yet. `probe`: fields that name a
+        user. A first request with these fields checks whether the master trusts this site."""
         loop = asyncio.get_running_loop()
         if (client := self._async.get(loop)) is None:
             client = self._async[loop] = httpx.AsyncClient(timeout=self._timeout, limits=self._limits)
@@ -89,8 +89,8 @@ class MasterTransport:
         return time.monotonic() < self._known_until_s.get(url, float("-inf"))
 
     def _judge(self, url: str, answer: httpx.Response) -> None:
-        """Raise UnknownSiteError if the master would ignore who the user is, as a master without tokens does for its
-        own machine."""
+        """Raise UnknownSiteError if the master would ignore who the user is, as a master without tokens does for
+        requests from its own machine."""
         try:
             method = json.loads(answer.content).get("method")
         except (ValueError, AttributeError):

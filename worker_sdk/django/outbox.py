@@ -61,7 +61,7 @@ class DjangoOutbox(Outbox):
         """Run the block in `transaction.atomic`. Tasks of `worker_sdk.Tasks` that the block enqueues become jobs only
         if the outermost transaction commits.
 
-        * `options`: those of `transaction.atomic`, such as `durable`.
+        * `options`: options of `transaction.atomic`, such as `durable`.
 
         For example:
 
@@ -73,8 +73,9 @@ class DjangoOutbox(Outbox):
 
     @either_with
     def writing(self) -> Iterator[None]:
-        """Enqueue the tasks of the block in the open transaction, for example in the one of `ATOMIC_REQUESTS`. Without
-        a transaction, their rows are pushed at once. While autocommit is off, the relay pushes them after the commit.
+        """Write the tasks that the block enqueues as rows in the open transaction, for example in that of
+        `ATOMIC_REQUESTS`. Without a transaction, their rows are pushed at once. While autocommit is off, the relay
+        pushes them after the commit.
 
         For example:
 
@@ -88,7 +89,7 @@ class DjangoOutbox(Outbox):
     def add(self, *jobs: JobLike) -> list[str]:
         """Add jobs to the open transaction, and return their IDs.
 
-        * `jobs`: what `make_job` or `Task.to_job` returned, or pairs `(name, argument)`.
+        * `jobs`: jobs that `make_job` or `Task.to_job` returned, or pairs `(name, argument)`.
 
         Raise the errors of the database, and TypeError for a value that cannot be sent:
 
@@ -99,8 +100,8 @@ class DjangoOutbox(Outbox):
     def add_many(self, jobs: Iterable[JobLike]) -> list[str]:
         """Add any number of jobs to the open transaction, and return their IDs.
 
-        * `jobs`: an iterable of what `make_job` or `Task.to_job` returned, or of pairs `(name, argument)`. It is read
-          while its jobs are written.
+        * `jobs`: an iterable of jobs that `make_job` or `Task.to_job` returned, or of pairs `(name, argument)`. The
+          iterable is read while its jobs are written.
 
         Raise the errors of the database, and TypeError for a value that cannot be sent:
 
@@ -111,7 +112,7 @@ class DjangoOutbox(Outbox):
     async def aadd(self, *jobs: JobLike) -> list[str]:
         """Add jobs to the open transaction, and return their IDs. `aadd` does not block the event loop.
 
-        * `jobs`: what `make_job` or `Task.to_job` returned, or pairs `(name, argument)`.
+        * `jobs`: jobs that `make_job` or `Task.to_job` returned, or pairs `(name, argument)`.
 
         Raise the errors of the database, and TypeError for a value that cannot be sent:
 
@@ -150,8 +151,8 @@ class DjangoOutbox(Outbox):
         return not connection.autocommit
 
     def after_commit(self, callback: Callable[[], object]) -> None:
-        """Call `callback` after the commit, as `transaction.on_commit` does. While autocommit is off, Django calls it
-        only once autocommit is on again.
+        """Call `callback` after the commit, as `transaction.on_commit` does. While autocommit is off, Django makes no
+        such calls; it makes them once autocommit is on again.
 
         For example:
 
@@ -197,7 +198,7 @@ class DjangoOutbox(Outbox):
             raise
 
     def in_own_transaction(self, work: Callable[[Rows], Any]) -> Any:
-        """Do `work` in a transaction that is committed at the end, even with `AUTOCOMMIT: False`.
+        """Run `work` in a transaction that is committed at the end, even with `AUTOCOMMIT: False`.
 
         For example:
 
@@ -207,7 +208,7 @@ class DjangoOutbox(Outbox):
             return self.in_transaction(work)
 
     def own_read(self, work: Callable[[Rows], Any]) -> Any:
-        """Do `work`, which only reads, and leave no transaction behind.
+        """Run `work`, which only reads, and leave no transaction open.
 
         For example:
 
@@ -246,7 +247,7 @@ class DjangoOutbox(Outbox):
             DjangoRows(self.using).insert(one.name, rows, one.lease_ms)
 
     def _open(self, connection: Any, destination: str | None) -> "_OpenInDjango":
-        """Return the record of the open transaction of a connection, which pushes after the commit."""
+        """Return the record of a connection's open transaction. The record pushes the rows after the commit."""
         opened: dict[Any, _OpenInDjango] = connection.__dict__.setdefault("_jqmaster_outbox", {})
         if not connection.run_on_commit:
             # A new transaction has begun, or all rows so far were rolled back.

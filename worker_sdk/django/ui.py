@@ -1,8 +1,8 @@
 """The web UI of jqmaster as a part of a Django site, behind its login and its permissions.
 
-`path("jobs/", include("worker_sdk.django.ui"))` in the URLs of the site. Requests go to a master with the name and the
-role of Django's user. Django's cookies do not reach the master, and no credential of the master reaches the browser.
-Requests to the address of a challenge go there without a user, because that address is the credential.
+Add `path("jobs/", include("worker_sdk.django.ui"))` to the URLs of the site. Requests go to a master with the name and
+the role of Django's user. Django's cookies do not reach the master, and no credential of the master reaches the
+browser. Requests to the address of a challenge go to the master without a user, because that address is the credential.
 """
 
 import logging
@@ -35,8 +35,8 @@ _REQUEST_FIELDS: Final = (
 )  # fmt: skip
 # Paths of challenges. They need no login, because outside systems and people with a link call them.
 _CALLBACK: Final = re.compile(r"callbacks/[A-Za-z0-9_-]{1,100}(/progress)?")
-# Headers of calls to challenges that are not passed on. All others are, because a header that holds a signature may
-# have any name.
+# Headers of calls to challenges that are not passed on. All other headers are passed on, because a header that holds a
+# signature may have any name.
 _KEPT_BACK: Final = frozenset(
     {
         "authorization", "connection", "content-length", "cookie", "forwarded", "host", "jq-proxy-secret", "keep-alive",

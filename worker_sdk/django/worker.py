@@ -46,7 +46,7 @@ def django_worker(
     * `aliases`: aliases of the backends whose jobs the worker runs. Default: all backends of jqmaster.
     * `queues`: queues whose jobs the worker runs. Default: all.
     * `relays`: whether the worker also relays the outbox.
-    * `middleware`: middleware inside of `DjangoConnections`.
+    * `middleware`: middleware to run inside `DjangoConnections`.
     * `options`: those of `Worker`.
 
     For example:

@@ -27,7 +27,7 @@ class DefinitionOptions(TypedDict, total=False):
     * `arguments`: arguments of the call, by parameter name.
     * `overlap`: what happens while the previous job is not finished: `allow`, `forbid`, `replace` or `queue`.
     * `catch_up`: which late instants fire: `skip` (none), `latest` or `all`.
-    * `max_catch_up`: maximum number of late instants that fire.
+    * `max_catch_up`: maximum number of instants that `catch_up` fires.
     * `skip_late_after`: delay after which an instant counts as late.
     * `jitter`: maximum delay. All instants have the same delay, which is derived from the name.
     * `days`: what happens on days off: the name of a calendar, and the rule `skip_holidays`, `only_holidays`,

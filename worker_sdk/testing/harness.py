@@ -82,14 +82,15 @@ class WorkerHarness(AsyncWithOnly):
     """Run a worker's handlers as the worker would, without a master: with the same threads, processes, timeouts,
     policies, middleware and dependencies.
 
-    In `async with WorkerHarness(worker) as harness`, the worker starts and stops once, with the block. This runs
-    `on_start` and `on_stop`, and makes the values that live as long as the worker. Without the block, the worker starts
-    and stops for each run.
+    The block `async with WorkerHarness(worker) as harness` starts the worker once, and stops it at the end. Starting
+    and stopping runs `on_start` and `on_stop`, and makes the values that live as long as the worker. Without the block,
+    the worker starts and stops for each run.
 
     * `worker`: the worker, or `Tasks`, from which a worker is made.
     * `enqueued`: the jobs that handlers enqueued with `ctx.enqueue`, as maps. Jobs of isolated handlers go to a real
       master.
-    * `unmet`: the conditions of `ready_when` that are not met. All others count as met, without calling a master.
+    * `unmet`: the conditions of `ready_when` that are not met. All other conditions count as met, without calling a
+      master.
 
     For example:
 

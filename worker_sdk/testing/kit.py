@@ -257,8 +257,8 @@ class _Store:
         return _KitClient(self, None)
 
     def chain(self) -> EnqueueChain | None:
-        """The middleware for jobs that are enqueued at this moment: inside a job the worker's, otherwise the
-        process's."""
+        """The middleware for jobs that are enqueued at this moment: inside a job, the middleware of the worker;
+        otherwise, the middleware of the process."""
         if running_job.get() is not None:
             return self.chain_of_jobs
         return chain_of(middleware_or_default(None))

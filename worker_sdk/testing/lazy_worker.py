@@ -34,11 +34,11 @@ def worker_of(given: Any) -> Worker:
 class LazyWorker:
     """A worker that starts when the first job is run, and ends with `close`.
 
-    * `given`: a worker, or `Tasks`, with the handlers and the middleware. None: the handlers are those of the jobs'
-      tasks, and the middleware that of `configure`.
+    * `given`: a worker, or `Tasks`, with the handlers and the middleware. None: use the handlers of the jobs' tasks,
+      and the middleware of `configure`.
 
-    It starts in the event loop of the test if a job runs there. Otherwise, it starts in its own loop in a thread, in
-    which async functions then also run.
+    The worker starts in the event loop of the test if a job runs there. Otherwise, it starts in a loop of its own, in a
+    thread. Async functions then run in that loop, too.
     """
 
     def __init__(self, given: "Worker | Tasks | None") -> None:

@@ -39,12 +39,12 @@ class Run:
     * `callbacks`: the callbacks of the job's challenge, as a worker gets them.
     * `challenges`: the challenges that it opened.
     * `at_s`: virtual time of its next attempt, or of its end, in seconds from the start.
-    * `first_s`: virtual time at which `drain` found it.
-    * `first_state`: the state once the job waits for no other job any more.
+    * `first_s`: virtual time at which `drain` found the job.
+    * `first_state`: the state that the job gets when it waits for no other job any more.
     * `is_awaited`: another job waited for this job before it was over, so the result is kept.
     * `skipped_by`: ID and state of the predecessor that caused the skip, directly or indirectly.
     * `seal`: opens the values of the job, if they are sealed.
-    * `conflict`: `existing` or `replaced` while a call returns the ID of this job instead of that of a new one.
+    * `conflict`: `existing` or `replaced` while a call returns the ID of this job instead of the ID of a new job.
 
     For example:
 

@@ -37,8 +37,12 @@ class TooDeepError(RecursionError):
 
 
 class Runner:
-    """`pushers`: the clients with which jobs enqueue others. `inputs_of`: returns the data about predecessors that a
-    job gets. `worker`: has the handlers of jobs that no task made."""
+    """Runs attempts of jobs.
+
+    * `pushers`: the clients with which jobs enqueue other jobs.
+    * `inputs_of`: returns the data about predecessors that a job gets.
+    * `worker`: has the handlers of jobs that no task made.
+    """
 
     def __init__(
         self,

@@ -14,7 +14,7 @@ from worker_sdk.transport.standard_streams import escape_unencodable
 class Command(BaseCommand):
     """Relay the jobs that wait in the outbox of a database."""
 
-    help = "Push the jobs that a crash or an outage left in the outbox. Any number may run at a time."
+    help = "Push the jobs that a crash or an outage left in the outbox. Any number of these commands may run at a time."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--backend", default="default", help="Alias in TASKS.")

@@ -37,8 +37,8 @@ class Command(BaseCommand):
             "--namespaces",
             action="append",
             metavar="NAME=SHARE",
-            help="Work in this namespace and others at the same time, each with its share of the jobs at a time. Can "
-            "be repeated. Default: the namespaces of the backends.",
+            help="A namespace to work in, with its share of the slots, such as shop=3. Can be repeated. "
+            "Default: the namespaces of the backends.",
         )
         parser.add_argument("--host", default=None, help="Address to listen on.")
         parser.add_argument("--port", type=int, default=None, help="Port to listen on.")
