@@ -93,8 +93,8 @@ def to_builtins(value: Any, *, str_keys: bool) -> Any:
 
 
 def with_text_keys(value: Any) -> tuple[Any, Any]:
-    """Return the value in wire form, with texts as keys, and the value with its original keys. The second value is None
-    if all keys are texts. Raise the exceptions of `to_builtins`."""
+    """Return the value in wire form, with texts as keys, and the value with its original keys. Return None as the
+    second value if all keys are texts. Raise the exceptions of `to_builtins`."""
     own = to_builtins(value, str_keys=False)
     sent = to_builtins(value, str_keys=True)
     # Compare the two forms, which is faster than a search for keys that are not texts.
