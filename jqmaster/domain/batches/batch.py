@@ -1,4 +1,4 @@
-"""A batch: jobs that belong together. Further jobs, its callbacks, start when these are over."""
+"""A batch: jobs that belong together. When they are over, further jobs start: the callbacks of the batch."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -25,13 +25,13 @@ class BatchState(StrEnum):
 
 
 class BatchCallback(StrEnum):
-    """The occasions on which a batch starts a job, each at most once."""
+    """When a batch starts a job. Each callback starts at most one."""
 
     # All members succeeded or were discarded.
     SUCCESS = "on_success"
     # All members have ended.
     COMPLETE = "on_complete"
-    # A member failed for good, for the first time.
+    # The first member has failed for good.
     FAILURE = "on_failure"
 
 
@@ -45,11 +45,11 @@ class CallbackState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BatchSpec:
-    """A batch as it is requested. The IDs in its callbacks are empty.
+    """A batch as it is requested. The jobs in its callbacks have no IDs yet.
 
     * `parent`: the batch of which it is a member.
     * `owner`: the caller who created it.
-    * `life_ms`: its lifetime from the creation, an alternative to `expires_at_ms`.
+    * `life_ms`: its lifetime, counted from its creation. A batch has at most one of `life_ms` and `expires_at_ms`.
     """
 
     id: str
@@ -67,8 +67,8 @@ class Batch:
     """A stored batch. Times are in store milliseconds; 0: not set.
 
     * `ended`: the number of its jobs by their final state.
-    * `deleted`: the number of those that were deleted before they succeeded.
-    * `gone`: the number of those that were removed after their retention.
+    * `deleted`: the number of its jobs that were deleted before they succeeded.
+    * `gone`: the number of its jobs that were removed after their retention.
     * `expires_at_ms`: an incomplete batch is canceled at this time.
     """
 
@@ -106,7 +106,7 @@ class Batch:
 
 
 def callback_job_id(batch_id: str, callback: BatchCallback) -> str:
-    """Return the ID of a callback's job: a UUIDv8 that sorts like the ID of the batch, if the latter is a UUIDv7."""
+    """Return the ID of a callback's job, a UUIDv8. It sorts like the batch's ID if that ID is a UUIDv7."""
     digits = batch_id.replace("-", "")
     digest = blake2b(f"{batch_id} {callback}".encode(), digest_size=10).digest()
     return uuid8(int(digits[:12], 16) << 80 | int.from_bytes(digest, "big"))
@@ -119,16 +119,16 @@ def callback_job(spec: BatchSpec, callback: BatchCallback) -> JobSpec:
     return replace(job, id=job_id, callback_of=CallbackOf(spec.id, str(callback)))
 
 
-# A batch counts its jobs by these states in which they ended.
+# The final states by which a batch counts its jobs.
 ENDED: Final = OUTCOMES
 
 
 @dataclass(slots=True)
 class BatchFigures:
-    """Counts of this master.
+    """Counts of one master.
 
-    * `made`: batches that its requests created.
-    * `callbacks`: jobs that it enqueued for batches as the leader, by callback.
+    * `made`: batches created by requests to this master.
+    * `callbacks`: jobs that it enqueued for batches while it led, by callback.
     * `expired`: batches that it canceled because they had expired.
     """
 

@@ -1,1 +1,1 @@
-"""Days off, and the sources that they are read from."""
+"""Calendars: days off, and their sources."""

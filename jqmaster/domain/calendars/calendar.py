@@ -15,7 +15,7 @@ MAX_HOLIDAYS: Final = 5_000
 MAX_HOLIDAY_NAME: Final = 100
 MAX_ICAL_BYTES: Final = 256 * 1024
 FIRST_YEAR: Final = 1970
-# Holidays are read from last year, which a backfill may need, to the year after next.
+# Holidays are read from last year to the year after next. A backfill may need last year's.
 YEARS_BEFORE: Final = 1
 YEARS_AFTER: Final = 2
 
@@ -34,7 +34,8 @@ class CalendarError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class CalendarSource:
-    """Where the holidays come from: a country, a text in the iCalendar format, or, without both, a list of dates."""
+    """The source of the holidays: a country, or a text in the iCalendar format. Without either, it is a list of
+    dates."""
 
     country: str = ""
     subdivision: str = ""
@@ -48,9 +49,10 @@ class CalendarSource:
 
 @dataclass(frozen=True, slots=True)
 class Calendar:
-    """Holidays by day, and the days of the week that are off. Raise CalendarError.
+    """Holidays by day, and the days of the week that are off. A faulty calendar raises CalendarError.
 
-    `covers_until`: the last day whose holidays are known. None: there is no such limit."""
+    `covers_until`: the last day for which the holidays are known. None: they are known for all days.
+    """
 
     name: str
     source: CalendarSource
@@ -112,7 +114,8 @@ def clean_name(text: str) -> str:
 
 
 def joined(present: str | None, name: str) -> str:
-    """Return the name of a day on which the holiday `name` falls in addition to those in `present`."""
+    """Join the name of one more holiday to `present`, the names of the day's other holidays. Return the joined
+    text."""
     if not present or name in present.split("; "):
         return present or name
     return f"{present}; {name}"[:MAX_HOLIDAY_NAME]

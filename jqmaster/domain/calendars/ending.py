@@ -25,8 +25,8 @@ class EndingCalendar:
 
     @classmethod
     def of(cls, calendar: Calendar, definitions: Sequence[str], today: date) -> "EndingCalendar | None":
-        """Return the calendar as one that ends soon, or None if no definition uses it, or if its holidays are known for
-        long enough."""
+        """Return the calendar as one that ends soon. Return None if no definition uses it, or if its holidays are known
+        for long enough."""
         until = calendar.covers_until
         if until is None or not definitions or until - today > RENEW_BEFORE:
             return None

@@ -14,8 +14,8 @@ from typing import Any, Final, Literal, NamedTuple
 from jqmaster.domain.challenges.challenge_form import Audience, Form, GivenAnswer
 from jqmaster.domain.histogram import Histogram
 
-# The secret part of a request ID has this many bytes. Views show its first 8 characters, which are 48 of its 192 bits,
-# and never the rest.
+# The number of bytes in the secret part of a request ID. Views show only the first 8 characters of this part. They
+# are 48 of its 192 bits.
 SECRET_BYTES: Final = 24
 SHOWN_CHARS: Final = 8
 # The length of a stored digest. Half a digest is enough to tell two IDs apart, and saves space for each open challenge.
@@ -54,7 +54,8 @@ CHALLENGE_CODES: Final = {
 
 
 class RequestId(NamedTuple):
-    """The parts of a request ID. Only its owner knows the whole: the store keeps `digest`, and people see `shown`."""
+    """The parts of a request ID. Only its owner knows the whole ID. The store keeps `digest`, and people see
+    `shown`."""
 
     text: str
     job_id: str
@@ -63,8 +64,11 @@ class RequestId(NamedTuple):
 
 
 def new_request_id(job_id: str, token: str = "", nonce: str = "") -> RequestId:
-    """Return a request ID that nobody can guess. It begins with the ID of its job, which is how the challenge
-    is found. With a nonce that nobody can guess, the same token and nonce always give the same request ID."""
+    """Return a request ID that nobody can guess. It begins with the ID of its job, by which the challenge is found.
+
+    With a `nonce`, the same job, token and nonce always give the same request ID. The nonce must be impossible to
+    guess.
+    """
     job = base64.urlsafe_b64encode(uuid.UUID(job_id).bytes).rstrip(b"=").decode()
     secret = (
         hashlib.sha256(f"{token}\n{nonce}".encode()).digest()[:SECRET_BYTES]
@@ -94,7 +98,8 @@ def _split(text: str, job_id: str) -> RequestId:
 
 @dataclass(frozen=True, slots=True)
 class CallbackSignature:
-    """How the outside system signs its callbacks: HMAC-SHA256 of the body, in a header, after a prefix."""
+    """The way in which the outside system signs its callbacks. The signature is the HMAC-SHA256 of the body. It follows
+    a prefix in a header."""
 
     header: str
     secret: str
@@ -128,7 +133,7 @@ class Callback:
 
 
 def callback_fields(callbacks: Sequence[Callback]) -> dict[str, Any]:
-    """Return the value for the worker: the first callback, and all of them if there are several."""
+    """Return the fields for the worker: the first callback and, if there are several, the list of all."""
     listed = [
         {"content_type": one.content_type, "body": one.body, "received_at_ms": one.received_at_ms}
         for one in callbacks
@@ -205,8 +210,12 @@ class CallbackAnswer(StrEnum):
 
 
 class ChallengeFigures:
-    """Counts of one process, for its metrics: challenges `opened` and `expired`, `callbacks` by answer, and `waits`,
-    the times from the opening of challenges to their callbacks."""
+    """Counts of one process, for its metrics.
+
+    * `opened` and `expired`: numbers of challenges.
+    * `callbacks`: by answer.
+    * `waits`: the times from the opening of challenges to their callbacks.
+    """
 
     __slots__ = ("callbacks", "expired", "opened", "waits")
 

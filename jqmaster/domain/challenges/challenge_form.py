@@ -1,4 +1,4 @@
-"""Forms with which people answer challenges: choices, a few fields and a comment; and their answers."""
+"""Forms with which people answer challenges, and the answers. A form has choices, a few fields and a comment."""
 
 import math
 import re
@@ -100,7 +100,7 @@ class FormField:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A question to people. `schema`: the JSON Schema that `fields` were read from. None: there are none."""
+    """A question to people. `schema`: the JSON Schema from which `fields` were read. None: the form has no fields."""
 
     title: str
     description: str = ""
@@ -220,7 +220,7 @@ def _fields(schema: Mapping[str, Any]) -> tuple[FormField, ...]:
 def _field(name: object, schema: object, is_required: bool) -> FormField:
     at: Loc = ("fields", "properties", name if isinstance(name, str) else "")
     if not isinstance(name, str) or not _FIELD_NAME.fullmatch(name):
-        raise FormError(at, "a name has letters, digits and _ . -, and at most 64 of them")
+        raise FormError(at, "the name of a field must be 1 to 64 of A-Z a-z 0-9 _ . -")
     if not isinstance(schema, dict):
         raise FormError(at, "must be an object")
     kind = schema.get("type")
@@ -256,7 +256,7 @@ def _field(name: object, schema: object, is_required: bool) -> FormField:
 def _refuse_unknown(at: Loc, schema: Mapping[Any, Any], known: Iterable[str]) -> None:
     unknown = next((key for key in schema if key not in set(known)), None)
     if unknown is not None:
-        raise FormError((*at, str(unknown)[:64]), "a form does not have this keyword here")
+        raise FormError((*at, str(unknown)[:64]), "a form must not have this keyword here")
 
 
 def _options(at: Loc, schema: Mapping[str, Any], kind: str) -> tuple[Value, ...]:
@@ -334,7 +334,7 @@ def _fault_of_format(form: str, value: str) -> str | None:
 def check_submission(
     form: Form, choice: str, comment: str, values: Mapping[str, Any]
 ) -> tuple[Submission, Sequence[FieldError]]:
-    """Return the answer without values that the form does not ask for, and all its faults."""
+    """Return the answer and all its faults. The answer has no values that the form does not ask for."""
     errors = []
     chosen = form.choice(choice)
     if chosen is None:

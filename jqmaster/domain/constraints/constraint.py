@@ -109,8 +109,10 @@ class Counted(NamedTuple):
 class Constraint:
     """A limit on the jobs that `matcher` selects. With a `key`, each value of it has its own limit.
 
-    Slots and starts are counted under `cid`, which is new each time that the constraint is created. `paused` lets jobs
-    pass if it was not given (None) or only prepares a pause (False). Raise ConstraintError.
+    Slots and starts are counted under `cid`. A constraint gets a new `cid` each time that it is created.
+
+    `paused` None: the value was not given. False: the constraint is prepared for a pause. In both cases, jobs may pass.
+    A faulty constraint raises ConstraintError.
     """
 
     name: str
@@ -130,7 +132,7 @@ class Constraint:
     # The weight whose units concurrency and rate count; None if they count jobs.
     weight: Weight | None = None
     overrides: tuple[Override, ...] = ()
-    # The first condition whose matcher selects a job applies to it.
+    # In order of precedence: the first one whose matcher selects a job applies to that job.
     conditions: tuple[ConditionalOverride, ...] = ()
     # Why the constraint exists, for people.
     reason: str = ""
@@ -161,7 +163,7 @@ class Constraint:
 
     @property
     def reads(self) -> frozenset[str]:
-        """Return the fields of a job that determine its gates, and its weight there."""
+        """Return the fields of a job that determine its gates, and its weight at them."""
         conditions = [one.matcher for one in self.conditions]
         matchers = [self.matcher, *conditions, *(one.matcher for one in self.reserve)]
         paths = (self.key, self.weight.path if self.weight else None)
@@ -194,8 +196,8 @@ class Constraint:
         return Counted("slots" in counted, "starts" in counted)
 
     def limits_of(self, key: KeyValue | None, condition: str = NO_CONDITION) -> GateLimits:
-        """Return the limits at the gate for the key value `key`, whose jobs meet `condition`. None stands for the one
-        gate of a constraint without a key."""
+        """Return the limits at the gate for `key`, for jobs that meet `condition`. `key` None: the constraint has no
+        key, and so only one gate."""
         limits = self._own_limits()
         if by_condition := self._by_condition.get(condition):
             limits = _merged(by_condition, limits)
@@ -275,9 +277,9 @@ def check_conditions_leave_slots(constraint: Constraint) -> None:
         if most is not None and most <= reserved:
             raise ConstraintError(
                 ("overrides",),
-                f"an override with `match` has a concurrency of {most}, and `reserve` keeps "
-                f"{reserved} slots of each value; raise it to at least {reserved + 1}, or other jobs of its values "
-                "can never start",
+                f"an override with `match` has a concurrency of {most}, but `reserve` keeps "
+                f"{reserved} slots of each value. Raise the concurrency to at least {reserved + 1}. Otherwise, other "
+                "jobs of its values can never start",
             )
 
 
@@ -311,7 +313,7 @@ def _check_weight(constraint: Constraint) -> None:
 
 
 def check_key(key: Path) -> None:
-    """Raise ConstraintError unless `key` may split a constraint."""
+    """Raise ConstraintError if `key` cannot be the key of a constraint."""
     if key.root == "tags":
         raise ConstraintError(("key",), "cannot be tags: a job has many tags, but needs one value of the key")
 
@@ -325,7 +327,7 @@ def _check_override(override: Override, loc: Loc) -> bytes:
 
 
 def check_key_value(value: object, loc: Loc) -> None:
-    """Raise ConstraintError unless an override may name this value: a scalar, or a list or map of them."""
+    """Raise ConstraintError if no override may name this value. It must be a scalar, or a list or map of scalars."""
     for part in _scalars(value):
         try:
             check_scalar(part, loc)
@@ -357,14 +359,14 @@ def new_cid(*, is_weighted: bool = False) -> str:
 
 
 def keeps_counts(old: Constraint, new: Constraint) -> bool:
-    """Return whether both constraints have the same gates, so that slots and starts counted for `old` also count for
-    `new`. Charges in another unit do not count."""
+    """Return whether slots and starts counted for `old` also count for `new`. They do if both have the same gates, and
+    count the same unit."""
     return old.enabled and new.enabled and old.key == new.key and _unit(old) == _unit(new)
 
 
 def needs_rematch(old: Constraint | None, new: Constraint | None) -> bool:
     """Return whether jobs must be matched again after `old` was replaced by `new`. This is not necessary if the
-    constraint is removed or disabled, unless it changed the order of jobs.
+    constraint is removed or disabled, unless that constraint changed the order of jobs.
     """
     if _orders(old) != _orders(new):
         return True
@@ -391,7 +393,7 @@ def _orders(constraint: Constraint | None) -> bool:
 
 
 def _selectors(constraint: Constraint) -> tuple[object, ...]:
-    """Return the matchers that decide which gates a job passes, and which limits these have."""
+    """Return the matchers that decide which gates a job passes, and which limits these gates have."""
     conditions = tuple(one.matcher for one in constraint.conditions)
     return constraint.matcher, conditions, tuple(one.matcher for one in constraint.reserve)
 
@@ -400,9 +402,10 @@ def _selectors(constraint: Constraint) -> tuple[object, ...]:
 
 
 class Gate(NamedTuple):
-    """One constraint at one value of its key; `text` shows that value, empty where there is no key.
+    """One constraint at one value of its key.
 
-    `condition`: the conditional override that a job of this value meets. None: the constraint has none.
+    * `text`: that value as people read it. Empty: there is no key.
+    * `condition`: the conditional override that jobs of this value meet. None: the constraint has no such overrides.
     """
 
     id: str
@@ -413,7 +416,7 @@ class Gate(NamedTuple):
 
 
 def key_of(constraint: Constraint, fields: JobFields) -> KeyValue | None:
-    """Return the job's value of the key of `constraint`. None: it has no value, so the constraint does not apply."""
+    """Return the job's value of the key of `constraint`. None: the job has none, so the constraint does not apply."""
     value = constraint._read_key(fields)
     return None if value is MISSING else key_value(value)
 

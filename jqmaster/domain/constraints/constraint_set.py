@@ -12,8 +12,8 @@ from jqmaster.domain.matching.matcher import Matches
 from jqmaster.domain.matching.paths import Reader
 from jqmaster.domain.matching.requirement import name_of
 
-# Maximum sizes of the tables of names and lanes, because clients choose the names. A full table is emptied, so that it
-# does not keep only old names.
+# The tables of names and lanes need a maximum size, because clients choose the names. A full table is emptied, so that
+# it does not keep only old names.
 MAX_KNOWN_NAMES: Final = 10_000
 MAX_KNOWN_LANES: Final = 10_000
 MAX_KNOWN_GATES: Final = 10_000
@@ -33,7 +33,7 @@ class _PlanEntry(NamedTuple):
 
 
 class NamePlan:
-    """The facts that are the same for all jobs of one name, so that no job must be read to know them."""
+    """Facts that hold for all jobs of one name. They are known without reading a job."""
 
     __slots__ = ("has_fixed_gates", "is_decided", "sole_lane", "steps", "weighted")
 
@@ -41,8 +41,8 @@ class NamePlan:
         self.steps = steps
         # The constraints at which jobs of the name may have their own weights.
         self.weighted = tuple(step for step in steps if step.constraint.reads_weight)
-        # `has_fixed_gates`: all jobs of the name pass the same gates. `is_decided`: they also have the same weight
-        # there.
+        # `has_fixed_gates`: all jobs of the name pass the same gates. `is_decided`: all of them also have the same
+        # weight at these gates.
         self.has_fixed_gates = all(step.matches is None and step.gate is not None for step in steps)
         self.is_decided = self.has_fixed_gates and not self.weighted
         # Filled on first use.

@@ -23,12 +23,12 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class GateCheck:
-    """A gate as a claim would see it. `is_closed` of a shadow gate means that it would be closed if it were enforced.
+    """A gate as a claim would see it. For a shadow gate, `is_closed` means that an enforced gate would be closed.
 
     * `waiting`: the number of jobs that must pass it.
     * `holders`: if all slots are taken, the jobs that have run longest.
-    * `figures`: all numbers and flags of the gate, under the names that scripts use; each kind of limit reads its own.
-      A missing figure means no limit.
+    * `figures`: all numbers and flags of the gate, under the names that scripts use. Each kind of limit reads its own
+      figures. A missing figure means that there is no such limit.
     """
 
     gate_id: str
@@ -77,7 +77,8 @@ class GateCheck:
         return any(self.weight > most for most in limits)
 
     def lacks(self, what: str) -> bool:
-        """Return whether a limit of a weighted gate, `running` or `window`, has no room for the job."""
+        """Return whether the limit `what` of a weighted gate has no room for the job. `what`: `running` or
+        `window`."""
         most, left = self.figures.get(f"{what}_most"), self.figures.get(f"{what}_left")
         if most is None or left is None:
             return False
@@ -85,7 +86,7 @@ class GateCheck:
 
     @property
     def opens_at_ms(self) -> int | None:
-        """Return the earliest instant at which the gate opens, or None if that does not depend on time alone."""
+        """Return the earliest instant at which the gate opens. None: that depends on more than time."""
         due_ms = self.figures.get("due_ms")
         if self.expires_at_ms is None:
             return due_ms

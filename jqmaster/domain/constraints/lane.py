@@ -34,7 +34,7 @@ class Lane(NamedTuple):
 
     @property
     def id(self) -> bytes:
-        """Return 8 bytes; scripts derive the same ID from group and gates."""
+        """Return the ID of the lane, 8 bytes. Scripts derive the same ID from the group and the gates."""
         return _lane_id(self.group, self.keyed) if self.keyed else self.base_id
 
 

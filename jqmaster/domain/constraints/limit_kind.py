@@ -79,7 +79,7 @@ class LimitKind(ABC, Generic[V]):
         return {self.name: self.pack(value)}
 
     def restored(self, document: Mapping[str, Any]) -> V:
-        """Return the value of a stored constraint, which an earlier release may have stored."""
+        """Return the value from a stored constraint. An earlier release may have stored it."""
         none: V = self.none
         return self.unpack(document[self.name]) if self.name in document else none
 
@@ -93,8 +93,8 @@ class LimitKind(ABC, Generic[V]):
 
     @abstractmethod
     def script_fields(self, value: V) -> Mapping[str, float | None]:
-        """Return the fields of this value for scripts. A constraint omits a field of None, and an override stores an
-        empty one."""
+        """Return the fields of this value for scripts. A field that is None is omitted in a constraint, and stored as
+        an empty text in an override."""
 
     @abstractmethod
     def brief(self, document: Any) -> str:
@@ -116,7 +116,7 @@ class GateCloser(Explained):
 
     @abstractmethod
     def closes(self, gate: GateCheck) -> bool:
-        """Return whether it closes the gate by itself."""
+        """Return whether this kind closes the gate by itself."""
 
     @abstractmethod
     def why(self, gate: GateCheck, now_ms: int, silent_ms: Mapping[str, int]) -> str:

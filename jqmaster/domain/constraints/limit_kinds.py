@@ -1,7 +1,7 @@
 """The kinds of limits that a constraint can have. Each is an object with the same interface.
 
 `KINDS` lists them for all code that handles constraints: checks, documents, the store, usage, command line and web UI.
-`CLOSERS` are the kinds that can close a gate, and the hold that a worker asks for.
+`CLOSERS` are all that can close a gate: some of these kinds, and the hold and the observation that a worker reports.
 """
 
 import re
@@ -40,7 +40,7 @@ MAX_BACKLOG: Final = 100_000_000
 # reservation must pass.
 MAX_RESERVATIONS: Final = 3
 MAX_NAMED_HOLDERS: Final = 3
-# A longer period is cut to this length, so that it stays finite in milliseconds and is then refused.
+# A longer period is cut to this length. It stays finite in milliseconds, and the check then refuses it.
 _ABSURD_S: Final = 1e12
 
 
@@ -249,7 +249,7 @@ class Reservation:
 
 
 class Reserve(LimitKind[tuple[Reservation, ...]]):
-    """Keeps slots for some jobs: `parts.py` says by which gates. It closes no gate by itself."""
+    """Keeps slots for some jobs, by means of the gates that `parts.py` describes. It closes no gate by itself."""
 
     name = "reserve"
     none = ()
@@ -352,7 +352,7 @@ class Fairness(LimitKind[bool | ProportionalTurns], Explained):
 
 
 def _check_share(share: float, loc: Loc) -> None:
-    # Written so that NaN fails, too.
+    # This form of the comparison also refuses NaN.
     if not MIN_SHARE <= share <= MAX_SHARE:
         raise ConstraintError(loc, f"must be {MIN_SHARE} to {MAX_SHARE}")
 
@@ -548,8 +548,8 @@ def _used(gate: GateCheck, what: str) -> str:
 
 
 def _whole_units(gate: GateCheck, what: str) -> tuple[int | None, int | None]:
-    """Return a limit and the part of it that is in use, in whole units. The answer of `why` had integers before weights
-    existed."""
+    """Return a limit and the part of it that is in use, in whole units. Integers are needed because `why` gave integers
+    before weights existed."""
     most, left = gate.figures.get(f"{what}_most"), gate.figures.get(f"{what}_left")
     return (None, None) if most is None or left is None else (most // 1000, -((left - most) // 1000))
 
@@ -573,7 +573,7 @@ def _need(gate: GateCheck, what: str, now_ms: int | None = None) -> str:
         job = f"the {units_text(gate.needed)} of a job before this one and {job}"
     if gate.weight_path and "is_weight_found" not in gate.figures:
         job += f" (the default, because it has no number at {gate.weight_path})"
-    too_heavy = ", which is more than the whole limit and waits until nothing is counted"
+    too_heavy = " (more than the whole limit, so the job waits until nothing is counted)"
     opens = f"opens for {job}{too_heavy if gate.weight > gate.figures[f'{what}_most'] else ''}"
     if now_ms is not None and gate.opens_at_ms is not None:
         return f"{opens} in {span(gate.opens_at_ms - now_ms)}, at {iso_ms(gate.opens_at_ms)}"

@@ -1,4 +1,4 @@
-"""Parts of a constraint: itself, and the limits by which it keeps reserved slots free.
+"""Parts of a constraint: the constraint itself, and the limits that keep its reserved slots free.
 
 A reservation is a limit for all other jobs. If 10 of 50 slots are reserved for jobs of plan `pro`, jobs of other plans
 may use 40.
@@ -25,8 +25,7 @@ from jqmaster.domain.constraints.limit_kinds import Reservation
 from jqmaster.domain.matching.fields import JobFields
 from jqmaster.domain.matching.matcher import Matcher, Matches
 
-# The number of first digits that the ID of a part has in common with the ID of its constraint. From these digits,
-# scripts learn the kind of the constraint.
+# The ID of a part begins with this many digits of its constraint's ID. They tell scripts the kind of the constraint.
 _KEPT: Final = 2
 
 
@@ -77,7 +76,7 @@ def _without(constraint: Constraint, chosen: tuple[Reservation, ...]) -> Constra
 
 
 def _less(limits: GateLimits, reserved: int) -> GateLimits | None:
-    """Return the limits that a reservation leaves to other jobs, or None if the value does not have its own
+    """Return the limits that a reservation leaves to other jobs. None: the value of the key does not have its own
     concurrency."""
     if limits.concurrency is None:
         return None

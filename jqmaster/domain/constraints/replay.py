@@ -62,11 +62,12 @@ class Replay:
     """The effect that the constraint would have had from `from_ms` to `to_ms`.
 
     * `held`: number of jobs that would have started later.
-    * `held_now`: number of those that would still wait.
+    * `held_now`: number of held jobs that would still wait.
     * `most_held`: the most jobs held at the same time.
     * `p95_ms` and `longest_ms`: how long the held jobs would have waited, counted up to `to_ms`.
     * `keys`: the values with the most held jobs.
-    * `started_units`, `held_units` and `most_held_units`: what these jobs weigh, in thousandths.
+    * `started_units`, `held_units` and `most_held_units`: the weights of the jobs in `started`, `held` and `most_held`,
+      in thousandths.
     """
 
     from_ms: int
@@ -159,8 +160,8 @@ def _delays(constraint: Constraint, runs: Sequence[PastRun], from_ms: int, to_ms
 
 
 class _Counted:
-    """The units that count against one limit, each with the instant at which they stop counting. `most`: the limit in
-    units. None: no limit."""
+    """The units that count against one limit, and when they stop counting. `most`: the limit in units. None: there is
+    no limit."""
 
     def __init__(self, most: int | None) -> None:
         self._most = None if most is None else most * THOUSAND

@@ -20,8 +20,8 @@ _STEP: Final = Decimal("0.001")
 class Weight:
     """The weights of jobs under one constraint.
 
-    * `path`: the path at which a job has its weight. None: every job has the default weight. A job without a number of
-      at least 0 at the path has it, too.
+    * `path`: the path at which a job has its weight. If it has no number there, or a negative one, it has the default
+      weight. None: every job has the default weight.
     * `default`: the default weight, in thousandths.
     """
 
@@ -32,15 +32,15 @@ class Weight:
 
 def thousandths(value: object) -> int | None:
     """Return a number of units in thousandths, rounded up. A number above MAX_UNITS counts as MAX_UNITS. None: the
-    value is not a number of at least 0."""
+    value is negative, or not a number."""
     if type(value) is int:
         return min(value, MAX_UNITS) * THOUSAND if value >= 0 else None
     if type(value) is not float or math.isnan(value) or value < 0:
         return None
     if value >= MAX_UNITS:
         return MAX_UNITS * THOUSAND
-    # Convert through the shortest text, which is what the author wrote. The binary form may be a little larger, and
-    # rounding up would show it.
+    # Convert through the shortest text, as the author wrote it. The binary value may be a little larger. Rounding up
+    # would then add a thousandth.
     return int(Decimal(repr(value)).quantize(_STEP, rounding=ROUND_CEILING).scaleb(3))
 
 
