@@ -23,7 +23,7 @@ class Histogram:
         self.sum_ms = 0
 
     def add(self, ms: int, times: int = 1) -> None:
-        """Add a duration `times` times. A negative one, which a clock that is set back can give, counts as zero."""
+        """Add a duration `times` times. A negative duration counts as zero: a clock that was set back can give one."""
         self.counts[bisect_left(BOUNDS_MS, ms)] += times
         if ms > 0:
             self.sum_ms += ms * times
@@ -48,8 +48,8 @@ class Histogram:
             self.max_ms = max(self.max_ms, max_ms)
 
     def span(self) -> list[int]:
-        """Return the number of the first bucket that is not empty, then the counts from there to the last one that is
-        not. Return [] if all are empty.
+        """Return the number of the first bucket that is not empty. Then return the counts from this bucket to the last
+        one that is not empty. Return [] if all buckets are empty.
         """
         used = [n for n, count in enumerate(self.counts) if count]
         return [used[0], *self.counts[used[0] : used[-1] + 1]] if used else []
@@ -59,8 +59,8 @@ class Histogram:
         return sum(self.counts)
 
     def quantiles_ms(self, *shares: float) -> list[int]:
-        """Return estimates of the quantiles at these shares (0 to 1, ascending), none above the longest
-        duration; 0 if nothing was counted.
+        """Return estimates of the quantiles at these shares (0 to 1, ascending). No estimate is above the longest
+        duration. If nothing was counted, all are 0.
         """
         total = self.count
         found: list[int] = []

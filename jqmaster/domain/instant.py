@@ -18,7 +18,7 @@ def iso_ms(unix_ms: int) -> str:
 
 
 def iso_or_none(unix_ms: int | None) -> str | None:
-    """Return `iso_ms`, or None for None and for 0, which also stands for no instant."""
+    """Return `iso_ms(unix_ms)`. Return None for None and for 0, which both mean that there is no instant."""
     return iso_ms(unix_ms) if unix_ms else None
 
 
@@ -39,7 +39,7 @@ def span(ms: int) -> str:
 
 
 def about(ms: float) -> str:
-    """Return a length of time in one unit, as an estimate deserves: `40 s`, `17 min`, `3 h`, `2 days`."""
+    """Return an estimated length of time in one unit: `40 s`, `17 min`, `3 h`, `2 days`."""
     seconds = ms / 1_000
     if seconds < 90:
         return f"{max(1, round(seconds))} s"

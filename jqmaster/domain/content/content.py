@@ -1,7 +1,12 @@
 """Access to content: the values that jobs carry or leave behind.
 
-Content is every value of an argument, a header, a result and an error, the text of an error, and the values of a
-constraint's key that are read from one of these. Names, tags, states, times, counts and types of exceptions are not.
+Content is:
+
+* every value of an argument, a header, a result and an error,
+* the text of an error,
+* values of a constraint's key, if the key reads one of these.
+
+Names, tags, states, times, counts and types of exceptions are not content.
 
 This module applies the only two rules: a caller without the right to content sees none of it, and values at
 `redact_paths` are shown to nobody.
@@ -21,7 +26,7 @@ from jqmaster.errors import FieldError, ForbiddenError
 Cover = Literal["[hidden]", "[redacted]"]
 HIDDEN: Final = "[hidden]"
 
-# By field of matchers and keys that reads content: the root in `redact_paths` that covers it. A payload is covered as
+# The root in `redact_paths` that covers each field of matchers and keys that reads content. A payload is covered like
 # an argument, because it becomes the argument of jobs.
 _CONTENT_ROOTS: Final = {"argument": "argument", "headers": "headers", "payload": "argument"}
 _FIELDS: Final = (*FIELDS, *EVENT_FIELDS)
@@ -68,7 +73,7 @@ class ContentAccess:
         """Raise ForbiddenError unless the caller may distinguish jobs by their values at this path."""
         cover = self.cover_of(path)
         if cover == REDACTED:
-            rule = "is redacted, holds something redacted, or lies within it (see redact_paths)"
+            rule = "is redacted, contains a redacted value, or lies within one (see redact_paths)"
             raise _refusal("content_redacted", loc, rule)
         if cover:
             raise _refusal("content_hidden", loc, "reads content of jobs, which the caller may not see")
@@ -79,7 +84,7 @@ class ContentAccess:
             self.check_path(parse_path(leaf["field"], fields=_FIELDS), (*at, "field"))
 
     def matcher(self, document: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the document of a matcher, with constants that are compared with content covered."""
+        """Return the document of a matcher. Cover the constants in it that are compared with content."""
         for kind in ("all", "any"):
             if kind in document:
                 return {kind: [self.matcher(member) for member in document[kind]]}
@@ -117,8 +122,8 @@ class ContentAccess:
 
     @property
     def error_text_cover(self) -> Cover | None:
-        """Return the text that replaces error texts, or None if they are shown. SDKs copy an exception's text into
-        `error.message`, so where that field is redacted, its copies are, too."""
+        """Return the text that replaces error texts. None: they are shown. Error texts are redacted if `error.message`
+        is, because SDKs copy the text of an exception into this field."""
         if self.redactor.meets("error", ("message",)):
             return REDACTED
         return None if self.is_granted else HIDDEN
@@ -129,8 +134,8 @@ class ContentAccess:
         return not self.redactor.meets("error", ("type",))
 
     def filter(self, document: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the document of a job filter, with content covered. A text that errors are searched for counts as
-        error text. So does the ID of a failure group, which is a digest of such a text.
+        """Return the document of a job filter, with content covered. A text to search errors for counts as an error
+        text. So does the ID of a failure group, which is a digest of an error text.
         """
         shown = dict(document)
         if shown.get("text") and (cover := self.error_text_cover):

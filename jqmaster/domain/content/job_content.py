@@ -20,7 +20,7 @@ _UNDECODABLE: Final = object()
 
 
 class JobContent:
-    """The content of one job for one caller. Values are encoded MessagePack; None stands for a hidden one.
+    """The content of one job for one caller. Values are encoded MessagePack. None: the value is hidden.
 
     A redacted value of the job is also removed from its error texts, wherever they contain it verbatim.
     """
@@ -40,8 +40,8 @@ class JobContent:
         if not self.is_shown:
             return None
         if self._job.name.startswith(RESERVED_PREFIX):
-            # Redact the whole argument of a delivery: `redact_paths` does not cover the result of another job and the
-            # URL with credentials that it contains.
+            # Redact the whole argument of a delivery. It contains the result of another job and a URL with
+            # credentials, and `redact_paths` covers neither.
             return _encoded(REDACTED)
         return self._redactor.encoded("argument", self._job.argument)
 
@@ -49,7 +49,7 @@ class JobContent:
         return self._redactor.headers(self._job.headers) if self.is_shown else {}
 
     def unique_key(self) -> str | None:
-        """Return the uniqueness key as it was pushed; None where name and argument are the key."""
+        """Return the uniqueness key as it was pushed. None: name and argument are the key."""
         unique = self._job.unique
         if unique is None or unique.key is None:
             return None
@@ -59,7 +59,8 @@ class JobContent:
         return str(_without(unique.key, self._quoted()))
 
     def result(self, value: bytes) -> bytes | None:
-        """Return the Result of the job: a success has a member `result`, a failure `error` and `message`."""
+        """Return the Result of the job. That of a success has the member `result`. That of a failure has `error` and
+        `message`."""
         if not self.is_shown:
             return None
         shown = self._redactor.within("error", self._redactor.within("result", value))
@@ -194,7 +195,7 @@ def _forms(values: Iterable[object]) -> Iterator[str]:
 
 
 def _without(value: Any, quoted: Sequence[str]) -> Any:
-    """Return `value` with these texts redacted in every text within it."""
+    """Return `value` with the texts in `quoted` redacted wherever they occur in it."""
     if isinstance(value, str):
         for text in quoted:
             value = value.replace(text, REDACTED)

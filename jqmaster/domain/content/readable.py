@@ -11,7 +11,7 @@ from typing import Final
 import msgpack
 import msgspec
 
-# Decodes a value in the way of our clients. Raises what their decoder raises.
+# Decodes a value as our clients do, and raises the same exceptions.
 decode_as_clients: Final = functools.partial(msgpack.unpackb, timestamp=3)
 _MEMBERS: Final = msgspec.msgpack.Decoder(dict[str, msgspec.Raw])
 
@@ -31,7 +31,7 @@ def readable(value: bytes) -> bytes:
 
 
 def readable_members(value: bytes) -> bytes:
-    """Like `readable`, but in a map replace only the members that cannot be decoded."""
+    """Return the value like `readable`, but replace only the undecodable members of a map."""
     if is_readable(value):
         return value
     try:

@@ -16,12 +16,12 @@ _ANY, _ANY_DEPTH = "*", "**"
 
 
 class Redactor:
-    """Replaces the values at the paths. A path such as `argument.card.number` consists of keys of maps and indexes of
-    lists; `*` stands for any one of them, `**` for any number of them.
+    """Replaces the values at the redacted paths. A path such as `argument.card.number` consists of keys of maps and
+    indexes of lists. `*` stands for one key or index, and `**` for any number of them.
     """
 
     def __init__(self, paths: Iterable[str]) -> None:
-        """Parse the paths. Raise ValueError that names the faulty one."""
+        """Parse the paths. For a faulty path, raise a ValueError that names it."""
         self._paths: dict[str, list[tuple[str, ...]]] = {root: [] for root in ROOTS}
         for text in paths:
             root, *rest = text.split(".")
@@ -41,7 +41,7 @@ class Redactor:
             return value
         try:
             return _encoded(paths, value)
-        except Exception:  # a store may hold what earlier releases accepted, and that must not break a view
+        except Exception:  # earlier releases accepted undecodable values, and these must not break a view
             return _HIDDEN
 
     def within(self, root: str, value: bytes) -> bytes:
@@ -51,14 +51,12 @@ class Redactor:
             return value
         try:
             return _encoded(paths, value)
-        except (
-            Exception
-        ):  # a store may contain values that earlier releases accepted; they must not break a view
+        except Exception:  # earlier releases accepted undecodable values, and these must not break a view
             return _without(root, value)
 
     def meets(self, root: str, path: Sequence[str | int]) -> bool:
-        """Return whether the value at this path is redacted, lies within something redacted, or holds
-        something redacted. A path above a `**` does not count: see `reaches_any_depth`.
+        """Return whether the value at this path is redacted, lies within a redacted value, or contains a redacted
+        value. A path above a `**` does not count: see `reaches_any_depth`.
         """
         patterns = self._paths.get(root, [])
         if root == "headers" and path:
@@ -114,8 +112,8 @@ def _without(root: str, value: bytes) -> bytes:
 
 
 def _redacted(value: Any, path: tuple[str, ...]) -> Any:
-    """Return the same object if nothing in it is redacted. Otherwise return a copy, in which only the redacted parts
-    are new, and the maps and lists around them.
+    """Return the same object if nothing in it is redacted. Otherwise return a copy. The copy shares all objects with
+    the original, except for the redacted parts and the maps and lists around them.
     """
     if not path:
         return REDACTED

@@ -20,8 +20,8 @@ from jqmaster.domain.definitions.schedule import Occurrence
 def carried_over(
     old: Definition, old_plan: DayPlan, new: Definition, calendar: Calendar | None, at_ms: int
 ) -> DayPlan:
-    """Return the plan from `at_ms` on of a definition that was changed, or whose calendar was changed. All instants
-    that the former plan had until `at_ms` already have their records."""
+    """Return the plan, from `at_ms` on, of a definition after an edit of the definition or of its calendar. All
+    instants of the former plan up to `at_ms` already have their records."""
     plan = DayPlan(calendar)
     if not isinstance(old.trigger, TimeTrigger) or not isinstance(new.trigger, TimeTrigger):
         return plan
@@ -61,8 +61,9 @@ def _moves(trigger: TimeTrigger) -> bool:
 def _window(
     before: tuple[TimeTrigger, DayPlan], after: tuple[TimeTrigger, DayPlan], from_ms: int, to_ms: int
 ) -> tuple[int, int]:
-    """Return the first and the last instant that the two plans may place on different sides of an edit. The edit takes
-    place between `from_ms`, which allows for jitter, and `to_ms`."""
+    """Return the range of instants that need a comparison of the two plans. One plan may place an instant of the range
+    before the edit, and the other plan after it. The edit takes place between `from_ms`, which allows for jitter, and
+    `to_ms`."""
     firsts, lasts = [from_ms], [to_ms]
     for trigger, plan in (before, after):
         if _moves(trigger) and plan.calendar is not None:
@@ -81,8 +82,8 @@ def _start(day: date, zone: ZoneInfo, days: int) -> int:
 def _landings(
     trigger: TimeTrigger, calendar: Calendar | None, first_ms: int, last_ms: int
 ) -> Mapping[int, Occurrence]:
-    """Return the occurrence to which the calendar moves each instant of the schedule from `first_ms` to `last_ms`, by
-    instant."""
+    """Return the occurrences to which the calendar moves the instants of the schedule from `first_ms` to `last_ms`. The
+    keys are the instants before the move."""
     if not _moves(trigger) or calendar is None:
         found = takewhile(lambda one: one.at_ms <= last_ms, trigger.instants(first_ms - 1))
         return {one.at_ms: one for one in found}

@@ -14,11 +14,11 @@ from jqmaster.domain.definitions.time_zone import moment_of
 
 # An instant moves by at most this many days. If none of them is a workday, the instant is left out.
 MAX_MOVE_DAYS: Final = 92
-# A schedule may not move if it is due more often on one day, because all of its jobs would start on the next workday.
+# A schedule that is due more often than this on one day cannot move: all of its jobs would start on the next workday.
 MAX_MOVED_A_DAY: Final = 24
 NO_WORKDAY: Final = f"no workday within {MAX_MOVE_DAYS} days"
 WORKDAY: Final = "workday"
-# The instant from which on the due instants of a schedule are counted on trial.
+# The start of the trial for which the due instants of a schedule are counted.
 _TRIAL_MS: Final = 1_704_067_199_999
 DAY_MS: Final = 86_400_000
 _DAY: Final = timedelta(days=1)
@@ -52,8 +52,8 @@ class DayPlan:
 
     * `done`: ranges of instants of the schedule, both ends included. These have run records already, although the
       calendar now moves them to a later time.
-    * `overdue`: instants without a record that the calendar now moves to a time in the past. Each has the time from
-      which it moved.
+    * `overdue`: instants without a record that the calendar now moves to a time in the past. Each has its former time,
+      too, if it moved.
     """
 
     calendar: Calendar | None = None
@@ -68,7 +68,7 @@ NO_PLAN: Final = DayPlan()
 
 
 def is_too_frequent(schedule: Schedule, zone: ZoneInfo) -> bool:
-    """Return whether a schedule is due more often on one day than instants may move."""
+    """Return whether a schedule is due more than MAX_MOVED_A_DAY times within its first day."""
     found = list(islice(schedule.occurrences(_TRIAL_MS, zone), MAX_MOVED_A_DAY + 1))
     return len(found) > MAX_MOVED_A_DAY and found[-1].at_ms - found[0].at_ms < DAY_MS
 
@@ -82,8 +82,8 @@ def left_out_for(rule: DaysRule, calendar: Calendar, day: date) -> str:
 
 
 def next_day_in(days: Days | None, calendar: Calendar | None, day: date, last: date) -> date:
-    """Return the first day after `day` on which the rule lets jobs start; a day after `last` if there is none until
-    then."""
+    """Return the first day after `day` on which the rule lets jobs start. If there is no such day up to `last`, return
+    the day after `last`."""
     day += _DAY
     while days and calendar and day <= last and left_out_for(days.rule, calendar, day):
         day += _DAY
@@ -91,7 +91,7 @@ def next_day_in(days: Days | None, calendar: Calendar | None, day: date, last: d
 
 
 def day_of(occurrence: Occurrence, zone: ZoneInfo) -> date:
-    """Return the day of an instant in the zone: that of the local time which the schedule names."""
+    """Return the day of the local time that the schedule names, or else the day of the instant in the zone."""
     return (occurrence.local or local_time(occurrence.at_ms, zone)).date()
 
 
@@ -108,7 +108,7 @@ def start_of(day: date, zone: ZoneInfo) -> int:
 def chosen(
     found: Iterator[Occurrence], rule: DaysRule, calendar: Calendar, zone: ZoneInfo
 ) -> Iterator[Occurrence]:
-    """Yield the instants of a schedule. An instant on a day that the rule excludes says why it starts no job."""
+    """Yield the instants of a schedule. If the rule excludes an instant's day, `left_out` says why."""
     for occurrence in found:
         reason = left_out_for(rule, calendar, day_of(occurrence, zone))
         yield occurrence._replace(left_out=reason) if reason else occurrence
@@ -120,7 +120,7 @@ def moved(
     """Yield the instants of a schedule in the order in which they are due after their moves. Instants that move to the
     same time keep their order.
 
-    `found` must begin with the first instant of a day whose instants move to no day before it.
+    `found` must begin with the first instant of a day. No instant of this day may move to an earlier day.
     """
     group: list[tuple[int, int, Occurrence]] = []
     group_day: date | None = None
@@ -160,7 +160,8 @@ def _edge(calendar: Calendar, day: date, step: timedelta) -> date:
 
 
 def _workday(rule: DaysRule, calendar: Calendar, day: date) -> date | None:
-    """Return the day to which the instants of a day move. A workday is its own. None: there is no such day."""
+    """Return the day to which the instants of a day move. Those of a workday stay. None: there is no workday in
+    reach."""
     step = _DAY if rule is DaysRule.NEXT_WORKDAY else -_DAY
     for _ in range(MAX_MOVE_DAYS + 1):
         if not calendar.day_off(day):

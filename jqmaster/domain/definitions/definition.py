@@ -42,7 +42,7 @@ DEFAULT_CATCH_UP: Final = 100
 DID_LENGTH: Final = 16
 # Maximum number of days ahead that are searched for the next instant that starts a job.
 MAX_DAYS_AHEAD: Final = 800
-# The beginning of the year 9999. No day is counted after it, because dates end in that year.
+# The beginning of the year 9999. Dates end in that year, so no later day is counted.
 _LAST_MS: Final = 253_370_764_800_000
 
 _NAME: Final = re.compile(NAME_PATTERN.replace("$", r"\Z"))
@@ -139,10 +139,11 @@ class TimeTrigger:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A job, and the instants at which it is enqueued or the events that start it. Raise DefinitionError.
+    """A job, and the instants or events that start it. A faulty definition raises DefinitionError.
 
-    `did` names the incarnation: a definition that is deleted and created again starts its own jobs. The ID in
-    `job` is empty. `reason` tells people why it is paused.
+    * `did`: the ID of this incarnation. A definition that is deleted and created again starts its own jobs.
+    * `job`: its ID is empty.
+    * `reason`: tells people why the definition is paused.
     """
 
     name: str
@@ -192,7 +193,7 @@ class Definition:
 
     @property
     def delay_ms(self) -> int:
-        """Return the delay by the jitter, which is the same for all instants of this definition."""
+        """Return the jitter of this definition: the delay of all its instants."""
         if not isinstance(self.trigger, TimeTrigger) or not self.trigger.jitter_ms:
             return 0
         digest = blake2b(self.name.encode(), digest_size=8).digest()
@@ -219,8 +220,8 @@ class Definition:
         return occurrence.at_ms if occurrence else None
 
     def next_firing_ms(self, after_ms: int, plan: DayPlan = NO_PLAN) -> int | None:
-        """Return the first instant after `after_ms` that starts a job as far as the calendar is concerned. None: there
-        is none, or none within MAX_DAYS_AHEAD days."""
+        """Return the first instant after `after_ms` that no calendar leaves out. None: there is none, or none within
+        MAX_DAYS_AHEAD days."""
         if not isinstance(self.trigger, TimeTrigger) or self.trigger.days is None:
             return self.next_due_ms(after_ms, plan)
         first_ms = self.next_due_ms(after_ms, plan)
@@ -231,8 +232,8 @@ class Definition:
         return occurrence.at_ms if occurrence else None
 
     def firing_after(self, after_ms: int, until_ms: int, plan: DayPlan = NO_PLAN) -> Iterator[Occurrence]:
-        """Yield the instants after `after_ms`, up to `until_ms`, that start a job as far as the calendar is concerned.
-        Days that the calendar leaves out cost next to nothing, however often the schedule is due on them."""
+        """Yield the instants after `after_ms`, up to `until_ms`, that no calendar leaves out. Days that the calendar
+        leaves out cost next to nothing, however often the schedule is due on them."""
         found = self.due_after(after_ms, plan)
         while (occurrence := next(found, None)) is not None and occurrence.at_ms <= until_ms:
             if occurrence.left_out:
@@ -243,8 +244,8 @@ class Definition:
                 yield occurrence
 
     def _resumes_ms(self, occurrence: Occurrence, until_ms: int, plan: DayPlan) -> int:
-        """Return the last instant before the next day on which jobs may start. `occurrence`: an instant that the
-        calendar leaves out; the calendar leaves out its whole day."""
+        """Return the last instant before the next day on which jobs may start. `occurrence`: an instant on a day that
+        the calendar leaves out."""
         zone, delay_ms = self.of_time.zone, self.delay_ms
         day = day_of(occurrence._replace(at_ms=occurrence.at_ms - delay_ms), zone)
         last = local_time(min(until_ms, _LAST_MS), zone).date()

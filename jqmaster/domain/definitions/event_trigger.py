@@ -27,8 +27,8 @@ _TYPE: Final = re.compile(TYPE_PATTERN.replace("$", r"\Z"))
 
 @dataclass(frozen=True, slots=True)
 class Debounce:
-    """One job for the last of many events. It starts once none has come for `wait_ms`, but at most `max_ms`
-    after the first one."""
+    """One job for the last of many events. It starts when no event has come for `wait_ms`, and at the latest `max_ms`
+    after the first event."""
 
     wait_ms: int
     max_ms: int | None = None
@@ -44,7 +44,7 @@ class Debounce:
 
 @dataclass(frozen=True, slots=True)
 class Collect:
-    """One job for a list of events. It starts when `most` of them have come, or `within_ms` after the first one."""
+    """One job for a list of events. It starts when `most` events have come, or `within_ms` after the first event."""
 
     most: int
     within_ms: int
@@ -89,7 +89,7 @@ class EventTrigger:
         """Return the name of the group in which an event waits, for a definition that collects or debounces events.
         `did` names the incarnation of the definition."""
         key = self.gathering.key if self.gathering else None
-        # Name the kind of gathering, so that groups that are open when an edit changes it still end in the old way.
+        # Put the kind into the name. If an edit changes the kind, groups that are open then still end in the old way.
         slot = f"{did}:{_DEBOUNCED if self.debounce else _COLLECTED}"
         if key is None:
             return slot
@@ -104,7 +104,7 @@ def is_collected(slot: str) -> bool:
 
 
 def parse_debounce(document: Mapping[str, Any] | None) -> Debounce | None:
-    """Return the gathering of a checked document. Raise DefinitionError."""
+    """Return the `Debounce` of a checked document. Raise DefinitionError."""
     if document is None:
         return None
     most = document["max_s"]
@@ -116,7 +116,7 @@ def parse_debounce(document: Mapping[str, Any] | None) -> Debounce | None:
 
 
 def parse_collect(document: Mapping[str, Any] | None) -> Collect | None:
-    """Return the gathering of a checked document. Raise DefinitionError."""
+    """Return the `Collect` of a checked document. Raise DefinitionError."""
     if document is None:
         return None
     return Collect(document["max"], round(document["within_s"] * 1000), _key(document["key"], "collect"))

@@ -12,12 +12,16 @@ def most_caught_up(trigger: TimeTrigger) -> int:
 
 
 def judge(due_ms: Sequence[int], now_ms: int, trigger: TimeTrigger, *, newer: int = 0) -> list[RunReason]:
-    """Judge the due instants, oldest first. Return NONE or CAUGHT_UP for each one that fires, LATE for each one that
-    does not.
+    """Judge the due instants, oldest first. Return NONE or CAUGHT_UP for each one that fires, and LATE for each one
+    that does not.
 
-    An instant that is at most `skip_late_after_ms` late fires. For later instants, `catch_up` decides: none of them
-    fires, or only the newest of all due instants, or those among the newest `max_catch_up`. `newer`: how many further
-    instants are due after these.
+    An instant that is at most `skip_late_after_ms` late fires. `catch_up` decides which of the others fire:
+
+    * none,
+    * only the newest of all due instants, or
+    * those among the `max_catch_up` newest.
+
+    `newer`: how many further instants are due after these.
     """
     last = len(due_ms) - 1 + newer
     caught_up = most_caught_up(trigger)

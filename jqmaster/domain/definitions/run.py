@@ -19,7 +19,7 @@ class RunOutcome(StrEnum):
 
 
 class RunReason(StrEnum):
-    """Why an instant has its outcome. An instant that fired in time has none."""
+    """Why an instant has its outcome. An instant that fired in time has no reason."""
 
     NONE = ""
     # The instant was late, but `catch_up` let it fire.
@@ -48,7 +48,7 @@ class RunReason(StrEnum):
 class RunRecord:
     """The record of one due instant, or of one event. `job_id` is empty unless a job was enqueued.
 
-    * `left_out`: with the reason CALENDAR, why the calendar left it out.
+    * `left_out`: why the calendar left the instant out; only with the reason CALENDAR.
     * `moved_from_ms`: the instant that a calendar moved to `due_at_ms`.
     """
 
@@ -80,19 +80,24 @@ def job_id_of(did: str, due_at_ms: int) -> str:
 
 
 def job_id_of_event(did: str, event_id: str) -> str:
-    """Return the ID of the job that an incarnation starts for an event. The ID of the event is a UUIDv7; that of the
-    job is a UUIDv8 that sorts in the same way among the events of one master."""
+    """Return the ID of the job that an incarnation starts for an event. The ID is a UUIDv8. For events of one master,
+    the IDs of the jobs sort like those of the events, which are UUIDv7."""
     digits = event_id.replace("-", "")
-    # The ID consists of the millisecond, the lowest 24 of the 42 bits with which the event's ID counts within the
-    # millisecond, and 50 bits of the digest.
+    # The ID consists of:
+    # - the millisecond,
+    # - the lowest 24 of the 42 bits with which the event's ID counts within the millisecond,
+    # - 50 bits of the digest.
     counter = int(digits[18:24], 16)
     digest = int.from_bytes(blake2b(f"{did} {event_id}".encode(), digest_size=8).digest(), "big") >> 14
     return uuid8(int(digits[:12], 16) << 80 | counter >> 12 << 64 | (counter & 0xFFF) << 50 | digest)
 
 
 class FiringFigures:
-    """Counts of this process. `outcomes`: of the run records that it wrote. `lateness`: of the instants that fired in
-    time, in ms."""
+    """Counts of this process.
+
+    * `outcomes`: the run records that it wrote, by outcome.
+    * `lateness`: how late instants fired, in ms, for those that fired in time.
+    """
 
     __slots__ = ("lateness", "outcomes")
 

@@ -30,20 +30,20 @@ NICKNAMES: Final[Mapping[str, str]] = {
 }
 CLOCK_PATTERN: Final = r"^([01][0-9]|2[0-3]):[0-5][0-9]$"
 _CLOCK: Final = re.compile(CLOCK_PATTERN.replace("$", r"\Z"))
-# The time after which an expression is tried out. Any start of four years with a leap year would do.
+# The instant after which an expression is tried out. Any four years with a leap year would do.
 _TRIAL: Final = datetime(2023, 12, 31, 23, 59)
 _FIELDS: Final = 5
-# The number of instants to cache for a schedule: the present and the next one, which each definition needs when it
-# fires. Definitions that are due together often share a schedule, and finding these instants takes longer than the rest
-# of a firing.
+# The number of instants to cache for a schedule. Each definition needs two when it fires: the present and the next one.
+# Definitions that are due together often share a schedule, and finding these instants takes longer than the rest of a
+# firing.
 SHARED: Final = 2
 
 
 class Occurrence(NamedTuple):
     """One instant of a schedule.
 
-    * `local`: the local time that the schedule names (None: it counts real time).
-    * `left_out`: why a calendar lets it start no job.
+    * `local`: the local time that the schedule names. None: the schedule counts real time.
+    * `left_out`: why a calendar leaves the instant out. Empty: it does not.
     * `moved_from_ms`: the instant that a calendar moved here.
     """
 
@@ -124,7 +124,7 @@ def _occurrences(cron: str, after: datetime, zone: ZoneInfo) -> Iterator[Occurre
 def _first_of(cron: str, after: datetime, zone: ZoneInfo) -> Sequence[Occurrence]:
     """Return the first `SHARED` local times after `after`, or fewer if no more come."""
     found: list[Occurrence] = []
-    # If there are no dates after the year 9999, return the times found so far.
+    # Dates end in the year 9999. Return the times found before.
     with contextlib.suppress(OverflowError, ValueError):
         # Give CronSim no time zone, because `moment_of` handles clock changes.
         found.extend(map(partial(_occurrence, zone), islice(CronSim(cron, after), SHARED)))
@@ -202,7 +202,7 @@ def _cron(document: Mapping[str, Any]) -> Schedule:
     return LocalTimes(cron, {"cron": text.strip()})
 
 
-# By field that identifies a form: its function, and the one other field that the form may have.
+# The forms of a schedule, by the field that identifies the form. Each has a function, and may have one other field.
 _FORMS: Final = {
     "every_minutes": (_every_minutes, "offset"),
     "hourly_at": (_hourly, None),

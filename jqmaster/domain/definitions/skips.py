@@ -13,14 +13,14 @@ UNCHOSEN: Final = frozenset({RunReason.OVERLAP, RunReason.BACKLOG_FULL, RunReaso
 
 
 def skips_in_a_row(runs: Sequence[RunRecord]) -> Sequence[RunRecord]:
-    """Return the newest run records as long as they are skips that nobody chose. `runs`: newest first. Runs that
+    """Return the unbroken series of newest runs that are skips nobody chose. `runs`: newest first. Runs that
     somebody asked for are ignored."""
     by_schedule = [run for run in runs if run.reason not in (RunReason.MANUAL, RunReason.BACKFILL)]
     return list(takewhile(_is_unchosen, by_schedule))
 
 
 def is_skipping(runs: Sequence[RunRecord]) -> bool:
-    """Return whether the skips are a fault."""
+    """Return whether the newest skips count as a fault."""
     return len(skips_in_a_row(runs)) >= SKIPS_OF_A_FAULT
 
 

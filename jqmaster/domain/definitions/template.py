@@ -33,7 +33,7 @@ class Template:
     references: Sequence[tuple[Loc, Path]] = field(default=(), repr=False, compare=False)
 
     def argument(self, fields: EventFields, payload: bytes) -> bytes:
-        """Return the argument of the job as MessagePack. `payload` is that of the event."""
+        """Return the argument of the job as MessagePack. `payload`: the event's payload."""
         return payload if self.document == PAYLOAD else encoded(self.make(fields))
 
 

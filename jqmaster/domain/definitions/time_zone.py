@@ -11,7 +11,7 @@ from jqmaster.domain.definitions.refusal import DefinitionError
 
 MAX_NAME: Final = 64
 _NAME: Final = re.compile(rf"[A-Za-z][A-Za-z0-9_+\-/]{{0,{MAX_NAME - 1}}}")
-# Files in the directory of time zones that define no zone, or a different one on each machine.
+# Files in the directory of time zones that are not zones, or are different zones on different machines.
 _NOT_ZONES: Final = frozenset({"localtime", "posixrules", "Factory"})
 _SECOND: Final = timedelta(seconds=1)
 
@@ -59,7 +59,8 @@ def moment_of(local: datetime, zone: ZoneInfo) -> Moment:
         return Moment(first, GapOrFold.NONE)
     if first < second:
         return Moment(first, GapOrFold.REPEATED)
-    # In a gap, the offset after the change gives the earlier instant. The clock is put forward between both instants.
+    # In a gap, the offset after the change gives the earlier instant. The clock is put forward between the two
+    # instants.
     return Moment(_end_of_gap(second, first, zone), GapOrFold.SKIPPED)
 
 

@@ -75,7 +75,8 @@ class Effect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The effect of an event on one definition. `job_id`: the job, or the one that a waiting event will start."""
+    """The effect of an event on one definition. `job_id`: the started job, or the job that a waiting event will
+    start."""
 
     definition: str
     effect: Effect
@@ -94,8 +95,8 @@ class _FigureAnswer(Protocol):
 class EventFigures:
     """Counts of this process.
 
-    * `events`: by whether they were duplicates.
-    * `effects`: of the events that were no duplicates, one for each definition.
+    * `events`: the events, by whether they were duplicates.
+    * `effects`: the effects of events that were no duplicates. An event has one effect on each definition.
     * `groups`: groups of events that started a job.
     """
 

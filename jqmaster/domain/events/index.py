@@ -20,7 +20,7 @@ class EventIndex:
         self._by_type: dict[str, tuple[Definition, ...]] = {}
 
     def of_type(self, event_type: str) -> tuple[Definition, ...]:
-        """Return the definitions whose type fits this one, by name."""
+        """Return the definitions that events of this type may start, sorted by name."""
         found = self._by_type.get(event_type)
         if found is None:
             if len(self._by_type) >= MAX_TYPES:
@@ -30,7 +30,7 @@ class EventIndex:
         return found
 
     def matching(self, fields: EventFields) -> list[Definition]:
-        """Return the definitions that an event starts, by name."""
+        """Return the definitions that an event starts, sorted by name."""
         return [
             definition
             for definition in self.of_type(fields.event_type)

@@ -26,7 +26,7 @@ _decoder: Final = msgspec.json.Decoder(_EndpointAnswer)
 
 @dataclass(frozen=True, slots=True)
 class EndpointVerdict:
-    """The meaning of an answer. `status`: one of the words above. As in Fireworq, it does not depend on the HTTP
+    """The meaning of an answer. `status`: one of the constants above. As in Fireworq, it does not depend on the HTTP
     status."""
 
     status: str
@@ -53,8 +53,8 @@ def kept_verdict(code: str, message: str) -> tuple[EndpointVerdict, int]:
 
 
 def verdict_of(body: bytes) -> EndpointVerdict:
-    """Return the meaning of the body of an answer. Whatever is not `{"status": …}` with a known status is a failure
-    that may be retried."""
+    """Return the meaning of the body of an answer. If the body has no known status in the form `{"status": …}`, the
+    meaning is a failure that may be retried."""
     try:
         answer = _decoder.decode(body)
     except (msgspec.MsgspecError, RecursionError) as exc:

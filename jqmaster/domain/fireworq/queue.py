@@ -65,7 +65,7 @@ class FireworqQueue:
         limit, period_s = self._starts(self.max_dispatches_per_second, self.max_burst_size)
         if limit > _MAX_STARTS or period_s > _MAX_PERIOD_S:
             raise QueueTermsError(
-                f"max_burst_size must be at most {_MAX_STARTS}, and the dispatches of a burst at most 31 days apart"
+                f"max_burst_size must be at most {_MAX_STARTS}, and so many dispatches must take at most 31 days"
             )
 
     @property
@@ -75,8 +75,8 @@ class FireworqQueue:
 
     @property
     def starts(self) -> StartLimit | None:
-        """Return the limit on the starts of its jobs: the jobs of a burst, in the time that as many dispatches take at
-        the rate of the queue."""
+        """Return the limit on the starts of its jobs. It allows one burst of jobs within the time that so many
+        dispatches take at the rate of the queue."""
         if self.max_dispatches_per_second is None or self.max_burst_size is None:
             return None
         return self._starts(self.max_dispatches_per_second, self.max_burst_size)

@@ -61,8 +61,8 @@ class Principal:
       digest.
     * `identity`: stays the same when a token is rotated.
     * `allows_name`: whether it may push and run jobs of a name. None: all names are allowed.
-    * `by_namespace`: the same caller in each namespace where its scopes differ from `scopes`, which apply everywhere
-      else. None: there is no such namespace.
+    * `by_namespace`: the same caller in each namespace where it has other scopes. In all other namespaces, it has
+      `scopes`. None: it has `scopes` everywhere.
     * `elsewhere`: if `scopes` are those of the present namespace, the scopes in other namespaces.
     """
 

@@ -31,7 +31,7 @@ class PersonRoles:
 
 
 class GroupRoles:
-    """The roles of each group, and the default role of people who are in none."""
+    """The roles of each group, and the default role of people who are in none of these groups."""
 
     def __init__(self, entries: Iterable[str] = (), default: str | None = None) -> None:
         """Parse `entries`, each of the form `GROUP=ROLE`, or `GROUP=ROLE@NAMESPACE` for a role in that namespace alone.
@@ -54,8 +54,8 @@ class GroupRoles:
         return sorted({group for group in groups if group in self._roles})
 
     def roles_of(self, groups: Iterable[str]) -> PersonRoles | None:
-        """Return the highest role of these groups in each place. The default holds for people who are in no group that
-        has a role. None: they have no role."""
+        """Return the highest role of these groups in each place. The default role applies to people who are in no group
+        with a role. None: the person has no role."""
         found: dict[str, Role] = {}
         for group in groups:
             for namespace, role in self._roles.get(group, {}).items():
@@ -76,7 +76,7 @@ def _parsed(text: str) -> tuple[str, Role, str]:
 
 
 def find_claim(claims: Mapping[str, Any], name: str) -> Any:
-    """Return a claim by its name, or by its path through nested ones (`realm_access.roles`). None: there is none."""
+    """Return a claim by its name, or by its path through nested claims (`realm_access.roles`). None: there is none."""
     if name in claims:
         return claims[name]
     found: Any = claims

@@ -47,7 +47,7 @@ def fault_of(password: str, user: str) -> str | None:
     if len(folded.replace(user.casefold(), "")) < _MIN_UNITS:
         return "must not consist of the user name"
     if min(_units(folded), _units(folded.translate(_LEET))) < _MIN_UNITS:
-        return "is among the first that are guessed: it is made of common words or of keys in a row"
+        return "is easy to guess: it consists of common words or of neighbouring keys"
     return None
 
 

@@ -34,7 +34,7 @@ class Quota:
         return self._counts[key]
 
     def count(self, key: str, now_s: float) -> int:
-        """Return how many were counted in this window."""
+        """Return how many uses were counted in this window."""
         return self._counts.get(key, 0) if now_s - self._began_s < WINDOW_S else 0
 
     def left_s(self, now_s: float) -> float:
