@@ -20,8 +20,8 @@ class ActionState(StrEnum):
     FAILED = "failed"
 
 
-# The states in which each action may touch a job, in the order in which jobs pass through them. So an action finds a
-# job that has moved to a later state meanwhile.
+# The states in which each action may touch a job, in the order in which jobs pass through them. In this order, an
+# action also finds a job that moves to a later state meanwhile.
 ADMITTED: Final[Mapping[ActionKind, tuple[JobState, ...]]] = {kind: states_for(kind) for kind in ActionKind}
 
 # Maximum number of passes of an idempotent action. Jobs move during a pass, so the action repeats the pass until it
@@ -31,7 +31,7 @@ _REPEATED: Final = frozenset({ActionKind.CANCEL, ActionKind.DELETE, ActionKind.S
 
 # A retry can stop because of failures only after this many of its jobs have ended.
 STOP_LEAST: Final = 20
-# A retry that can stop by itself has at most this many unfinished jobs at a time, which bounds the cost of a bad retry.
+# Maximum number of unfinished jobs of a retry that can stop by itself. It bounds the cost of a bad retry.
 MAX_WATCHED: Final = 200
 
 
@@ -65,8 +65,8 @@ class BulkAction:
         return MAX_PASSES if self.filter is not None and self.kind in _REPEATED else 1
 
     def touches(self, job: Job) -> bool:
-        """Return whether the action may touch a job that it selects. It touches no job twice. If a job came back after
-        the action had touched it, its new start and its new end are later than the beginning of the action.
+        """Return whether the action may touch a job that it selects. It retries or runs no job twice: after the first
+        time, the job ends or starts later than `created_at_ms`.
         """
         if job.created_at_ms > self.created_at_ms or job.state not in ADMITTED[self.kind]:
             return False
@@ -88,8 +88,8 @@ class ActionProgress:
     * `cursor`: the position in the present pass. None: its start.
     * `matched`: unknown (None) before the end.
     * `watched`: the retried jobs that have not ended yet.
-    * `ended`: the number of those that have ended.
-    * `failed_again`: how many of these failed.
+    * `ended`: the number of retried jobs that have ended.
+    * `failed_again`: the number of ended jobs that failed.
     """
 
     state: ActionState = ActionState.RUNNING
@@ -117,8 +117,8 @@ class ActionProgress:
         self.watched = []
 
     def note_ended(self, job_id: str, job: Job | None) -> bool:
-        """Count a watched job if it has ended, and return whether it has. `job` is `None` if it was deleted, which
-        means that it had ended.
+        """Count a watched job if it has ended, and return whether it has. `job` None: the job was deleted, so it had
+        ended.
         """
         is_failed = job is not None and (job.state is JobState.FAILED or job.failures > 0)
         if job is not None and job.state not in FINISHED and not is_failed:

@@ -1,5 +1,5 @@
-"""Groups of like failures: they have the same name and cause, and were raised at the same place in the code. Failures
-whose place is unknown have messages that differ only in parts that vary."""
+"""Groups of similar failures. The failures of a group have the same name, cause and place in the code. If their place
+is unknown, their messages differ only in parts that vary."""
 
 import hashlib
 import ipaddress
@@ -81,9 +81,9 @@ def _shortened(message: str) -> str:
 
 
 def normalise(message: str) -> str:
-    """Return the part that messages of one kind have in common, at most `MAX_MESSAGE` printable characters. `<id>`,
-    `<n>`, `<text>`, `<path>`, `<url>` and `<address>` replace IDs, numbers, quoted text, paths, URLs and addresses.
-    Status codes and the names of keys and columns stay, because they distinguish faults.
+    """Return the part that messages of one kind have in common, at most `MAX_MESSAGE` printable characters.
+    Placeholders such as `<id>` and `<n>` replace IDs, numbers, quoted text, paths, URLs and addresses. Status codes and
+    the names of keys and columns stay, because they distinguish faults.
     """
     return _normalised(message[:MAX_LOOKED_AT])
 
@@ -93,8 +93,8 @@ def failure_group_id(name: str, cause: str, message: str, frame: str = "") -> st
 
     * `cause`: as the API names it.
     * `message`: from the record of the attempt.
-    * `frame`: the `kind` of its stack frame. Empty: it has none. With a frame, only those parts of the message count
-      that distinguish faults, such as a status code. The rest may hold data of a job.
+    * `frame`: the `kind` of its stack frame. Empty: it has none. With a frame, only the parts of the message that
+      distinguish faults count, such as a status code. The rest may hold data of a job.
     """
     if frame:
         told = [telling[0] for telling in _TELLING.finditer(message[:MAX_LOOKED_AT])]
@@ -118,5 +118,5 @@ def failure_group_ids(name: str, cause: str, message: str, frame: str = "") -> t
 
 def _digest(name: str, cause: str, kind: str) -> str:
     text = "\0".join((name, cause, kind))
-    # Encode lone surrogates, too, which text from outside may contain and UTF-8 does not allow.
+    # Encode lone surrogates, too: text from outside may contain them, although UTF-8 does not allow them.
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()

@@ -22,8 +22,11 @@ MORE_FACTOR: Final = 2
 MIN_MORE: Final = 10
 
 GroupMark = Literal["new", "regressed"]
-# Why a group is no longer ignored. Its time is over, it occurred in workers of a new version, it recurred after a day
-# without failures, or it occurs far more often per hour.
+# Why a group is no longer ignored:
+# - `time`: the time of the decision is over.
+# - `version`: the failure occurred in workers of a new version.
+# - `regressed`: it recurred after a day without failures.
+# - `more`: it occurs far more often per hour.
 Changed = Literal["time", "version", "regressed", "more"]
 
 
@@ -32,8 +35,8 @@ class Ignore:
     """The decision to ignore a group until `until_ms`, or, if that is 0, until the group changes.
 
     * `versions` and `most_per_hour`: the group's values at the time of the decision.
-    * `since_per_hour`: the failures of the busiest hour since.
-    * `has_new_version`: whether another version has failed since.
+    * `since_per_hour`: the failures of the busiest hour since the decision.
+    * `has_new_version`: whether another version has failed since the decision.
     """
 
     who: str
@@ -53,7 +56,7 @@ class GroupedFailures:
     * `hours`: failures by hour (counted from 1970), at least those of the last day.
     * `versions`: the most recently seen first.
     * `regressed_ms`: when it last came back after a day without failures. 0: never.
-    * `merged`: the groups that people merged into this group; their failures count in it.
+    * `merged`: the groups that people merged into this group. Their failures count in this group.
     """
 
     id: str

@@ -62,7 +62,7 @@ class StateIcon:
 class StateFacts:
     """All facts about a state except its transitions.
 
-    * `code`: its number in a record. A code is never changed, nor given to another state.
+    * `code`: its number in a record. Never change a code or give it to another state.
     * `index`: the sorted set with the jobs in this state. None: they are in the lanes of ready jobs.
     * `position`: its place among the states in a list of jobs.
     * `actions`: what people may do to a job in this state.
@@ -185,7 +185,7 @@ STATE_GROUPS: Final[Mapping[StateGroup, frozenset[JobState]]] = {
 
 
 def states_for(action: ActionKind) -> tuple[JobState, ...]:
-    """Return the states in which an action may touch a job; unfinished ones come in the order of a job's life."""
+    """Return the states in which an action may touch a job. Unfinished states come in the order of a job's life."""
     admitted = [state for state in LISTED if action in STATES[state].actions]
     unfinished = [state for state in reversed(admitted) if state not in FINISHED]
     return (*unfinished, *(state for state in admitted if state in FINISHED))
@@ -287,14 +287,14 @@ DEFAULT_RETRY: Final = RetryPolicy()
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The definition that started a job, and the instant for which it started it."""
+    """The definition that started a job, and the instant for which the job was started."""
 
     definition: str
     due_at_ms: int
 
 
 class CallbackOf(NamedTuple):
-    """The batch for which a job is the callback, and which of its callbacks."""
+    """The batch that a job is a callback of, and the kind of this callback."""
 
     batch: str
     callback: str
@@ -308,7 +308,7 @@ class Notify(NamedTuple):
     with_result: bool = False
 
 
-# The terms that are stored for a job that a definition or a batch will enqueue later, in the stored order.
+# The stored terms of a job that a definition or a batch will enqueue later, in the stored order.
 STORED_TERMS: Final = (
     "name", "argument", "priority", "max_retry", "keep_result", "timeout_ms", "delay_ms", "retry", "rerun_lost", "tags",
     "headers", "requires", "expires_ms",
@@ -320,11 +320,11 @@ STORED_TERMS: Final = (
 class JobSpec:
     """A job as its pusher requests it. `argument` is one encoded MessagePack value, never decoded by the master.
 
-    At most one of `run_at_ms` and `delay_ms` is given. So is at most one of `expires_at_ms` and `expires_ms`, which
-    counts from the enqueue.
+    At most one of `run_at_ms` and `delay_ms` is given. The same holds for `expires_at_ms` and `expires_ms`.
+    `expires_ms` counts from the enqueue.
 
-    * `key`: the idempotency key, which identifies this push for `key_life_ms`, and is not stored with the job. Empty:
-      none.
+    * `key`: the idempotency key. It identifies this push for `key_life_ms`, and is not stored with the job. Empty:
+      there is no key.
     * `requires`: labels that its worker must have. None: no labels.
     """
 

@@ -8,8 +8,8 @@ from jqmaster.domain.jobs.job import FINISHED, STATE_GROUPS, Attempt, Cause, Job
 from jqmaster.domain.jobs.stack_frame import kind_of
 from jqmaster.domain.matching.matcher import Matcher, parse_matcher
 
-# Returns the IDs of the groups to which a failure may belong. Arguments: the name of the job, the cause, and the
-# message and the stack frame's `kind` of the last error.
+# Returns the IDs of the groups to which a failure may belong. Arguments: the name of the job, the cause, the message of
+# the last error, and the `kind` of its stack frame.
 GroupsOf = Callable[[str, str, str, str], tuple[str, ...]]
 
 
@@ -79,8 +79,8 @@ class JobFilter:
         return max(least, default=None), self.finished_before_ms
 
     def selects(self, job: Job) -> bool:
-        """Return whether the record of the job passes the filter; the matcher, which may read all of the
-        argument, and `selects_error` decide the rest."""
+        """Return whether the record of the job passes the filter. The matcher, which may read all of the argument, and
+        `selects_error` must pass as well."""
         return (
             (self.state is None or job.state is self.state)
             and (self.group is None or job.state in STATE_GROUPS[self.group])

@@ -1,5 +1,5 @@
-"""The terms of a job, each with its default and bounds: the one source for all code that checks, fills in or
-describes them."""
+"""The terms of a job, each with its default and bounds. All code that checks, fills in or describes terms reads them
+here."""
 
 from typing import Final, Generic, NamedTuple, TypeVar
 

@@ -9,10 +9,10 @@ MAX_LABEL: Final = 80
 _MAX_VALUE: Final = 40
 # Maximum number of values from the argument in a label.
 _MAX_VALUES: Final = 2
-# An argument is searched for values down to this depth, and at most this many are read.
+# How deep an argument is searched for values, and the maximum number of values that are read.
 _MAX_DEPTH: Final = 3
 _MAX_VALUES_READ: Final = 40
-# If all values begin with the same text, and it is longer than this, it is left out.
+# A beginning that all values share is left out if it is longer than this.
 _LONG_PREFIX: Final = 12
 
 
@@ -33,7 +33,7 @@ class LabelFacts:
 
 def labels(jobs: Sequence[LabelFacts]) -> dict[str, str]:
     """Return labels by job ID, such as `width=160`. A label distinguishes its job from the other jobs of the same name.
-    A job has no label if no other job has its name, or if nothing that is known distinguishes the job."""
+    A job has no label if no other job has its name, or if no known fact distinguishes the job."""
     by_name: dict[str, list[LabelFacts]] = {}
     for job in jobs:
         by_name.setdefault(job.name, []).append(job)

@@ -1,4 +1,4 @@
-"""Groups of failures that count as one: because people merged them, or because a caller may not tell them apart."""
+"""Groups of failures that count as one group, because people merged them or a caller must not tell them apart."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -51,8 +51,8 @@ def with_merged(groups: Sequence[GroupedFailures], into: Mapping[str, str]) -> l
 
 
 def _root(group_id: str, into: Mapping[str, str], by_id: Mapping[str, GroupedFailures]) -> str:
-    """Return the ID of the group in which this one counts. Two people who merge groups at once may create a cycle; the
-    groups of a cycle stay by themselves."""
+    """Return the ID of the group in which `group_id` counts. Two people who merge groups at once may create a cycle.
+    The groups of a cycle stay by themselves."""
     passed, at = {group_id}, group_id
     while (following := into.get(at)) in by_id:
         assert following is not None
@@ -64,8 +64,8 @@ def _root(group_id: str, into: Mapping[str, str], by_id: Mapping[str, GroupedFai
 
 
 def _came_back_ms(group: GroupedFailures, other: GroupedFailures) -> int:
-    """Return when the group came back after a day without failures. 0: it did not, or the other group failed during
-    that day."""
+    """Return when the group came back after a day without failures. 0: it did not come back, or the other group failed
+    during that day."""
     at_ms = group.regressed_ms
     if not at_ms or other.first_seen_ms >= at_ms or other.last_seen_ms < at_ms - QUIET_MS:
         return at_ms

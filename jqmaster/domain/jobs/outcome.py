@@ -1,4 +1,4 @@
-"""The consequences of an attempt's end for its job. Every kind of ending is decided here."""
+"""The consequences of an attempt's end for its job. This module decides every kind of ending."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,10 +10,11 @@ from jqmaster.domain.jobs.retry import backoff_ms, floor_ms
 Report = Literal["success", "failure", "deferred", "handed_back", "canceled", "discarded", "challenged"]
 
 
-# Why an attempt failed. Workers report the first four reasons. `undecodable`: the worker could not decode the job.
-# `invalid_argument`: the argument does not fit the handler, which did not run.
-# Masters set the others. `callback_timeout`: no callback arrived in time. `not_ready`: the work could not begin for too
-# long.
+# Why an attempt failed. Workers report the first four reasons, and masters set the others.
+# - `undecodable`: the worker could not decode the job.
+# - `invalid_argument`: the argument does not fit the handler, which did not run.
+# - `callback_timeout`: no callback arrived in time.
+# - `not_ready`: the work could not begin for too long.
 Reason = Literal["other", "timeout", "undecodable", "invalid_argument", "callback_timeout", "not_ready"]
 _CAUSES: Final[Mapping[Reason, Cause]] = {
     "other": Cause.ERROR,
@@ -31,7 +32,8 @@ _ENDINGS: Final[Mapping[Cause, str]] = {
 _HOPELESS: Final[frozenset[Reason]] = frozenset({"undecodable", "invalid_argument"})
 
 
-# A worker leaves the jobs of a name to other workers for this long after the job that it could not end may run again.
+# A worker that could not end a job leaves jobs of this name to other workers. It does so until this long after the job
+# may run again.
 _LEAVE_MS: Final = 15_000
 _MAX_LEAVE_MS: Final = 75_000
 
@@ -39,7 +41,8 @@ _MAX_LEAVE_MS: Final = 75_000
 @dataclass(frozen=True, slots=True)
 class NotReadyReport:
     """A report that the handler cannot begin its work yet. The first wait is `Outcome.retry_after_s`. Each further wait
-    is twice as long, up to `max_wait_s`. The job fails when this has lasted for `for_s`; None: never.
+    is twice as long, up to `max_wait_s`. If the work cannot begin for `for_s`, the job fails. None: it waits
+    without limit.
     """
 
     max_wait_s: float
@@ -48,7 +51,7 @@ class NotReadyReport:
 
 @dataclass(frozen=True, slots=True)
 class NotReadyRecord:
-    """The time of the first of several such reports in a row, and their number, including the present one."""
+    """A series of such reports: the time of the first one, and their number, including the present one."""
 
     since_ms: int
     times: int
@@ -68,7 +71,8 @@ class WantedHold:
 class UsedUnits(NamedTuple):
     """The units of limits that an attempt has used.
 
-    * `called_at_ms`: the store's time by which the other system had counted the attempt's last call. 0: not reported.
+    * `called_at_ms`: the store's time at which the other system had counted the last call of the attempt. 0: not
+      reported.
     * `units`: thousandths by unit.
     """
 
@@ -79,9 +83,11 @@ class UsedUnits(NamedTuple):
 # Not frozen: creating a frozen dataclass takes three times as long, and each result creates one.
 @dataclass(slots=True)
 class Outcome:
-    """A worker's report on one attempt. `result` and `error` are encoded MessagePack values. `code` is the
-    handler's name for a failure. `request_id` names the challenge whose callback a `challenged` attempt waits
-    for."""
+    """A worker's report on one attempt. `result` and `error` are encoded MessagePack values.
+
+    * `code`: the handler's name for a failure.
+    * `request_id`: the challenge for whose callback a `challenged` attempt waits.
+    """
 
     job_id: str
     token: str
@@ -114,9 +120,10 @@ class Decision:
 
 def leave_ms(decision: Decision) -> int:
     """Return for how long the worker of the ended attempt leaves jobs of the same name to other workers that have free
-    slots; 0: not at all.
+    slots. 0: not at all.
 
-    After a timeout or a return, the worker may still run the handler, so the next attempt would wait there for it.
+    After a timeout or a return, the worker may still run the handler. The next attempt on this worker would wait for
+    the handler.
     """
     may_still_run = decision.ending in ("handed_back", "timeout")
     runs_again = decision.state in (JobState.READY, JobState.SCHEDULED, JobState.RETRYING)
@@ -174,12 +181,12 @@ def decide_unanswered(job: Job, *, jitter: float) -> Decision:
 
 @dataclass(frozen=True, slots=True)
 class ExpiryRules:
-    """The settings for decisions on ended leases.
+    """The settings for decisions on claims that have lost their lease.
 
     * `stale_ms`: a worker that is silent for longer is lost.
-    * `alone_wait_ms`: how long a job that may be lost only once more waits for a worker that runs nothing else. 0: it
+    * `alone_wait_ms`: how long a job that fails after one more loss waits for a worker that runs nothing else. 0: it
       does not wait.
-    * `lease_ms`: a heartbeat arrives within this time, because its worker then gives up the call.
+    * `lease_ms`: a heartbeat arrives within this time. If it takes longer, its worker gives up the call.
     """
 
     stale_ms: int
@@ -188,13 +195,13 @@ class ExpiryRules:
     alone_wait_ms: int = 0
 
 
-# How the process of a worker ended in order. `left`: it announced its end, and then unregistered.
+# How a worker's process ended properly. `left`: it announced its end, and then unregistered.
 OrderlyEnd = Literal["announced", "unregistered", "left"]
 
 
 def never_reached_worker(job: Job, worker_as_of_ms: int, *, orderly_end: OrderlyEnd | None = None) -> bool:
     """Return whether the worker certainly never took the offer. That is certain if no heartbeat named the offer, and if
-    one was composed after its end or the worker has left.
+    a heartbeat was composed after the end of the offer or the worker has left.
 
     A worker that announces its end names its claims before it unregisters. A worker that only unregisters may have run
     the job and given up its result.
@@ -206,10 +213,10 @@ def proof_due_ms(
     job: Job, *, now_ms: int, worker_seen_ms: int, worker_as_of_ms: int, rules: ExpiryRules
 ) -> int | None:
     """Return the store time after which a heartbeat without `as_of_ms` proves that its worker never took the offer. A
-    heartbeat that arrives later than a lease after the end of the offer was composed after that end.
+    heartbeat that arrives more than a lease after the end of the offer was composed after that end.
 
-    None if there is nothing to wait for: a heartbeat named the job, or the worker sends `as_of_ms`, or it is silent.
-    Also None if that time is implausibly far away, because the store's clock was set back.
+    None: there is nothing to wait for, because a heartbeat named the job, or the worker sends `as_of_ms` or is silent.
+    Also None if the result would be implausibly far away, because the store's clock was set back.
     """
     if job.is_confirmed or worker_as_of_ms > 0 or not _is_heard(now_ms, worker_seen_ms, rules):
         return None
@@ -229,17 +236,18 @@ def decide_expired(
     jitter: float,
     orderly_end: OrderlyEnd | None = None,
 ) -> Decision | None:
-    """Return the decision on a claim whose lease ended, or which ran beyond `deadline_ms`.
+    """Return the decision on a claim that has lost its lease, or has run beyond `deadline_ms`.
 
     * `lease_until_ms`: the end of the lease. It is `deadline_ms` if the worker renewed the lease for as long as
-      allowed. A lease that ended earlier was lost, even if this is noticed late or its worker is alive again.
+      allowed. A lease that ended earlier was lost, even if the loss is noticed late or the worker is alive again.
     * `worker_seen_ms`: arrival of the last heartbeat of the worker. 0: it is no longer registered.
     * `worker_as_of_ms`: the earliest time at which that heartbeat can have been composed. 0: unknown. Negative: further
       reports of the worker on its claims are still to come.
-    * `orderly_end`: the worker announced that its process ends. Then the job has not killed it, and is handed back.
+    * `orderly_end`: how the worker's process ended properly. None: it did not. After a proper end, the job has not
+      killed the process, and is handed back.
 
     If the worker never took the offer (see `never_reached_worker`), the job returns without counting an attempt. If
-    this cannot be decided yet (see `proof_due_ms`), the decision is `None`. Otherwise the job may have started and even
+    that is not certain yet (see `proof_due_ms`), the decision is `None`. Otherwise the job may have started and even
     have killed its worker, so the attempt counts as a loss.
     """
     if never_reached_worker(job, worker_as_of_ms, orderly_end=orderly_end):
@@ -257,24 +265,23 @@ def decide_expired(
         return Decision(JobState.READY, "handed_back")
     if job.losses + 1 >= rules.max_losses or not may_rerun:
         return Decision(JobState.FAILED, "lost", cause=Cause.LOST, is_loss=True)
-    # Do not run a job alone whose callback has arrived, because it continues with the callback instead of starting
-    # again.
+    # A job whose callback has arrived need not run alone: it continues with the callback instead of starting again.
     if job.losses + 2 == rules.max_losses and rules.alone_wait_ms and not job.has_challenge:
         return Decision(JobState.RETRYING, "lost", delay_ms=rules.alone_wait_ms, is_loss=True)
     return Decision(JobState.READY, "lost", is_loss=True)
 
 
 def _is_heard(now_ms: int, worker_seen_ms: int, rules: ExpiryRules) -> bool:
-    """Return whether a worker is alive. If the time of the last heartbeat is in the future, the store's clock was set
-    back since. Such a worker counts as silent, because each live worker has sent another heartbeat in the grace period
-    after the step."""
+    """Return whether a worker is alive. If its last heartbeat is in the future, the store's clock was set back after
+    that heartbeat. Such a worker counts as silent: each live worker has sent another heartbeat in the grace period
+    after the clock was set back."""
     return 0 <= now_ms - worker_seen_ms <= rules.stale_ms
 
 
 def decide_restored(job: Job) -> Decision:
     """Return the decision on a job that was running in the backup from which the store was restored.
 
-    The end of that attempt is unknown. As after the loss of a worker, the job starts again if it may. No worker was
+    The end of the attempt is unknown. As after the loss of a worker, the job starts again if it may. No worker was
     lost, so the attempt counts neither as a failure nor as a loss.
     """
     if may_begin_again(job):

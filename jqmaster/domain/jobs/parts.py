@@ -10,7 +10,7 @@ _CURSOR: Final = re.compile(r"([0-9]{1,10})-([0-9]{1,10})", re.ASCII)
 
 
 class PartPosition(NamedTuple):
-    """A position in the partial results of a job: after the part with this number of this attempt; 0: before the first
+    """A position in the partial results of a job: after part `number` of an attempt. Number 0: before its first
     part."""
 
     attempt: int
@@ -38,8 +38,11 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PartLimits:
-    """Limits of partial results. `max_parts`, `max_bytes`: of one attempt. `keep_ms`: how long parts are kept after the
-    last one."""
+    """Limits of partial results.
+
+    * `max_parts`, `max_bytes`: the limits of one attempt.
+    * `keep_ms`: how long all parts are kept after the last one.
+    """
 
     max_parts: int
     max_bytes: int

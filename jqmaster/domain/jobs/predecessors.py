@@ -26,8 +26,8 @@ class After:
 
 
 def in_order(after: Sequence[tuple[str, After | None]]) -> tuple[list[int], list[int]]:
-    """Sort jobs so that each comes after its predecessors, and otherwise keep their order. Return the positions of the
-    sorted jobs, and the positions of jobs that are in a cycle or depend on one.
+    """Sort jobs so that each job comes after its predecessors. Otherwise keep their order. Return the positions of the
+    sorted jobs, and the positions of jobs that are in a cycle or depend on a cycle.
     """
     position = {job_id: n for n, (job_id, _) in enumerate(after)}
     waits: dict[int, int] = {}
@@ -49,8 +49,8 @@ def in_order(after: Sequence[tuple[str, After | None]]) -> tuple[list[int], list
 
 @dataclass(frozen=True, slots=True)
 class SkippedBy:
-    """The job whose end skipped another one, directly or through further jobs. `state`: its final state. Empty: it was
-    deleted."""
+    """The job because of which another job was skipped, directly or through further jobs. `state`: its final state.
+    Empty: it was deleted."""
 
     job_id: str
     state: str
@@ -60,7 +60,8 @@ class SkippedBy:
 class Links:
     """The jobs before and after a job.
 
-    * `predecessors` and `dependents` (only the first ones): states by ID (None: deleted).
+    * `predecessors`: their states by ID. None: deleted.
+    * `dependents`: the same for the first dependents.
     * `pending`: predecessors that the job still waits for.
     * `dependents_count`: the number of all dependents.
     * `skipped_by`: why the job was skipped.

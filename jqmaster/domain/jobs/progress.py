@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 MAX_MESSAGE_CHARS: Final = 200
-# Maximum size of a checkpoint. Heartbeats carry it, and the store keeps it in memory, so it must be a position, not a
-# result.
+# Maximum size of a checkpoint. Heartbeats carry the checkpoint, and the store keeps it in memory. So it must be a
+# position and not a result.
 MAX_CHECKPOINT_BYTES: Final = 16 * 1024
 
 
@@ -23,7 +23,7 @@ class RefusedReports(NamedTuple):
     """Claims, as (job ID, token), whose reports were not saved.
 
     * `stale`: the claim is over.
-    * `outdated`: a later report of the claim is saved already, because a master held this one up.
+    * `outdated`: a later report of the claim was saved already, because a master delayed this one.
     """
 
     stale: frozenset[tuple[str, str]]

@@ -6,7 +6,7 @@ from jqmaster.domain.jobs.job import RetryPolicy
 
 # A job may return to the queue at once this often without a failure, as in a series of deploys.
 AT_ONCE: Final = 3
-# Each further time, it waits at least this long, and twice as long as before, up to MAX_FLOOR_MS.
+# After that, the first wait has at least this length. Each further wait is twice as long, up to MAX_FLOOR_MS.
 _FIRST_FLOOR_MS: Final = 100
 MAX_FLOOR_MS: Final = 1_000
 
@@ -14,7 +14,8 @@ MAX_FLOOR_MS: Final = 1_000
 def floor_ms(repeats: int) -> int:
     """Return the shortest wait, in milliseconds, of a job that has come back `repeats` times without a failure.
 
-    Such attempts use no retry, so without this wait a job could come back at once for ever.
+    Such attempts use no retry. Without this wait, a job could come back at once for ever. Such attempts use no retry,
+    so without this wait a job could come back at once for ever.
     """
     if repeats < AT_ONCE:
         return 0

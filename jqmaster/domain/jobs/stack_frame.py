@@ -6,8 +6,8 @@ from typing import Final
 
 import msgpack
 
-# Maximum number of characters of a trace to read: its end in Python, which prints the innermost frame last, or its
-# beginning in JavaScript.
+# Maximum number of characters of a trace to read. The end is read in Python, which prints the innermost frame last, and
+# the beginning in JavaScript.
 MAX_READ: Final = 20_000
 _MAX_PART: Final = 200
 _FRAMES_READ: Final = 100
@@ -45,8 +45,8 @@ class StackFrame:
 
 
 def frame_of(error: bytes | None) -> StackFrame | None:
-    """Return the frame of an encoded error `{type, message, traceback}`, or None if it has no trace that can be
-    read."""
+    """Return the frame of an encoded error `{type, message, traceback}`, or None if the error has no readable
+    trace."""
     if error is None:
         return None
     try:
@@ -62,7 +62,7 @@ def frame_of(error: bytes | None) -> StackFrame | None:
 
 
 def kind_of(error: bytes | None) -> str:
-    """Return the `kind` of the frame of an encoded error; empty if it has none."""
+    """Return the `kind` of the frame of an encoded error; empty if the error has no frame."""
     frame = frame_of(error)
     return frame.kind if frame else ""
 
@@ -80,8 +80,8 @@ def _javascript(kind: str, trace: str) -> StackFrame | None:
 
 
 def _frame(kind: str, frames: list[re.Match[str]]) -> StackFrame | None:
-    """Return the innermost frame of the application's own code, or of all code if there is none. `frames`: innermost
-    first."""
+    """Return the innermost frame of the application's own code. If there is none, return the innermost frame of all
+    code. `frames`: innermost first."""
     found = next((one for one in frames if not _is_foreign(one["file"])), frames[0] if frames else None)
     if found is None:
         return None

@@ -21,7 +21,7 @@ class JobStep(NamedTuple):
 
 def steps_of(checkpoint: bytes | None) -> list[JobStep]:
     """Return the steps in an encoded checkpoint, in the order in which they ended. Workers may write anything into a
-    checkpoint; one of another form has no steps."""
+    checkpoint. A checkpoint of another form has no steps."""
     if not checkpoint:
         return []
     try:

@@ -32,8 +32,8 @@ class Merge:
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """The decision that a group is resolved in `version` of the workers, or, if that is empty, in the next one.
-    `known`: the versions that had failed by then."""
+    """The decision that a group is resolved in `version` of the workers. Empty: in the next version. `known`: the
+    versions that had failed before the decision."""
 
     who: str
     at_ms: int

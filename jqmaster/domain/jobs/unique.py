@@ -23,7 +23,7 @@ class UniqueScope(StrEnum):
     UNTIL_FINISHED = "until_finished"
     WINDOW = "window"
 
-    # Use the hash of `str`, because that of Enum is written in Python, and each push with a key computes it.
+    # Use the hash of `str`. The hash of Enum is written in Python, and each push with a key computes it.
     __hash__ = str.__hash__
 
 
@@ -40,10 +40,12 @@ class OnConflict(StrEnum):
 # Not frozen, like JobSpec: creating a frozen dataclass takes several times as long.
 @dataclass(slots=True)
 class Unique:
-    """The uniqueness of a job. A `key` of None stands for name and argument; the store compares the `digest`.
+    """The uniqueness of a job.
 
-    `ttl_ms` belongs to the scope `window`. Only a debounce has a `wait_ms`; its `max_ms` bounds how long further pushes
-    may delay it, and 0 stands for no bound.
+    * `key`: None stands for name and argument. The store compares the `digest`.
+    * `ttl_ms`: only with the scope `window`.
+    * `wait_ms`: only for a debounce.
+    * `max_ms`: how long further pushes may delay a debounce. 0: there is no bound.
     """
 
     digest: str

@@ -28,7 +28,7 @@ RANK: Final = {level: rank for rank, level in enumerate(LEVELS)}
 
 
 class LogLine(NamedTuple):
-    """A stored line. `seq`: grows within its claim; `rank`: of its level."""
+    """A stored line. `seq` grows within the claim of the line. `rank` is the rank of its level."""
 
     seq: int
     at_ms: int
@@ -75,8 +75,8 @@ def chunks(lines: Iterable[LogLine]) -> Iterator[LogChunk]:
         yield LogChunk(found, size)
 
 
-# Matches texts without any character that acts on a terminal. In other texts, colours and styles (\x1b[…m) stay, and
-# other sequences are removed. A visible mark replaces other control characters, and characters that reorder text.
+# Matches texts without any character that acts on a terminal. In other texts, colours and styles (\x1b[…m) stay. Other
+# sequences are removed. A visible mark replaces other control characters, and characters that reorder text.
 _HARMLESS: Final = re.compile(r"[\t\n\x20-\x7e\xa0-\u200d\u2010-\u2027\u2030-\u2065\u206a-\U0010ffff]*")
 _SEQUENCE: Final = re.compile(
     r"(\x1b\[[0-9;:]{0,64}m)"
@@ -120,8 +120,12 @@ def _last_state(line: str) -> str:
 
 @dataclass(slots=True)
 class LogFigures:
-    """Counts of lines: `kept`; `dropped` because of limits of masters or workers; `stale`, from claims that are
-    over."""
+    """Counts of lines.
+
+    * `kept`: stored lines.
+    * `dropped`: lines left out because of limits of masters or workers.
+    * `stale`: lines from claims that are over.
+    """
 
     kept: int = 0
     dropped: int = 0
@@ -132,7 +136,7 @@ class LogFigures:
 class ArchiveFigures:
     """Counts of one master.
 
-    * `logs`, `lines`: moved to the archive.
+    * `logs`, `lines`: the logs and lines that were moved to the archive.
     * `erased`: logs of deleted jobs that were removed there.
     * `failures`: failures of the archive.
     * `damaged`: logs that could not be read.

@@ -47,7 +47,7 @@ class PieceName:
 
 
 class _PieceHead(msgspec.Struct, frozen=True):
-    """The first line of an object. `dropped`: lines that were missing when it was written."""
+    """The first line of an object. `dropped`: the number of lines that were missing when the object was written."""
 
     job_id: str
     name: str
@@ -64,7 +64,8 @@ class _PieceLine(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Entries of the log of a job with this name; `dropped` lines of it were missing when they were archived."""
+    """Entries of the log of a job with this name. `dropped`: the number of lines that were missing from the log when
+    the entries were archived."""
 
     job_id: str
     name: str
@@ -72,7 +73,7 @@ class Piece:
     entries: list[NumberedLine]
 
     def encode(self) -> bytes:
-        """Return the bytes of its object. The same piece has the same bytes."""
+        """Return the bytes of its object. Equal pieces give equal bytes."""
         lines = [_PieceLine(e.seq, e.attempt, e.at_ms, LEVELS[e.rank], e.text) for e in self.entries]
         text = msgspec.json.Encoder().encode_lines([_PieceHead(self.job_id, self.name, self.dropped), *lines])
         return gzip.compress(text, mtime=0)
@@ -105,8 +106,8 @@ class Piece:
 
 
 def newest(names: Sequence[PieceName]) -> list[PieceName]:
-    """Return the pieces of the job that was created last, in the order of their lines. Leave out a piece
-    whose lines are also in a longer one, which an interrupted move can leave behind."""
+    """Return the pieces of the job that was created last, in the order of their lines. Leave out a piece if a longer
+    piece has its lines, too: an interrupted move can leave such pieces behind."""
     found = list[PieceName]()
     created_ms = max((name.created_ms for name in names), default=0)
     for name in sorted((n for n in names if n.created_ms == created_ms), key=lambda n: (n.first, -n.last)):

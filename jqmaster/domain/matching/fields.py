@@ -72,7 +72,7 @@ class JobFields:
         if value is _UNREAD:
             try:
                 value = self._decode(self._packed)
-            except Exception:  # any decoder's error; one odd argument must not fail the push that it is in
+            except Exception:  # a decoder may raise anything; one odd argument must not fail the whole push
                 value = MISSING
             self._argument = value
         return value

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Final
 
 # Maximum length of a part with `?` or `[…]` between two stars. Such a part is tried at each position of a value, so its
-# length multiplies the time. Parts without them are found in linear time.
+# length multiplies the time. A part without `?` and `[…]` is found in linear time.
 MAX_SEARCHED_WILDCARD_PART: Final = 32
 
 _TOKEN: Final = re.compile(r"\[!?+\]?+[^\]]*+\]|.", re.DOTALL)
-# Find out which text `translate` puts around a pattern, because it differs between versions of Python.
+# Find out which text `translate` puts around a pattern, because that text differs between versions of Python.
 _HEAD, _TAIL = fnmatch.translate("x").split("x")
 
 # Finds a part of the pattern. Arguments: the value, and the positions from and up to which to search. Returns where the
@@ -22,7 +22,7 @@ def compile_glob(pattern: str) -> Callable[[str], bool]:
     """Compile a test of whether a whole string has the form of `pattern`: `*`, `?`, `[abc]`, `[a-z]`, `[!…]` as in
     `fnmatch.fnmatchcase`.
 
-    Raises ValueError where a part between two stars is too long to be searched for (MAX_SEARCHED_WILDCARD_PART).
+    Raise ValueError if a part between two stars is too long to search for (MAX_SEARCHED_WILDCARD_PART).
     """
     parts: list[list[str]] = [[]]
     for token in _TOKEN.findall(pattern):

@@ -18,7 +18,7 @@ _LIKE_ANOTHER: Final = re.compile(
 
 
 class KeyValue(NamedTuple):
-    """A value that splits a constraint: equal values have equal `canonical` bytes, `text` is for people."""
+    """A value that splits a constraint. Equal values have equal `canonical` bytes. `text` is for people."""
 
     canonical: bytes
     text: str
@@ -28,8 +28,8 @@ def key_value(value: object) -> KeyValue:
     """Return the key value of a decoded value. 1.0 equals 1. A boolean is not a number, and binary is not text. NaN
     equals itself. Maps are unordered.
 
-    `text` has at most MAX_KEY_TEXT characters, and none that a terminal would act on. A text below that length stands
-    for one value only.
+    `text` has at most MAX_KEY_TEXT characters, and no character that a terminal would act on. A text below that length
+    stands for exactly one value.
     """
     return KeyValue(canonical(value), _text(value))
 
@@ -98,7 +98,7 @@ def _is_plain(text: str) -> bool:
     if head[0] not in "[{":
         return not _LIKE_ANOTHER.fullmatch(head)
     if len(head) > MAX_KEY_TEXT:
-        # Quote it, because once it is cut, it could look like a cut list or map.
+        # Quote the text. Once it is cut, it could look like a cut list or map.
         return False
     try:
         json.loads(head)

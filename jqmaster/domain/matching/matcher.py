@@ -21,9 +21,11 @@ Matches = Callable[[JobFields], bool]
 class Matcher:
     """A parsed matcher. Two matchers are equal if their documents are equal and in the same order.
 
-    A path that leads nowhere and a value of another type match nothing, not even `ne`. To match a missing path, use
-    `exists` with false. Numbers compare exactly. A boolean is not a number, and binary is not text. `tags` match if any
-    tag does. With `ne`, they match if no tag is equal.
+    A path that leads nowhere matches nothing, not even with `ne`. The same holds for a value of another type. To match
+    a missing path, use `exists` with false.
+
+    Numbers compare exactly. A boolean is not a number, and binary is not text. `tags` match if any tag does. With `ne`,
+    they match if no tag is equal.
     """
 
     # The document of the matcher, with fields in canonical spelling and an explicit value for `exists`.

@@ -115,7 +115,7 @@ def _argument_reader(parts: tuple[str | int, ...]) -> Reader:
                 if type(value) is not dict:
                     return MISSING
                 value = value.get(part, MISSING)
-            # Any other step is an integer that is not negative, because the parser made it.
+            # Any other step is an integer of at least 0, because the parser makes no negative ones.
             elif type(value) is list and part < len(value):  # type: ignore[operator]
                 value = value[part]  # type: ignore[index]
             else:

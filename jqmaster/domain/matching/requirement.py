@@ -1,5 +1,5 @@
 """Labels that a job requires of its worker. Jobs of one name that require the same labels form their own queue. Claims
-for other workers do not read this queue, so it neither slows nor blocks them."""
+for workers without these labels do not read this queue, so it neither slows nor blocks them."""
 
 import json
 from collections.abc import Iterable, Mapping

@@ -21,7 +21,7 @@ def tags_test(op: str, value: object, loc: Loc, op_loc: Loc) -> ValueTest:
         return lambda tags: bool(tags) is is_wanted
     if op == "ne":
         differs = value_test("ne", value, loc)
-        # No tag equals a value that is not text. So such a test, even `ne`, matches no tag.
+        # A tag never equals a value that is not text. So a test with such a value matches no tag, not even with `ne`.
         if not isinstance(value, str):
             return lambda _tags: False
         return lambda tags: all(map(differs, tags))  # type: ignore[call-overload]

@@ -17,9 +17,11 @@ def preference(namespace: str, master_ids: Collection[str]) -> list[str]:
 
 
 def owners(namespaces: Iterable[str], master_ids: Collection[str]) -> dict[str, str]:
-    """Return the ID of the master that should lead each namespace: the first one in its order of preference that has
-    room. Masters that know the same namespaces and masters therefore agree, and few leads move when a master joins or
-    leaves."""
+    """Return the ID of the master that should lead each namespace: the first master with room in the namespace's order
+    of preference.
+
+    Masters agree if they know the same namespaces and masters. Few leads move when a master joins or leaves.
+    """
     names = sorted(namespaces, key=lambda name: (_score(name, ""), name))
     if not master_ids:
         return {}

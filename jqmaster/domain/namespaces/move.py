@@ -20,8 +20,8 @@ MAX_CLOCK_DIFFERENCE_MS: Final = 500
 # How long the old store keeps its copy after a move: one day.
 LEFT_FOR_MS: Final = 24 * 3600 * 1000
 # Estimates of the time of a move. Per key: twice the measured CPU time of master and stores for a waiting job. That
-# time is 0.12 ms: 0.02 for the copy, 0.04 for the comparison, and the rest for fsck. Large keys add time by size, and
-# the other steps a fixed time.
+# time is 0.12 ms: 0.02 for the copy, 0.04 for the comparison, and the rest for fsck. Large keys add time in proportion
+# to their size, and the other steps add a fixed time.
 _MS_PER_KEY: Final = 0.25
 _MS_PER_MIB: Final = 40.0
 _REST_MS: Final = 5_000
@@ -36,8 +36,8 @@ _USABLE_MEMORY: Final = 0.8
 
 @dataclass(frozen=True, slots=True)
 class MoveSize:
-    """The data of a namespace. `bytes`: the memory that they take, by a sample. `unknown`: keys that this release does
-    not know."""
+    """The data of a namespace. `bytes`: the memory that the data take, estimated from a sample. `unknown`: keys that
+    this release does not know."""
 
     keys: int
     bytes: int
@@ -84,7 +84,7 @@ class Move:
 
     * `number`: how often a master took it over.
     * `mover_id`: the master that works on it.
-    * `released`: by master, the version of the registry with which it stopped serving the namespace.
+    * `released`: for each master, the version of the registry with which it stopped serving the namespace.
     * `aborted_by`: who asked to abort it. Empty: nobody.
     * `ended_at_ms`: None while it is under way.
     """
@@ -114,8 +114,8 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class LeftCopy:
-    """A copy that a move left in a store. Nobody serves it, and it is removed later. The mover `number` of the move
-    `id` froze it."""
+    """A copy that a move left in a store. Nobody serves the copy, and it is removed later. `id` and `number`: the move
+    that froze the copy, and how often a master had taken over this move."""
 
     store: str
     tag: str

@@ -16,7 +16,7 @@ DEFAULT: Final = "default"
 DEFAULT_STORE: Final = "default"
 # URL paths of a namespace begin with this, followed by its name.
 PATHS: Final = "/ns/"
-# The fault that stands for all other namespaces that are not served, for callers who must not see their names.
+# If other namespaces are not served, callers who must not see their names see this fault instead.
 OTHER_NAMESPACES: Final = "other_namespaces"
 NAME_PATTERN: Final = r"^[a-z][a-z0-9-]{1,38}$"
 STORE_PATTERN: Final = r"^[a-z][a-z0-9_-]{0,38}$"

@@ -25,7 +25,7 @@ class Quotas:
     streams: int | None = None
 
     def or_else(self, defaults: "Quotas") -> "Quotas":
-        """Return these quotas, with the defaults for those that are not set."""
+        """Return these quotas. Fill in the defaults for quotas that are not set."""
         own, others = quotas_set(self), quotas_set(defaults)
         return Quotas(**{**others, **own})
 
@@ -57,5 +57,5 @@ def quota_fault(name: str, value: int) -> str | None:
 
 
 def quotas_of(entries: Sequence[str]) -> Quotas:
-    """Return the quotas in the value of a setting, such as `waiting_jobs=100000`, which has been validated."""
+    """Return the quotas of a validated setting, such as `waiting_jobs=100000`."""
     return Quotas(**{name: int(value) for name, _, value in (entry.partition("=") for entry in entries)})

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 SlotMoveState = Literal["moving", "done", "failed", "aborted"]
-# By the engine's word for a state. All other words mean that the engine is moving the slot.
+# The final states of a slot's move, by the engine's words. All other words mean that the engine is moving the slot.
 _ENDS: Final[dict[str, SlotMoveState]] = {"success": "done", "failed": "failed", "cancelled": "aborted"}
 
 
 def state_of(engine_state: str) -> SlotMoveState:
-    """Return the state for which the engine has this word."""
+    """Return the state that the engine's word stands for."""
     return _ENDS.get(engine_state, "moving")
 
 
@@ -59,9 +59,9 @@ class SlotMove:
 class SlotPlace:
     """Where a slot is.
 
-    * `node_id`: the node that has it. Empty: no node that answers says so.
+    * `node_id`: the node that has the slot. Empty: no node that answers says that it has the slot.
     * `nodes`: the primaries that answer, by address.
-    * `move`: None if the engine knows none.
+    * `move`: the newest move of the slot. None: the engine knows none.
     * `fault`: why the engine cannot move the slot; empty if it can.
     """
 
@@ -76,6 +76,6 @@ class SlotPlace:
         return next((one for one in self.nodes if named in (one.id, one.address)), None)
 
     def address_of(self, node_id: str) -> str:
-        """Return the address of a node; its ID if it does not answer."""
+        """Return the address of a node. If the node does not answer, return its ID."""
         node = self.node(node_id)
         return node.address if node else node_id
