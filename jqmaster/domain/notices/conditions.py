@@ -39,13 +39,13 @@ _OF_NAMES: Final = ("name",)
 class NoticeCondition:
     """One condition of notices.
 
-    * `is_lasting`: it lasts for a time, and one message reports its beginning, another its end. All other conditions
-      are single occurrences, which are counted.
+    * `is_lasting`: it lasts for a time. One message reports its beginning, and another one its end. All other
+      conditions are single occurrences, which are counted.
     * `texts`: of a lasting condition, the sentences for beginning and end; of others, the noun in singular and plural.
     * `page` and `query`: the page of the web UI with details.
     * `matched`: the fields that matchers may read. Empty: the condition has no names and takes no matcher.
     * `every_s`: the least seconds between two checks, if a check is expensive.
-    * `is_of_installation`: it concerns all namespaces, and only notices of the default one report it.
+    * `is_of_installation`: it concerns all namespaces. Only notices of the default namespace report it.
     """
 
     when: When

@@ -19,8 +19,8 @@ DELIVERY_LIFE_MS: Final = 24 * 3600 * 1000
 DELIVERY_TIMEOUT_MS: Final = 60_000
 _RETRY_BASE_S: Final = 5.0
 _RETRY_MAX_S: Final = 3600.0
-# Maximum number of retries of a delivery. The waits are 5, 10, 20 s and so on, and one hour from the eleventh on. All
-# together exceed a day, so the expiry of the job ends the retries.
+# Maximum number of retries of a delivery. The waits are 5, 10, 20 s and so on. From the eleventh on, each wait is one
+# hour. All waits together exceed a day, so the expiry of the job ends the retries.
 _MAX_RETRY: Final = 40
 
 
@@ -50,14 +50,14 @@ class DeliveryFigures:
 
 
 def stable_id(at_ms: int, *parts: str) -> str:
-    """Return the ID of a delivery, derived from these parts. Equal parts give the same ID, so that only one job
-    delivers it."""
+    """Return the ID of a delivery, derived from these parts. Equal parts give the same ID, so that a delivery has only
+    one job."""
     digest = blake2b(" ".join(parts).encode(), digest_size=10).digest()
     return uuid8(at_ms << 80 | int.from_bytes(digest, "big"))
 
 
 def reserved_job(name: str, own_id: str, argument: dict[str, Any], at_ms: int, tag: str) -> JobSpec:
-    """Return a job that delivers something, and is tried for a day from `at_ms` on."""
+    """Return a job that delivers a message. It is tried for a day from `at_ms` on."""
     # Multiply the wait by 0.8 to 1.2, so that deliveries of one instant are not retried together. The factor depends
     # only on the ID, so that a delivery that is enqueued again is the same job.
     spread = 0.8 + 0.4 * int(own_id[-4:], 16) / 0xFFFF

@@ -10,7 +10,8 @@ from jqmaster.domain.notices.notice import GroupBy, Notice
 # The first message about occurrences is delayed this long, so that it includes further ones.
 GATHER_MS: Final = 10_000
 MAX_LINES: Final = 10
-# The last time at which a lasting condition was seen is updated this often, so its end is known this precisely.
+# While a condition lasts, the time at which it was last seen is updated this often. Its end is known with this
+# precision.
 SEEN_EVERY_MS: Final = 30_000
 # Groups beyond this number share one incident.
 MAX_INCIDENTS: Final = 50
@@ -127,7 +128,7 @@ class NoticeState:
             present.add(incident.key)
             if now_ms >= incident.last_ms + SEEN_EVERY_MS:
                 incident.last_ms = now_ms
-            # Do not count further findings of a reported incident, so that not every check writes it to the store.
+            # Do not count further findings of a reported incident. Otherwise, every check would write it to the store.
             for found in () if is_told else group:
                 incident.count += 1
                 _add_line(incident, found)
@@ -153,8 +154,8 @@ class NoticeState:
             is_told = not (is_muted or incident.acknowledged_by)
             if is_told:
                 due.append(_message(incident, kind, now_ms))
-            # A lasting condition that began while the notice was muted is reported when the mute ends, if it still
-            # lasts. Nothing else is reported later.
+            # A lasting condition may begin while the notice is muted. If it still lasts when the mute ends, it is
+            # reported then. Nothing else is reported later.
             if is_told or not (notice.is_lasting and kind is MessageKind.FIRST):
                 incident.told_ms, incident.told_count = now_ms, incident.count
                 incident.is_over = kind is MessageKind.OVER

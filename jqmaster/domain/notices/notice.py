@@ -57,12 +57,12 @@ class Channel(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """The receivers of messages: mail addresses, or one URL. URL and secret may be credentials, so no view and no log
-    shows them whole."""
+    """The receivers of messages: mail addresses, or one URL. The URL and the secret may be credentials, so no view or
+    log shows them in full."""
 
     channel: Channel
     addresses: tuple[str, ...] = field(repr=False)
-    # The secret that signs calls of a webhook; empty if those of the settings sign them.
+    # The secret that signs calls of a webhook. Empty: the secrets of the settings sign them.
     secret: str = field(default="", repr=False)
 
     def shown(self) -> dict[str, Any]:
@@ -82,8 +82,8 @@ class Notice:
     """A notice.
 
     * `nid`: distinguishes it from earlier notices of its name.
-    * `threshold`: the number of findings within `at_most_every_s`, or the seconds that a lasting condition must last,
-      before people are notified.
+    * `threshold`: people are notified after this number of findings within `at_most_every_s`. For a lasting condition,
+      they are notified after this number of seconds.
     * `muted_until_ms`: 0: not muted.
     """
 
@@ -147,7 +147,7 @@ def parse_destinations(
 
 def _destination(loc: Loc, document: Mapping[str, Any], left: list[Destination]) -> Destination:
     """Return one destination. If its URL is the shown form of a destination in `left`, remove that destination from
-    `left`. So two destinations with the same shown form are both kept."""
+    `left`. So both destinations are kept if two have the same shown form."""
     given = [channel for channel in Channel if document.get(channel) is not None]
     if len(given) != 1:
         raise NoticeError(loc, f"must have one of {', '.join(Channel)}")

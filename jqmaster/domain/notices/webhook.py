@@ -42,7 +42,7 @@ def url_fault(url: str) -> str | None:
     if len(url) > MAX_URL_CHARS:
         return f"must have at most {MAX_URL_CHARS} characters"
     if not _URL_CHARACTERS.fullmatch(url):
-        return "must be a URL whose other characters are percent-encoded"
+        return "may contain only printable ASCII characters, but no blank and no backslash; percent-encode all others"
     try:
         parts = urlsplit(url)
         has_host = bool(parts.hostname) and parts.port != 0
@@ -94,7 +94,7 @@ def body_of(job: Job, end: JobEnd, result: bytes | None) -> bytes:
         "state": str(end.state),
         "finished_at": iso_ms(end.finished_at_ms),
     }
-    # Include the job only if this end is its last one, because it may already run again.
+    # Include the job only if this is its last end. Otherwise the job may already run again.
     if job.finished_at_ms == end.finished_at_ms:
         data |= {
             "cause": job.cause.name.lower() if job.cause else None,
@@ -143,7 +143,7 @@ def signature(keys: Iterable[bytes], message_id: str, timestamp_s: int, body: by
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON can hold it, with binary as `{"$bin": base64}`."""
+    """Return a value in a form that JSON can hold, with binary as `{"$bin": base64}`."""
     match value:
         case dict():
             return {

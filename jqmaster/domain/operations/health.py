@@ -14,7 +14,7 @@ from jqmaster.domain.operations.health_facts import (
 )
 
 Severity = Literal["info", "warn", "bad"]
-# The status `waiting`: nothing is broken, but jobs wait because of a limit or a pause, as somebody decided.
+# The status `waiting` means that nothing is broken. Jobs wait because of a limit or a pause that somebody set.
 HealthStatus = Literal["ok", "waiting", "degraded", "broken"]
 FindingCode = Literal[
     "calendar_ends", "dead_worker", "drains", "durability", "duty", "failing", "full", "growth", "late_definition",
@@ -28,16 +28,17 @@ WAIT_BAD_MS: Final = 600_000
 MEMORY_WARN: Final = 0.8
 MEMORY_BAD: Final = 0.95
 LATENCY_WARN_MS: Final = 100
-# A name counts as failing if at least this share of its attempts fails, and at least this many of them.
+# A name counts as failing if at least FAILING_LEAST of its attempts fail, and at least this share of all its attempts.
 FAILING_SHARE: Final = 0.05
 FAILING_LEAST: Final = 3
-# Failures are rising if the last ten minutes have at least RISING_LEAST of them, and RISING_FACTOR times the former
-# average of ten minutes.
+# Failures are rising if the last ten minutes had at least RISING_LEAST of them, and at least RISING_FACTOR times as
+# many as ten earlier minutes had on average.
 RISING_LEAST: Final = 10
 RISING_FACTOR: Final = 2
-# The backlog is growing if it has at least this many jobs more than ten minutes ago, and at least half as many again.
+# The backlog is growing if it has at least this many more jobs than ten minutes ago, and at least 1.5 times as many.
 MIN_GROWTH: Final = 100
-# The backlog is draining if it has lost at least MIN_DRAINED jobs in ten minutes, and at least one in DRAINED_ONE_IN.
+# The backlog is draining if it has lost at least MIN_DRAINED jobs in ten minutes, and at least one of DRAINED_ONE_IN
+# jobs.
 MIN_DRAINED: Final = 20
 DRAINED_ONE_IN: Final = 20
 
@@ -54,7 +55,7 @@ class HealthFinding:
     * `text`: the finding in whole sentences.
     * `command`: the next step.
     * `jobs`: the number of jobs that it concerns.
-    * `figures`: the values of which the text is made.
+    * `figures`: the values in the text.
     * `subject`: tells findings of one code apart.
     """
 
@@ -75,8 +76,12 @@ class HealthFinding:
 
 @dataclass(frozen=True, slots=True)
 class HealthVerdict:
-    """The health of the queue. `text` is the first finding, or that all is well; `command` is the next step, if one is
-    left. Findings are sorted, the worst first."""
+    """The health of the queue.
+
+    * `text`: the first finding, or a statement that all is well.
+    * `command`: the next step, if there is one.
+    * `findings`: the worst first.
+    """
 
     status: HealthStatus
     text: str
@@ -87,8 +92,7 @@ class HealthVerdict:
 def judge(facts: HealthFacts) -> HealthVerdict:
     """Return the verdict on these facts."""
     found = [finding for rule in _RULES for finding in rule(facts)]
-    # Equal findings stay in the order of the rules, which is the order in which faults should be fixed, because sorting
-    # is stable.
+    # Sorting is stable, so equal findings stay in the order of the rules. Faults should be fixed in this order.
     found.sort(key=_place)
     if not found or found[0].code in _REPORTS:
         return HealthVerdict("ok", f"{_all_well(facts)} Nothing is broken.", None, tuple(found))
@@ -102,7 +106,7 @@ def _place(one: HealthFinding) -> tuple[int, bool, int]:
 
 
 def is_failing(failed: int, success_share: float | None) -> bool:
-    """Return whether so many of the jobs of a name fail that it counts as failing."""
+    """Return whether a name with so many failed jobs, and this share of successes, counts as failing."""
     return failed >= FAILING_LEAST and success_share is not None and 1 - success_share >= FAILING_SHARE
 
 
@@ -194,7 +198,7 @@ def _long_wait(facts: HealthFacts) -> Iterator[HealthFinding]:
     one = facts.longest
     if one is None or one.wait_ms < WAIT_WARN_MS or not facts.fresh_workers:
         return
-    # Jobs that no worker runs are one finding, and it is told already.
+    # A finding of `_unserved` already reports jobs that no worker runs.
     if any(one.name == name for name, _ in facts.unserved):
         return
     severity: Severity = "bad" if one.wait_ms >= WAIT_BAD_MS and not one.is_queued else "warn"
@@ -260,7 +264,7 @@ def _detached(one: SilentProcess, now_ms: int) -> HealthFinding:
         return HealthFinding("replaced_worker", "info", text, command, 0, figures, subject)
     held = f" {_jobs(one.held, 'is', 'are')} still assigned to it." if one.held else ""
     text = f"Worker {one.name} is detached: it was {seen}.{held}"
-    # Its jobs neither run nor start elsewhere until their leases end. Without jobs, it delays nothing.
+    # The jobs of the worker neither run nor start elsewhere until their leases end. Without jobs, it delays nothing.
     severity: Severity = "bad" if one.held else "warn"
     return HealthFinding("dead_worker", severity, text, command, one.held, figures, subject)
 
@@ -326,7 +330,7 @@ def _pauses(facts: HealthFacts) -> Iterator[HealthFinding]:
             "reason": one.reason, "since_at": iso_ms(one.since_ms), "until_at": iso_or_none(one.until_ms),
             "values": one.values,
         }  # fmt: skip
-        # A pause is a decision. The finding reminds of it, because a forgotten pause looks like a queue that stands.
+        # A pause is a decision, and no fault. Report it anyway, because a forgotten pause looks like a stopped queue.
         subject = f"{one.name} {one.since_ms}"
         yield HealthFinding(one.kind, "info", text, "jqmaster pauses", one.waiting, figures, subject)
 
@@ -340,7 +344,7 @@ _RULES: Final[Sequence[Callable[[HealthFacts], Iterator[HealthFinding]]]] = (
 
 
 def _limit(one: FullLimit, now_ms: int) -> str:
-    """Return a text to append to the jobs that wait for the gate: why the gate is closed, and until when."""
+    """Return why the gate is closed, and until when, as the end of a sentence about the jobs that wait for it."""
     parts = []
     if one.rate is not None:
         rest = f", {one.used or 0:,} of them used" if one.unit else f"; about {about(one.eta_ms or 0)}"

@@ -27,7 +27,8 @@ class SilentProcess:
 class LongWait:
     """The job that waits longest although no limit holds it back.
 
-    * `cause`: why, if it is known, as the verdict `cause_code` says it, with its values.
+    * `cause`, `cause_code`, `cause_figures`: why it waits, as the text, the code and the values of a verdict. Empty:
+      not known.
     * `is_queued`: it waits only because all slots of its workers are taken.
     """
 
@@ -46,10 +47,10 @@ class FullLimit:
 
     * `held`: how many jobs it holds back.
 
-    The other fields describe its gate that holds the most jobs:
+    The other fields describe the gate that holds the most jobs:
 
     * `value`: the value of the key. None: the constraint has no key.
-    * `waiting`, and the limits that close it.
+    * `waiting`: how many jobs wait for the gate. The limits that close it follow.
     * `unit`: what the limits count. Empty: jobs.
     * `used`: the units that started within the period of the rate.
     * `keys` and `closed_keys`: how many values of the key are in use, and how many of them are closed (None: not
@@ -86,8 +87,8 @@ class PausedJobs:
     """A pause.
 
     * `kind`: a separate pause, a paused constraint, or paused values of a constraint.
-    * `of`, `subject`: which jobs are paused: those of a name, with a tag, with a value of `key`, of a constraint, or
-      those that a matcher selects.
+    * `of`: by what the paused jobs are selected.
+    * `subject`: the name, the tag, the value of `key`, or the constraint. Empty if a matcher selects the jobs.
     * `by`: who made the pause. Empty: unknown.
     * `values`: the number of paused values.
     """
@@ -119,8 +120,8 @@ class PausedJobs:
 
 @dataclass(frozen=True, slots=True)
 class NewKind:
-    """A kind of failure that is new or came back. `version`: a version of the workers that had it first within the last
-    hour. Empty: none.
+    """A kind of failure that is new or came back. `version`: the version of the workers, if this version had such a
+    failure for the first time within the last hour. Empty: none.
     """
 
     mark: Literal["new", "regressed"]
@@ -163,9 +164,9 @@ class HealthFacts:
     """The facts about a queue at `now_ms`.
 
     * `unserved`: names that no live worker runs, each with its ready jobs.
-    * `backlog`: ready jobs at the end of each of the last complete minutes. None: not known, though the first and the
-      last are. Empty: not known at all.
-    * `failed_before`: failures that ten minutes had on average, before the last ten.
+    * `backlog`: ready jobs at the end of each of the last complete minutes. None stands for a minute that is not known;
+      the first and the last minute are known. Empty: no minute is known.
+    * `failed_before`: the average number of failures in ten minutes, in the time before the last ten minutes.
 
     Lists begin with the worst."""
 

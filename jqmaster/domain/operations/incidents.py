@@ -11,8 +11,8 @@ from jqmaster.domain.operations.timeline import LeaderCause, TimelineEntry, Time
 GAP_MS: Final = 120_000
 
 _STARTS: Final = frozenset({TimelineKind.STORE_AWAY, TimelineKind.WORKER_LOST, TimelineKind.BACKLOG_OLD})
-# These entries report the end of something. They belong to the incident that reported its beginning, however long it
-# lasted.
+# These entries report the end of something. Such an entry belongs to the incident that reported the beginning, however
+# long ago that was.
 _ENDS: Final = frozenset({TimelineKind.WORKER_BACK, TimelineKind.JOBS_RETURNED, TimelineKind.BACKLOG_OVER})
 _STORY: Final = _STARTS | _ENDS | {TimelineKind.LEADER_CHANGED}
 
@@ -97,7 +97,7 @@ class _Telling:
 
     def add(self, entry: TimelineEntry) -> None:
         self._entries.append(entry)
-        # A subject that is over does not prolong the incident, such as a lost worker that comes back days after its
+        # A subject that is over does not prolong the incident. For example, a lost worker may come back days after its
         # jobs were taken back.
         if entry.kind not in _ENDS or _subject(entry) in self._open:
             self._last_ms = max(self._last_ms, entry.at_ms)

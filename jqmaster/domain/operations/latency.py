@@ -28,7 +28,7 @@ class Latency:
 
 
 class Latencies(dict[KeyT, Latency], Generic[KeyT]):
-    """Durations by kind of call. A new kind is added on first use; the caller must keep them few."""
+    """Durations by kind of call. A new kind is added on first use. The caller must keep the number of kinds small."""
 
     def __missing__(self, key: KeyT) -> Latency:
         found = self[key] = Latency()

@@ -35,7 +35,7 @@ class NameCounts:
     """Counts of one name.
 
     * `retried`: attempts that failed or were lost, if the job continues.
-    * `deferred`, `handed_back` and `lost` (attempts lost with their workers): only for metrics, not in the history.
+    * `deferred`, `handed_back` and `lost` (attempts lost with their workers): only for metrics, and not in the history.
     * `wait`: the times of attempts between ready and claimed.
     * `run`: the run times of attempts that ended by themselves.
     * `backlog`: the largest sample of ready jobs. -1: no sample.
@@ -105,14 +105,14 @@ class WorkerCounts:
         self.run.merge(other.run)
 
 
-# A key for equal failures: the job's name, the cause, the message as the worker sent it, and the stack frame's `kind`
-# (empty if unknown).
+# A key for equal failures: the job's name, the cause, the worker's message, and the stack frame's `kind`. The kind is
+# empty if it is unknown.
 Failure = tuple[str, Cause, str, str]
 
 
 @dataclass(slots=True)
 class FailureCount:
-    """Failures with one message. `worker_ids`: how many on each of the first few workers."""
+    """Failures with one message. `worker_ids`: for each of the first few workers, its number of these failures."""
 
     count: int
     example_job_id: str

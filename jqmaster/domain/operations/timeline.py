@@ -31,7 +31,7 @@ class TimelineKind(StrEnum):
     JOBS_RETURNED = "jobs_returned"
     BACKLOG_OLD = "backlog_old"
     BACKLOG_OVER = "backlog_over"
-    # A worker of a version registered that no other registered worker had.
+    # A worker registered with a version that no other registered worker had.
     VERSION_NEW = "version_new"
     ACKNOWLEDGED = "acknowledged"
 
@@ -53,8 +53,8 @@ class TimelineEntry:
     * `label`: the readable name of the subject, or text of a person.
     * `before`: the readable name of the former leader.
     * `by`: the person who acted.
-    * `count`: jobs.
-    * `cause`: of a change of leader.
+    * `count`: a number of jobs.
+    * `cause`: why the leader changed.
     """
 
     kind: TimelineKind
@@ -146,7 +146,7 @@ class KnownState:
         )
 
     def compare(self, seen: QueueSeen) -> tuple["KnownState", list[TimelineEntry]]:
-        """Return the known state after this look at the queue, and the new entries, the oldest first."""
+        """Return the known state after this reading of the queue, and the new entries, the oldest first."""
         known, entries = self, list[TimelineEntry]()
         for part in (_outages, _leader, _workers, _new_versions, _backlog):
             known, found = part(known, seen)
@@ -248,8 +248,7 @@ def _versions(workers: Sequence[Worker]) -> frozenset[str]:
 
 
 def _lost(workers: Sequence[Worker]) -> list[Worker]:
-    """Return the lost workers. The own worker of a master is left out, because it comes and goes with the master's
-    lead."""
+    """Return the lost workers. A master's own worker is left out, because it comes and goes with the master's lead."""
     return [w for w in workers if w.detached_by == "silence" and not w.spec.is_built_in]
 
 

@@ -1,2 +1,1 @@
-"""Data about a person in jobs and in what jobs leave behind: how they are recognised, and how parts of a job are
-erased."""
+"""Data about a person in jobs and in what jobs leave behind. This package finds such data, and erases parts of jobs."""

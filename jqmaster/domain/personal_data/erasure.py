@@ -1,5 +1,4 @@
-"""Erases parts of a job that is over: values of its argument and headers, its result, its errors, and what else it
-left behind."""
+"""Erases parts of a job that is over, such as values of its argument, headers and result, and its errors."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -72,7 +71,7 @@ def attempt_without_error(attempt: Attempt) -> tuple[str, bytes | None]:
 def _decoded(encoded: bytes) -> Any:
     try:
         return msgpack.unpackb(encoded, strict_map_key=False, unicode_errors="surrogateescape", timestamp=0)
-    except Exception as exc:  # a store may hold what earlier releases accepted
+    except Exception as exc:  # earlier releases accepted undecodable values
         raise ValueError("not a value that can be decoded") from exc
 
 

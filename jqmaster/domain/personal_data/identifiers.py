@@ -35,8 +35,10 @@ class Identifiers:
 
     def paths_in(self, root: str, value: Any) -> Iterator[str]:
         """Yield the path of each place in a decoded value at which one of the identifiers occurs, in the order of the
-        value. If an identifier occurs in a key of a map, or too deep for a path, yield the path of the map or list that
-        holds it. A whole number counts if it equals an identifier.
+        value. A whole number counts if it equals an identifier.
+
+        An identifier may occur in a key of a map, or too deep for a path. Then yield the path of the map or list that
+        holds it.
         """
         # Use a stack instead of recursion, because values may be nested more deeply than Python's calls. The next value
         # is the last one in the list.
@@ -72,7 +74,7 @@ def is_sealed(value: object) -> bool:
 
 
 def _below(parts: tuple[str | int, ...], key: object) -> tuple[str | int, ...]:
-    """Return the path of a member; that of its map or list if no path can name the member."""
+    """Return the path of a member. If no path can name the member, return the path of its map or list."""
     if len(parts) >= _MAX_PARTS or isinstance(key, bool):
         return parts
     if isinstance(key, str) or (isinstance(key, int) and 0 <= key < 1_000_000_000):

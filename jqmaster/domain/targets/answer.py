@@ -34,13 +34,15 @@ class DeliveryResult(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DeliveryEnd:
-    """The end of one request. `detail` is for people, in the words of this service.
+    """The end of one request.
+
+    * `detail`: a text of this service, for people.
 
     * `said`: what the endpoint said, which is content of the job.
     * `wait_s`: the time until the next request. None: the backoff of the job decides.
     * `await_s`: how long the callback is awaited.
     * `value`: the result, as MessagePack.
-    * `code`: for programs.
+    * `code`: the reason, for programs.
     """
 
     result: DeliveryResult
@@ -58,8 +60,10 @@ def judged(
 ) -> DeliveryEnd:
     """Return the meaning of an answer for its job.
 
-    * `retry_after_s`: its Retry-After.
-    * `await_text`: its JQ-Await, if it has one. The caller adds the value of an answer that means success.
+    * `retry_after_s`: the answer's Retry-After.
+    * `await_text`: the answer's JQ-Await, if it has one.
+
+    The caller adds the value of an answer that means success.
     """
     if status == 202 and await_text is not None:
         await_s = read_await_s(await_text)

@@ -1,4 +1,4 @@
-"""Figures of the requests to each target, of one process."""
+"""Figures of one process about the requests to each target."""
 
 from collections import Counter, deque
 from collections.abc import Iterable
@@ -18,9 +18,9 @@ MAX_EXCERPT_CHARS: Final = 500
 class LastAnswer:
     """One of the newest answers.
 
-    * `detail`: in the words of this service.
+    * `detail`: a text of this service.
     * `excerpt`: the beginning of its body, which is content of the job.
-    * `said`: what the endpoint said of it, which is content, too.
+    * `said`: what the endpoint said about the job, which is content, too.
     """
 
     at_ms: int
@@ -43,7 +43,7 @@ class LastAnswer:
 
 @dataclass(slots=True)
 class TargetFigures:
-    """Counts of one target. `calls`: by second, for rates."""
+    """Counts of one target. `calls`: the number of calls by second, from which rates are computed."""
 
     results: Counter[DeliveryResult] = field(default_factory=Counter)
     took: Histogram = field(default_factory=Histogram)

@@ -21,10 +21,10 @@ Status = int | str
 NAME_PATTERN: Final = r"^[A-Za-z0-9_.:-]{1,100}$"
 # These names are reserved, because they have a special meaning in a URL path.
 RESERVED_NAMES: Final = frozenset({".", ".."})
-# Maximum number of targets, because each master registers a worker for each target.
+# The number of targets is limited, because each master registers a worker for each target.
 MAX_TARGETS: Final = 500
 MAX_NAMES: Final = 100
-# Maximum number of names that a target serves by its patterns at one time, because a claim looks at each of them.
+# Maximum number of names that a target serves by its patterns at one time. A claim looks at each of these names.
 MAX_SERVED: Final = 1_000
 MAX_NAME_CHARS: Final = 200
 MAX_RUNNING: Final = 5_000
@@ -80,8 +80,13 @@ class AddressError(ValueError):
 
 
 class BodyForm(StrEnum):
-    """The body of a request: the argument alone, or with the facts of the job; or, as in Fireworq, the text at
-    `argument.payload`. In that form, the body of the answer decides, whatever its HTTP status."""
+    """The body of a request.
+
+    * `argument`: the argument alone.
+    * `envelope`: the argument with the facts of the job.
+    * `fireworq`: the text at `argument.payload`. As in Fireworq, the body of the answer decides, whatever its HTTP
+      status.
+    """
 
     ARGUMENT = "argument"
     ENVELOPE = "envelope"
@@ -123,10 +128,11 @@ class HttpTarget:
     * `names`: job names and patterns such as `mail.*`.
     * `url`: its address, with the placeholders `{name}` and `{job_id}`. Empty: each job has its own, at `url_from`.
     * `ok`: the statuses that mean success.
-    * `final`: those that no repeat would change. Both have statuses such as 404, and classes such as `2xx`.
+    * `final`: the statuses that a repeat would not change. `ok` and `final` have statuses such as 404, and classes such
+      as `2xx`.
     * `timeout_s`: None: the timeout of the job applies.
 
-    Secrets, the values of headers and those in the query of `url` may be credentials, so no view and no log shows them.
+    Secrets, values of headers, and values in the query of `url` may be credentials. No view and no log shows them.
     """
 
     name: str
@@ -305,8 +311,9 @@ def kept_url(url: str, old: "HttpTarget | None") -> str:
 
 
 def kept_headers(headers: Mapping[str, str], old: "HttpTarget | None", new: "HttpTarget") -> dict[str, str]:
-    """Return the headers to store for `new`. A value that a client sends back in its shown form stays unchanged. This
-    is refused if the address changes, because a client that changes it must know the credentials. Raise TargetError."""
+    """Return the headers to store for `new`. A value that a client sends back in its shown form stays unchanged. If the
+    address changes, such a value is refused: a client that changes the address must know the credentials. Raise
+    TargetError."""
     by_name = {key.lower(): value for key, value in old.headers.items()} if old else {}
     kept = {}
     for key, value in headers.items():
@@ -327,7 +334,7 @@ def kept_headers(headers: Mapping[str, str], old: "HttpTarget | None", new: "Htt
 
 
 def _goes_to_same(old: "HttpTarget", new: "HttpTarget") -> bool:
-    """Return whether the requests of `new` can only reach addresses that those of `old` could reach."""
+    """Return whether the requests of `new` can only reach addresses that the requests of `old` could reach."""
     if new.url:
         return new.url == old.url
     return new.url_from == old.url_from and set(new.allow_hosts) <= set(old.allow_hosts)

@@ -17,8 +17,8 @@ class _Pattern(NamedTuple):
 
 
 class TargetSet:
-    """Finds the target that serves a name. A name that a target lists comes before patterns, and a longer pattern
-    before a shorter one, so that `mail.*` and `*` may both exist."""
+    """Finds the target that serves a name. A name that a target lists has precedence over patterns. A longer pattern
+    has precedence over a shorter one. So `mail.*` and `*` may both exist."""
 
     def __init__(self, targets: Iterable[HttpTarget] = ()) -> None:
         self.targets: Mapping[str, HttpTarget] = {
@@ -68,7 +68,7 @@ class TargetSet:
         return {target: tuple(sorted(names)) for target, names in found.items()}
 
     def other_with(self, target: HttpTarget) -> tuple[str, str] | None:
-        """Return a name that another target lists, too, and that target, or None if there is none."""
+        """Return a name that another target lists, too, and the name of that target. None: there is none."""
         for other in self.targets.values():
             if other.name != target.name and (both := set(other.names) & set(target.names)):
                 return min(both), other.name
@@ -79,8 +79,8 @@ NO_TARGETS: Final = TargetSet()
 
 
 def share_of(max_running: int, key: str, master_id: str, masters: Sequence[str]) -> int:
-    """Return how many of `max_running` requests this master may have under way, so that all masters together have that
-    many. `key`: spreads the remainders of different targets over different masters."""
+    """Return how many of `max_running` requests this master may have under way. The numbers of all masters add up to
+    `max_running`. `key`: spreads the remainders of different targets over different masters."""
     if master_id not in masters:
         return 0
     order = sorted(masters, key=lambda one: _rank(key, one))

@@ -23,8 +23,8 @@ _OTHERS: Final = "for other jobs to start first"
 
 @dataclass(frozen=True, slots=True)
 class WaitCause:
-    """A cause for which `count` jobs wait. `verdict` explains one of them, the job `job_id`. `names`: of some of the
-    jobs."""
+    """A cause for which `count` jobs wait. `verdict` explains one of them, the job `job_id`. `names`: the names of some
+    of the jobs."""
 
     count: int
     verdict: Verdict
@@ -70,7 +70,7 @@ class WaitCause:
 
 
 def merged(causes: Sequence[WaitCause]) -> list[WaitCause]:
-    """Return the causes, merged where people would see no difference, the one with the most jobs first."""
+    """Return the causes, the one with the most jobs first. Causes are merged if people would see no difference."""
     found: dict[tuple[object, ...], WaitCause] = {}
     for one in causes:
         key = _identity(one.verdict)
@@ -83,8 +83,7 @@ def merged(causes: Sequence[WaitCause]) -> list[WaitCause]:
 
 def _identity(verdict: Verdict) -> tuple[object, ...]:
     if isinstance(verdict, ByConstraint):
-        # Compare the IDs of gates and not the values, which may be hidden: gates with different limits would look
-        # alike.
+        # Compare the IDs of gates. Their values may be hidden, so gates with different limits would look alike.
         return verdict.code, verdict.constraint.name, verdict.gate.gate_id, verdict.kind.name
     return (_WAITS.get(verdict.code, _OTHERS),)
 

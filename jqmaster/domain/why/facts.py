@@ -33,8 +33,8 @@ class Snapshot:
     * `jobs_ahead`: None if the job is not ready, or waits in a lane of older constraints.
     * `index_fault`: the fault of the index that hides a ready job from claims. Empty: none.
     * `put_off`: why the last attempt was put off. Empty: it was not.
-    * `earlier_end`: how the previous attempt of a running job ended, if its handler may still run on the same worker.
-      Empty: it does not.
+    * `earlier_end`: how the previous attempt of a running job ended. Empty: its handler cannot still run on the same
+      worker.
     """
 
     now_ms: int
@@ -47,7 +47,7 @@ class Snapshot:
     gates: tuple[GateCheck, ...]
     jobs_ahead: JobsAhead | None
     index_fault: str = ""
-    # The first of the predecessors that the job waits for, with their states, and the number of all of them.
+    # The first of the jobs for which this job waits, with their states, and the number of all of these jobs.
     awaits: tuple[tuple[str, str | None], ...] = ()
     awaits_count: int = 0
     put_off: str = ""

@@ -189,8 +189,8 @@ def _running(snapshot: Snapshot, fleet: FleetFacts) -> Running:
 
 
 def rival_names(job: Job, now_ms: int, fleet: FleetFacts, queues: Collection[str] = ()) -> list[str]:
-    """Return the other names whose jobs compete with this one for the same live workers. `queues`: the queues of jobs
-    that require labels, which are included if they compete."""
+    """Return the other names whose jobs compete with the job for the same live workers. `queues`: the queues of jobs
+    that require labels. They are included if they compete."""
     live = [
         worker.spec.names + queues_for(worker.spec.names, worker.spec.labels, queues)
         for worker in fleet.workers

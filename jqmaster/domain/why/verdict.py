@@ -90,13 +90,13 @@ class ConstraintsChanging:
             )
         return (
             f"The constraints were changed to edition {self.edition}, and the leader has not matched this job again "
-            "yet. It matches the jobs that start next first. Ask again in a few seconds."
+            "yet. It begins with the jobs that start next. Ask again in a few seconds."
         )
 
 
 @dataclass(frozen=True, slots=True)
 class ByConstraint:
-    """A closed gate. `kind` is the most lasting of `kinds`.
+    """A closed gate. `kind` is the one of `kinds` that lasts longest.
 
     * `silent_ms`: the silence of each worker that no longer counts as alive.
     * `paused_by`: who made the pause. Empty: it is not a pause, or this is not known.
@@ -121,7 +121,7 @@ class ByConstraint:
 
     @property
     def kinds(self) -> tuple[GateCloser, ...]:
-        """Return everything that closes the gate by itself, the most lasting first."""
+        """Return everything that closes the gate by itself, the longest-lasting first."""
         return closing(self.gate)
 
     @property
@@ -164,8 +164,8 @@ class ByConstraint:
 class Ahead:
     """Other jobs start first.
 
-    * `count`: how many jobs start first. If a constraint or a pause holds this job back (`held_back_by`), only jobs
-      that wait for the same one count; otherwise all that may start now.
+    * `count`: how many jobs start first. They may start now, or wait for the same constraint or pause as this job.
+    * `held_back_by`: that constraint or pause. Empty: no constraint or pause holds this job back.
     * `others`: counts of other names that the same workers take.
     """
 
@@ -219,8 +219,7 @@ class Running:
     """The job is running.
 
     * `is_confirmed`: a heartbeat of the worker has named it, so it is no longer only an offer.
-    * `earlier_end`: how the previous attempt ended, if its handler may still run on the same worker. Empty: it does
-      not.
+    * `earlier_end`: how the previous attempt ended. Empty: its handler cannot still run on the same worker.
     """
 
     code: ClassVar = "running"
@@ -254,8 +253,8 @@ class Running:
             else f" The worker was last seen {span(self.now_ms - self.worker_last_seen_ms)} ago."
         )
         earlier = (
-            f" An earlier attempt ended on the same worker ({self.earlier_end}): if its handler still runs there, "
-            "this attempt starts when it has ended, or is handed back."
+            f" An earlier attempt ended on the same worker ({self.earlier_end}). If its handler still runs there, "
+            "this attempt waits for that handler to end, or is handed back."
             if self.earlier_end
             else ""
         )
@@ -361,7 +360,7 @@ def named(constraint: Constraint, gate: GateCheck) -> str:
     name = (
         constraint.name if constraint.key is None else f"{constraint.name} ({constraint.key} = {gate.value})"
     )
-    # If the gate has another ID, it belongs to a part of the constraint, which keeps reserved slots free.
+    # A gate with another ID belongs to a part of the constraint that keeps reserved slots free.
     return name if gate.gate_id.startswith(constraint.cid) else f"{name}, whose other slots are reserved"
 
 
