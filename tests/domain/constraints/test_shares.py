@@ -207,7 +207,7 @@ def test_a_condition_within_the_reserve_is_refused_when_it_is_put_but_one_of_an_
         check_conditions_leave_slots(constraint(**kept, conditions=conditions))
     check_conditions_leave_slots(constraint(key=TENANT, conditions=(condition("free", concurrency=1),)))
     one = constraint(**kept, conditions=(condition("free", concurrency=5),))
-    with pytest.raises(ConstraintError, match="raise it to at least 6") as caught:
+    with pytest.raises(ConstraintError, match="Raise the concurrency to at least 6") as caught:
         check_conditions_leave_slots(one)
     assert caught.value.loc == ("overrides",)
     assert [o.limits for o in parts_of(one)[1].conditions] == [GateLimits(paused=True)]

@@ -490,8 +490,8 @@ def test_a_running_job_tells_where_and_how_long() -> None:
     )
     earlier = snapshot(job, lease_until_ms=NOW_MS + 3_000, earlier_end="timeout")
     assert (
-        " for 12 s. An earlier attempt ended on the same worker (timeout): if its handler still runs there, this "
-        "attempt starts when it has ended, or is handed back. Its lease ends at "
+        " for 12 s. An earlier attempt ended on the same worker (timeout). If its handler still runs there, this "
+        "attempt waits for that handler to end, or is handed back. Its lease ends at "
     ) in only(earlier, fleet(worker(1)))
     one = snapshot(job, lease_until_ms=NOW_MS + 3_000)
     assert told(one, fleet(worker(1, age_ms=400))) == [
