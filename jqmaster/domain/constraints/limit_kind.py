@@ -93,8 +93,8 @@ class LimitKind(ABC, Generic[V]):
 
     @abstractmethod
     def script_fields(self, value: V) -> Mapping[str, float | None]:
-        """Return the fields of this value for scripts. A field that is None is omitted in a constraint, and stored as
-        an empty text in an override."""
+        """Return the fields of this value for scripts. For None, a constraint omits the field, and an override
+        stores an empty text."""
 
     @abstractmethod
     def brief(self, document: Any) -> str:

@@ -37,7 +37,7 @@ class NoWorker:
 @dataclass(frozen=True, slots=True)
 class NearWorker:
     """A live worker for the name that lacks some labels. `missing`: by label, the value that the job requires and the
-    value of the worker. The latter is `None` if the worker has no such label.
+    value of the worker. The worker's value is `None` if it has no such label.
     """
 
     worker_id: str

@@ -46,8 +46,8 @@ def next_assignments(
     its share.
 
     A single worker may take as many as it has room for, because one full push is cheaper than many. If there are
-    several, each takes enough to reach the load of the next one, plus an eighth of its slots. So small loads spread
-    over workers, and large ones still go in few pushes.
+    several workers, each takes enough jobs to reach the load of the next worker, plus an eighth of its own slots. So
+    small loads spread over workers, and large ones still go in few pushes.
 
     The number of waiting jobs is unknown. So at first only one of the workers with the same names takes jobs, because
     claims for the others might find none. Each further round that leaves jobs behind doubles the number of these

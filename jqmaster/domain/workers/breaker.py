@@ -8,8 +8,12 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class BreakerPolicy:
-    """A breaker opens after `failures_to_open` failures in a row, for `first_open_s`, and for twice as long after each
-    failed probe, at most `longest_open_s`."""
+    """When a breaker opens, and for how long.
+
+    * `failures_to_open`: it opens after this many failures in a row.
+    * `first_open_s`: how long it stays open at first. Each failed probe doubles this time.
+    * `longest_open_s`: the maximum of this time.
+    """
 
     failures_to_open: int = 5
     first_open_s: float = 1.0
@@ -30,7 +34,7 @@ class Breaker:
     open_until_s: float = 0.0
     is_probing: bool = False
     why: str = ""
-    # A function, called at each failure, because operators may change the policy at run time.
+    # A function, because operators may change the policy at run time. It is called at each failure.
     policy: Callable[[], BreakerPolicy] = field(default=lambda: DEFAULT_POLICY, compare=False, repr=False)
 
     def admits(self, now_s: float) -> bool:

@@ -10,8 +10,8 @@ from jqmaster.domain.workers.worker import Worker
 
 @dataclass(frozen=True, slots=True)
 class CrowdRules:
-    """The definition of a crowd: within `stale_ms`, at least `least` workers fell silent, and more than `share` of
-    those that were alive."""
+    """The definition of a crowd: within `stale_ms`, at least `least` workers fell silent, and more than `share` of the
+    workers that were alive."""
 
     stale_ms: int
     share: float
@@ -23,7 +23,7 @@ def crowd_last_seen_ms(
 ) -> int | None:
     """Return the time at which the last worker of a crowd was last heard, or None if no crowd fell silent.
 
-    Ignores these workers, because their silence is expected or has been handled:
+    Ignore these workers, because their silence is expected or has been handled:
 
     * workers that were last heard at `after_ms` or before,
     * workers that an operator detached, or that have a successor,

@@ -36,8 +36,8 @@ class WorkerSpec:
 
     @property
     def is_built_in(self) -> bool:
-        """Return whether the worker is part of a master: it delivers to a target, or it runs the masters' own jobs.
-        Only the latter may register reserved names, and it has no other names."""
+        """Return whether the worker is part of a master: it delivers to a target, or it runs the masters' own jobs. A
+        worker for the masters' own jobs serves only reserved names. Other workers must not register these names."""
         return bool(self.target) or (
             bool(self.names) and all(name.startswith(RESERVED_PREFIX) for name in self.names)
         )
@@ -54,7 +54,8 @@ class Worker:
     * `spec.max_jobs`: the number of slots, which an operator may have changed.
     * `own_max_jobs`: the number that it registered.
     * `companion_of`: the ID of the master in whose process it runs. Empty: none.
-    * `unreachable`: why the target to which it delivers cannot be reached. Empty: it can, or there is none.
+    * `unreachable`: why the target to which it delivers cannot be reached. Empty: the target can be reached, or the
+      worker delivers to none.
     """
 
     id: str

@@ -11,7 +11,7 @@ from jqmaster.domain.workers.worker import Worker
 Mark = Literal["slow", "failing"]
 GroupKind = Literal["node", "version", "label"]
 
-# Minimum time span of a rate. With a shorter one, the rate of a worker that has just registered would be arbitrary.
+# Minimum time span of a rate. With a shorter span, the rate of a worker that has just registered would be arbitrary.
 MIN_SPAN_MS: Final = 10_000
 # Figures are compared only if they cover at least this many attempts.
 MIN_ATTEMPTS: Final = 20
@@ -19,16 +19,16 @@ MIN_ATTEMPTS: Final = 20
 # SLOW_BY_MS.
 SLOW_FACTOR: Final = 2
 SLOW_BY_MS: Final = 10
-# A worker is failing if at least FAILING_SHARE of its attempts fail, and more than FAILING_FACTOR times the share of
-# its peers.
+# A worker is failing if at least FAILING_SHARE of its attempts fail, and if this share is more than FAILING_FACTOR
+# times the share of its peers.
 FAILING_SHARE: Final = 0.05
 FAILING_FACTOR: Final = 2
 
 
 @dataclass(slots=True)
 class Figures:
-    """Attempts that ended since `since_ms`, and their rate. `marks`: how a worker, or a group, differs from its peers:
-    those that serve the same names.
+    """Attempts that ended since `since_ms`, and their rate. `marks`: how a worker, or a group, differs from its peers.
+    Peers serve the same names.
     """
 
     since_ms: int
@@ -73,7 +73,7 @@ def figures_of(
 def groups_of(
     kind: GroupKind, workers: Sequence[Worker], figures: Mapping[str, Figures], *, now_ms: int
 ) -> list[GroupedWorkers]:
-    """Return the groups of the workers, in the order of their values. A worker without a value is in none."""
+    """Return the groups of the workers, in the order of their values. A worker without a value is in no group."""
     groups: dict[tuple[str, str], GroupedWorkers] = {}
     for worker in workers:
         own = figures[worker.id]
