@@ -41,7 +41,7 @@ class AuditExporter(LeaderLoop):
         super().__init__(
             "audit_exporter",
             clock,
-            complaint="the audit log cannot be exported; it is tried again",
+            complaint="cannot export the audit log; trying again",
             on_stale=on_stale,
             retry_s=AGAIN_AFTER_S,
         )
@@ -57,7 +57,7 @@ class AuditExporter(LeaderLoop):
         await asyncio.to_thread(self._sink.close)
 
     def _failed(self, error: Exception, complaint: str) -> None:
-        """Log each failure once, not at each retry."""
+        """Log each failure once, and not at each retry."""
         text = error.detail if isinstance(error, JqmasterError) else str(error)
         if text != self._said:
             self._said = text
@@ -113,7 +113,7 @@ def line_of(one: Numbered) -> bytes:
 
 
 def _json_fallback(value: Any) -> Any:
-    """Return a text for a value that JSON cannot represent."""
+    """Return the text that stands for a value that JSON cannot represent."""
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, msgpack.Timestamp):

@@ -34,7 +34,7 @@ RATE_STEP_S: Final = 0.25
 # How often an action that has to wait checks again. It waits while the maximum number of retried jobs is watched, or
 # until the leader's lock has been renewed.
 WATCH_EVERY_S: Final = 0.2
-# Before a step, save progress that was last saved longer ago than this. Saving also checks the epoch.
+# Before a step, save progress that was last saved longer ago than this. Saving it also checks the epoch.
 SAVED_FOR_S: Final = 0.2
 
 
@@ -55,8 +55,8 @@ class BulkActions(LeaderLoop):
     have expired, so a suspended leader processes at most one page too many.
 
     Progress is saved after each page, and another leader continues from there. A page that was processed but not saved
-    is processed again. By then its jobs are in another state, or ended after the action began, so none is changed
-    twice. Each job is counted in the step that changes it. So `done` is exact, whichever process dies.
+    is processed again. No job is changed twice: by then, the job is in another state, or ended after the action began.
+    Each job is counted in the step that changes it. So `done` is exact, whichever process dies.
     """
 
     is_vital = False
@@ -112,7 +112,7 @@ class BulkActions(LeaderLoop):
                 await asyncio.gather(*tasks, return_exceptions=True)
 
     def _woken(self) -> None:
-        """Do not clear the message: `_round` does so, and then does more."""
+        """Do not clear the message here. `_round` clears it, and then steps all actions."""
 
     async def _round(self) -> float:
         """Do one step of each action that is due, and return the seconds until the next one."""
@@ -181,7 +181,7 @@ class BulkActions(LeaderLoop):
             if progress.note_ended(job_id, jobs.get(job_id)):
                 work.ended.append(job_id)
         if progress.fails_too_often(share):
-            message = f"{progress.failed_again} of {progress.ended} retried jobs that ended failed again"
+            message = f"of {progress.ended} retried jobs that ended, {progress.failed_again} failed again"
             progress.end(ActionState.STOPPED, await self._store_time_ms(), message)
             return 0
         return min(limit, MAX_WATCHED - len(progress.watched))
@@ -212,12 +212,13 @@ class BulkActions(LeaderLoop):
         if action.filter is not None:
             progress.refused += len(jobs) - len(done) - left_out
         else:
-            # Do not count jobs as refused that a former leader changed on a page whose progress it did not save.
+            # A former leader may have changed jobs of a page whose progress it did not save. Do not count these jobs as
+            # refused.
             progress.refused = progress.looked_at - progress.done - left_out
         if action.stop_at_failure_share is not None:
             progress.watched += done
         if left_out:
-            message = f"{progress.done} jobs were changed, as many as at_most allows, and more match"
+            message = f"the action changed {progress.done} jobs, the maximum of at_most, and more jobs match"
             progress.end(ActionState.STOPPED, await self._store_time_ms(), message)
             return
         progress.cursor = next_cursor

@@ -103,8 +103,8 @@ class ClaimOffers:
         self._is_stopping = True
 
     async def stop(self, within_s: float) -> None:
-        """Wait up to `within_s` for the pushes that are under way, then cancel the others; the leases of their jobs
-        expire."""
+        """Wait up to `within_s` for the pushes that are under way. Then cancel the remaining pushes. The leases of
+        their jobs expire."""
         self._is_stopping = True
         tasks = list(self._tasks)
         if tasks:
@@ -156,9 +156,11 @@ class ClaimOffers:
         return task
 
     def reply_with(self, member: Member, claim: Claim) -> PollReply | None:
-        """Return the claim as jobs for the answer to the worker's report. None: push them instead. With an answer, only
-        the next heartbeat shows whether the worker got the jobs. A push shows it at once, and is worth its cost if
-        there are several jobs."""
+        """Return the claim as jobs for the answer to the worker's report. None: push the jobs instead.
+
+        With an answer, only the next heartbeat shows whether the worker got the jobs. A push shows it at once. A push
+        is worth its cost if there are several jobs.
+        """
         size = 0
         for job in claim.jobs:
             if job.record.needs_more or job.record.is_unique:
@@ -218,7 +220,8 @@ class ClaimOffers:
     async def _offer(self, push: _Push) -> OfferResult:
         """Offer the jobs until each has an answer or the offer is over. Return the outcome of the last piece.
 
-        A lost answer may hide a started job. Then only a repeat of the same tokens to the same worker is safe.
+        If an answer is lost, a job may have started. Then the only safe step is to repeat the same tokens to the same
+        worker.
         """
         member, claim = push.member, push.claim
         for job in claim.jobs:
@@ -226,7 +229,7 @@ class ClaimOffers:
                 claim = await self._completed(claim)
                 break
         if not claim.jobs:
-            # All of these jobs have ended, which already freed their slots.
+            # All of these jobs have ended. Their ends have already freed their slots.
             return Withheld()
         # Push once before creating an `Offers`, because most offers need only this push.
         first: PushResult | None = None
@@ -238,8 +241,8 @@ class ClaimOffers:
         return await self._offer_on(push, claim, first)
 
     async def _offer_on(self, push: _Push, claim: Claim, first: PushResult | None) -> OfferResult:
-        """Go on with an offer after its first push (None: it was not made), until each job has an answer or the offer
-        is over."""
+        """Go on with an offer after its first push, until each job has an answer or the offer is over. `first`: the
+        result of the first push. None: the push was not made."""
         member = push.member
 
         async def send(part: Claim) -> PushResult:
@@ -326,7 +329,7 @@ class ClaimOffers:
             push.on_returned()
 
     async def _confirm_unique(self, worker_id: str, part: Claim, rejections: Sequence[Rejection]) -> None:
-        """Note that jobs with uniqueness keys were accepted: until a claim is confirmed, no push may replace its job.
+        """Note that jobs with uniqueness keys were accepted. Until a claim is confirmed, no push may replace its job.
         Other jobs can wait for the next heartbeat, which confirms them at no cost."""
         accepted = [
             (job.job_id, job.token)
@@ -341,8 +344,7 @@ class ClaimOffers:
     async def _settle_only_job(
         self, member: Member, claim: Claim, ending: Literal["failure", "deferred"], why: str, now_ms: int
     ) -> None:
-        """End the attempt of a job that was pushed alone: the worker's answer to that push decides about the
-        attempt."""
+        """End the attempt of a job that was pushed alone. The worker's answer to that push decides how it ends."""
         (job,) = claim.jobs
         worker_id = member.worker.id
         logger.warning("worker %s did not take job %s, pushed alone: %s", worker_id, job.job_id, why)
@@ -359,15 +361,15 @@ class ClaimOffers:
     def _obey_rejection(
         self, member: Member, reason: str, retry_after_s: float | None, claim: Claim, job_id: str
     ) -> None:
-        """For now, offer the worker nothing that it said it cannot take."""
+        """For now, do not offer the worker jobs of a kind that it said it cannot take."""
         match reason:
             case "unknown_name":
                 name = next((j.record.name for j in claim.jobs if j.job_id == job_id), None)
                 if name is not None:
                     member.unknown_names |= {name}
             case _:
-                # Only pause the worker, even if it said that the epoch is stale. The store decides that when the offer
-                # is returned, because a worker's word alone must not depose a leader.
+                # Only pause the worker, even if it said that the epoch is stale. The store decides about the epoch when
+                # the offer is returned, because a worker's word alone must not depose a leader.
                 member.pause(self._clock.monotonic_s(), retry_after_s or 0.0)
 
 

@@ -54,7 +54,7 @@ class ConstraintKeeper(WokenLoop):
         super().__init__(
             "constraint_keeper",
             clock,
-            complaint="cannot follow the constraints",
+            complaint="cannot apply changes of the constraints",
             on_stale=on_stale,
             retry_s=RETRY_S,
         )
@@ -75,8 +75,8 @@ class ConstraintKeeper(WokenLoop):
         self._finished: Sequence[int] = ()
 
     def due_ms(self, look: Look) -> int:
-        """Return the milliseconds until there is a change to follow, a gate to open, or a lane to remove. -1: none of
-        them is known."""
+        """Return the milliseconds until there is a change to follow, a gate to open, or a lane to remove. -1: nothing
+        of this is known."""
         if look.edition != self._followed:
             return 0
         finished = [count for count, _ in look.finished.values()]
@@ -136,7 +136,7 @@ class ConstraintKeeper(WokenLoop):
             self._gates_pruned_at_s = now_s
         if now_s - self._pruned_at_s >= PRUNE_EVERY_S:
             self._pruned_at_s = now_s
-            # Start the relocation again, for jobs that the last one could not move, or that returned to an older lane
+            # Start the relocation again. The last one could not move some jobs, and others returned to an older lane
             # after it.
             self._relocation = None
             # Constraints can leave gates behind even if there are no lanes.

@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 
 # How often to check for work without a message, because messages can be lost.
 POLL_S: Final = 1.0
-# How often to check for work while looks at the shard show whether there is some.
+# How often to check for work while looks at the shard show whether there is work.
 LOOKED_POLL_S: Final = 3.0
 # How often to check for work while looks also show that there are no workers. The dispatcher then rests.
 RESTING_POLL_S: Final = 60.0
@@ -58,8 +58,8 @@ Wanted = Sequence[tuple[Member, WantedClaim]]
 class _PendingClaims:
     """Claims that the store has not answered yet.
 
-    * `takers`: the workers that may get their jobs with the answers to their reports.
-    * `given`: the jobs that are given in this way, by worker ID.
+    * `takers`: the workers that may get jobs in the answers to their reports.
+    * `given`: the jobs that workers get in this way, by worker ID.
     """
 
     wanted: Wanted
@@ -78,7 +78,7 @@ class Dispatcher:
 
     * `is_trusted`: whether the leadership still holds.
     * `on_stale`: called when the store has a newer leader.
-    * `notify`: gets ConstraintsChanged when the store has another edition, and GateClosed when a gate was closed that
+    * `notify`: gets ConstraintsChanged when the store has another edition. Gets GateClosed when a gate was closed that
       will open at a known time.
     """
 
@@ -114,7 +114,7 @@ class Dispatcher:
         self._wants_refresh = True
         self._refreshed_at_s = 0.0
         self._poll_s = POLL_S
-        # When the last look was made, if it found no ready jobs.
+        # The time of the last look, if that look found no ready jobs.
         self._idle_at_s = float("-inf")
         # Sets of names whose last claim left no ready jobs.
         self._exhausted: set[tuple[str, ...]] = set()
@@ -194,7 +194,7 @@ class Dispatcher:
 
     @property
     def last_round_s(self) -> float:
-        """Return when the last round ended; now, while the dispatcher rests."""
+        """Return when the last round ended. While the dispatcher rests, return the present time."""
         return self._clock.monotonic_s() if self._is_resting else self._last_round_s
 
     @property
@@ -203,8 +203,8 @@ class Dispatcher:
         return self._clock.monotonic_s() - self._idle_at_s < LOOK_LIVES_S
 
     def _wake_if_useful(self) -> None:
-        """Begin a round, unless the names of every worker are known to have no ready jobs. Otherwise each lone job
-        would cost three rounds that claim nothing."""
+        """Begin a round if the names of some worker may have ready jobs. Without this check, each lone job would cost
+        three rounds that claim nothing."""
         if self._wants_refresh or not self._fleet.is_within(self._exhausted):
             self._wake.set()
 
@@ -242,8 +242,8 @@ class Dispatcher:
         return self._travelling_claim(wanted, takers) if wanted else None
 
     def _claims_of_freed(self, freed: Sequence[ReportedSlots]) -> Wanted:
-        """Return the claims to make once these slots are free. If there are none, the slots are not counted as free
-        yet: a message will say that they are."""
+        """Return the claims to make once these slots are free. If there are no claims, do not count the slots as free
+        yet: a later message reports them."""
         busy = [(m, m.busy) for one in freed if (m := self._fleet.get(one.worker_id)) is not None]
         if not busy:
             return ()
@@ -292,7 +292,8 @@ class Dispatcher:
             self._wake_if_useful()
 
         def on_overtaken() -> None:
-            # The claims ran before the write, so they saw neither its jobs nor the slots it freed. Claim again.
+            # The claims ran before the write. So they saw neither the jobs of the write nor the slots that it freed.
+            # Claim again.
             self._became_ready()
             self._wants_refresh = True
             self._wake.set()
@@ -364,8 +365,8 @@ class Dispatcher:
                 return
 
     def _wanted_claims(self, names: Iterable[str] = ()) -> list[tuple[Member, WantedClaim]]:
-        """Return the claims to make now, in one round trip; if names are given, only for workers that run some of
-        these."""
+        """Return the claims to make now, in one round trip. `names`: if given, only for workers that run some of these
+        names."""
         candidates = self._fleet.candidates(self._exhausted, self._plenty, ready=frozenset(names))
         if not candidates:
             return []
@@ -432,7 +433,7 @@ class Dispatcher:
                 case NotClaimed():
                     failed = failed or self._take_refusal(member, claim)
                 case Claim():
-                    # Jobs that became ready while the claim was in flight may have been missed by it.
+                    # The claim may have missed jobs that became ready while it was in flight.
                     if claim.is_exhausted and pending.times_ready == self._times_ready:
                         self._exhausted.add(names)
                     left_behind[names] = not claim.is_exhausted

@@ -28,7 +28,7 @@ class DetectorPolicy:
     """The limits of silence.
 
     * `stale_ms`: silence after which a worker is pinged.
-    * `max_missed`: pings without an answer, each of `ping_timeout_s`, after which it is detached.
+    * `max_missed`: after this many pings without an answer, each of `ping_timeout_s`, the worker is detached.
     * `forget_ms`: silence after which a detached worker is removed.
     """
 
@@ -87,7 +87,7 @@ class FailureDetector(LeaderLoop):
             super().wake()
 
     def due_ms(self, look: Look) -> int:
-        """Return the milliseconds until the next worker may count as silent. -1: no worker will, or one does
+        """Return the milliseconds until the next worker may count as silent. -1: no worker will, or one is silent
         already."""
         return max(-1, self._policy.current.stale_ms - look.silent_ms) if look.workers else -1
 
@@ -133,7 +133,7 @@ class FailureDetector(LeaderLoop):
 
     async def _detach(self, deaf: Sequence[Worker]) -> None:
         for worker in deaf if self._grace.is_over else ():
-            # The store decides whether the worker is silent, because it may have sent a heartbeat while it was pinged.
+            # The store decides whether the worker is silent: it may have sent a heartbeat while it was pinged.
             if await self._workers.detach_silent(
                 self._epoch, worker.id, silent_ms=self._policy.current.stale_ms
             ):

@@ -24,8 +24,8 @@ MAX_PUSHES: Final = 2
 # Marks the names of a worker that delivers to a target. Such a worker gets no callbacks of other workers' jobs, so a
 # set of names may be exhausted for it and not for ordinary workers.
 _OF_TARGET: Final = (SEPARATOR,)
-# Maximum number of names that workers leave to others at once, each name of a worker counted once. If jobs time out on
-# more workers, the workers are hardly the cause.
+# Maximum number of names that workers leave to others at once. Each name counts once for each worker. If jobs time out
+# on more workers, the workers are hardly the cause.
 MAX_LEFT: Final = 32
 # A pulling worker with a free slot is expected to poll again within this time.
 BETWEEN_POLLS_S: Final = 1.0
@@ -33,8 +33,12 @@ BETWEEN_POLLS_S: Final = 1.0
 
 @dataclass(slots=True)
 class Member:
-    """One worker. `busy` is exact after each claim and an estimate otherwise; `pushes` counts the pushes under way,
-    and `claims` the claims under way, at most one."""
+    """One worker.
+
+    * `busy`: the number of taken slots. It is exact after each claim, and an estimate otherwise.
+    * `pushes`: the number of pushes under way.
+    * `claims`: the number of claims under way, at most one.
+    """
 
     worker: Worker
     busy: int
@@ -244,8 +248,8 @@ class Fleet:
         return self._store_time_ms + int((now_s - self._read_at_s) * 1000)
 
     def least_busy(self, name: str) -> Member | None:
-        """Return the reserved worker if it takes jobs of this name or queue, otherwise the worker of that name or queue
-        that runs the fewest jobs."""
+        """Return the reserved worker if it takes jobs of this name or queue. Otherwise return the worker of that name
+        or queue that runs the fewest jobs."""
         now_s = self._clock.monotonic_s()
         able = [
             m
@@ -279,9 +283,9 @@ class Fleet:
     ) -> list[Candidate]:
         """Return the workers that may take jobs now.
 
-        * `exhausted`: sets of names without further ready jobs; workers with such a set are left out.
+        * `exhausted`: sets of names without further ready jobs. Workers with such a set are left out.
         * `plenty`: `Candidate.plenty` by set of names.
-        * `ready`: names of jobs that become ready; if there are any, workers that run none of them are left out.
+        * `ready`: names of jobs that become ready. If there are any, workers that run none of them are left out.
         """
         plenty = plenty or {}
         if ready:
@@ -320,8 +324,8 @@ class Fleet:
         ]
 
     def _defer_to_others(self, now_s: float) -> None:
-        """Let the worker in this process leave names to other workers that have room for them, even if a push to these
-        is under way. Handlers that others can run must not slow the leader down."""
+        """Let the worker in this process leave names to other workers that have room for them, even if a push to such a
+        worker is under way. Handlers that others can run must not slow the leader down."""
         left: set[str] = set()
         for member in self._members.values():
             if member not in self._companions and self._has_room(member, now_s):
@@ -344,7 +348,7 @@ class Fleet:
             member.left_to_others = frozenset()
 
     def _leave_to_others(self, now_s: float) -> None:
-        """Let workers leave the names of `leave`, but not to workers that leave the same names."""
+        """Let workers leave the names of `leave` to other workers, except to workers that leave the same names."""
         for pair in [pair for pair, until_s in self._left.items() if until_s <= now_s]:
             self._end_leave(pair)
         left: dict[str, set[str]] = {worker_id: set() for worker_id, _ in self._left}
@@ -372,8 +376,8 @@ class Fleet:
         )
 
     def takers(self, workers: Iterable[Worker], store_time_ms: int) -> set[str]:
-        """Return the names whose jobs could be claimed for any of these workers, as just read from the store. This copy
-        only adds the names of each worker, and whether pushes to it are under way or paused."""
+        """Return the names whose jobs could be claimed for any of these workers, which were just read from the store.
+        This copy only adds the names of each worker, and whether pushes to it are under way or paused."""
         now_s = self._clock.monotonic_s()
         names: set[str] = set()
         for worker in workers:
@@ -415,7 +419,7 @@ class Fleet:
         }
 
     def next_change_s(self) -> float | None:
-        """Return the seconds until a pause or an open breaker ends, or None if there is none."""
+        """Return the seconds until a pause or an open breaker ends. None: there is no pause and no open breaker."""
         now_s = self._clock.monotonic_s()
         instants = [
             at_s

@@ -1,5 +1,5 @@
-"""Apply the setting `fireworq_hosts` to all queues of the Fireworq gateway, also to those made under another value of
-it."""
+"""Apply the setting `fireworq_hosts` to all queues of the Fireworq gateway. It also applies to queues that were made
+under another value."""
 
 from collections.abc import Callable
 from typing import Final

@@ -40,8 +40,8 @@ class GivenJobs:
         self._by_worker[worker_id] = _GivenClaim(claim, claimed_at_s)
 
     def heard(self, worker_id: str, newest_fence: int) -> None:
-        """Take the next report of a worker: it names the newest fence among the jobs that came with answers. Push the
-        jobs that it does not have."""
+        """Take the next report of a worker. The report names the newest fence among the jobs that came with answers.
+        Push the jobs that the worker does not have."""
         given = self._by_worker.pop(worker_id, None)
         if given is not None and given.claim.jobs[-1].fence > newest_fence:
             self._push_to(worker_id, given, is_in_doubt=True)

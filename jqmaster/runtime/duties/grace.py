@@ -16,11 +16,11 @@ from jqmaster.live_value import LiveValue
 
 logger = logging.getLogger(__name__)
 
-# A longer outage of the store, or a longer step of its clock, begins a grace period. It may have cost innocent workers
-# their leases.
+# A longer outage of the store, or a longer step of its clock, begins a grace period. Workers may have lost their leases
+# because of it, through no fault of their own.
 OUTAGE_S: Final = 1.0
-# A wait for the store is measured in pieces of this length. A piece that takes longer was delayed by this process, not
-# by the store, so it counts as this length only.
+# A wait for the store is measured in pieces of this length. If a piece takes longer, this process and not the store
+# delayed it. Such a piece counts as this length only.
 TICK_S: Final = 0.2
 
 _T = TypeVar("_T")
@@ -46,9 +46,9 @@ class Grace:
     A grace period of `grace_s` begins with the leadership, after an outage of the store, after a change of its
     clock, and after many workers fell silent at once. Otherwise one outage would run every long job twice.
 
-    The component that reads the store in rounds reads it through `ask`, and reports its own pauses with `pause` or
-    `slept`. The master's own delays do not count as an outage, otherwise a busy master would never reclaim anything.
-    After a delay as long as `trust_s`, however, another master may have led; that counts as an election.
+    One component reads the store in rounds. It reads through `ask`, and reports its own pauses with `pause` or `slept`.
+    The master's own delays do not count as an outage. Otherwise a busy master would never reclaim anything. After a
+    delay as long as `trust_s`, another master may have led, so such a delay counts as an election.
     """
 
     def __init__(self, clock: Clock, policy: LiveValue[GracePolicy]) -> None:
@@ -63,7 +63,7 @@ class Grace:
         # The last answer of the store: when it was requested, when it arrived, and the store's time in it.
         self._heard_s = (now_s, now_s)
         self._heard_ms: int | None = None
-        # Since the last answer: seconds in requests, seconds of planned sleep, and how many seconds of these two were
+        # Three numbers of seconds since the last answer: in requests, in planned sleep, and the part of both that was
         # an outage.
         self._asked_s = self._meant_s = self._away_s = 0.0
         self._is_away = False
@@ -79,7 +79,7 @@ class Grace:
 
     @property
     def outage_ms(self) -> int | None:
-        """Return how long the store was away, if only that began the grace period; otherwise None."""
+        """Return how long the store was away, if nothing else began the grace period. Otherwise return None."""
         return None if self._short_s is None else round(self._short_s * 1000)
 
     async def ask(self, read: Callable[[], Awaitable[_T]], time_of: Callable[[_T], int]) -> _T:
@@ -120,16 +120,16 @@ class Grace:
         await self._clock.sleep(seconds)
 
     def slept(self, meant_s: float, took_s: float) -> None:
-        """Count a pause between two requests. It may have been shorter than planned: `meant_s` planned, `took_s`
-        taken."""
+        """Count a pause between two requests. It may have been shorter than planned. `meant_s`: its planned length.
+        `took_s`: its real length."""
         meant_s = min(meant_s, took_s)
         self._meant_s += meant_s
         if self._is_away:
             self._away_s += meant_s
 
     def overhear(self, sent_s: float, now_ms: int, late_s: float) -> None:
-        """Take the store's time from the answer to another caller's request, which was sent at `sent_s`, `late_s` later
-        than planned. The time since the last answer counts as a pause."""
+        """Take the store's time from the answer to another caller's request. The request was sent at `sent_s`, and
+        `late_s` later than planned. The time since the last answer counts as a pause."""
         took_s = sent_s - self._heard_s[1]
         self.slept(took_s - late_s, took_s)
         self._asked_s += min(self._clock.monotonic_s() - sent_s, TICK_S)
@@ -149,8 +149,8 @@ class Grace:
         )
         if seen_ms is not None:
             self._crowd_seen_ms = seen_ms
-            # Ignore a crowd that was silent before this leadership, for example after a long stop of all masters. It
-            # could already return in the grace period at the beginning of the leadership.
+            # Ignore a crowd that was silent before this leadership, for example after a long stop of all masters. Its
+            # workers could already return in the grace period at the beginning of the leadership.
             if seen_ms + self._policy.current.crowd.stale_ms > self._began_ms:
                 self._begin("many workers fell silent at once")
 

@@ -130,7 +130,7 @@ class LogArchiver(LeaderLoop):
         return wait_s
 
     def _failed(self, error: Exception, complaint: str) -> None:
-        """Log each failure once, not at each retry."""
+        """Log each failure once, and not at each retry."""
         text = error.detail if isinstance(error, ArchiveUnavailableError) else ""
         if not text or text != self._said.get(complaint):
             super()._failed(error, complaint)

@@ -1,4 +1,4 @@
-"""Run the masters' own jobs, which deliver messages, in the leading master, as a worker that pulls."""
+"""Run the masters' own jobs, which deliver messages. The leading master runs them as a worker that pulls."""
 
 import asyncio
 import functools
@@ -58,10 +58,11 @@ class _Tenure:
 
 
 class Messenger:
-    """A duty of one leadership: a built-in worker that pulls and delivers messages. `carriers`: by job name.
+    """A duty of one leadership: a built-in worker that pulls and delivers messages. `carriers`: the carriers by job
+    name.
 
-    It registers with the first delivery, or at once if there was any before, so a service without messages has no such
-    worker. When it stops, it returns its jobs, and another leader delivers them.
+    It registers with the first delivery, or at once if there were deliveries before. So a service without messages has
+    no such worker. When it stops, it returns its jobs, and another leader delivers them.
     """
 
     def __init__(

@@ -1,5 +1,5 @@
-"""Run suspects, jobs whose workers were lost, alone on a worker. If such a job kills workers, no other job is lost with
-it."""
+"""Run suspects alone on a worker. A suspect is a job whose workers were lost. If it kills a worker, no other job is
+lost."""
 
 import logging
 from collections.abc import Callable
@@ -19,8 +19,8 @@ logger = logging.getLogger(__name__)
 
 POLL_S: Final = 0.5
 MAX_LOOKED_AT: Final = 100
-# At most one worker in this many runs a suspect alone. If one accident made many jobs suspects, the other workers thus
-# keep working.
+# At most one worker in this many runs a suspect alone. So the other workers keep working if one accident made many jobs
+# suspects.
 WORKERS_PER_ALONE_RUN: Final = 4
 
 
@@ -51,7 +51,7 @@ class Quarantine(LeaderLoop):
         super().__init__(
             "quarantine",
             clock,
-            complaint="cannot give a job a worker to itself",
+            complaint="cannot run a job alone on a worker",
             on_stale=on_stale,
             retry_s=POLL_S,
         )
@@ -72,7 +72,7 @@ class Quarantine(LeaderLoop):
         super()._failed(error, complaint)
 
     def has_some(self, look: Look) -> bool:
-        """Return whether suspects wait, or a worker is kept free although none waits any more."""
+        """Return whether suspects wait, or a worker is kept free although no suspect waits any more."""
         return look.has_suspects or self._fleet.reserved is not None
 
     async def _round(self) -> float:
@@ -111,8 +111,8 @@ class Quarantine(LeaderLoop):
         return count < max(1, len(workers) // WORKERS_PER_ALONE_RUN)
 
     async def _try(self, job: Job) -> bool | None:
-        """Return True if the job was given, False if its worker is still busy with others, None if it cannot start
-        now."""
+        """Return True if the job was given, False if its worker is still busy with other jobs, and None if the job
+        cannot start now."""
         member = self._fleet.least_busy(job.queue)
         if member is None:
             return None

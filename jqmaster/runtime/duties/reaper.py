@@ -74,7 +74,7 @@ class ReaperPolicy:
 
 class Reaper(LeaderLoop):
     """A duty of one leadership: takes back jobs whose leases have ended. Its reads of the store inform `grace` about
-    outages, unless it follows the looks at the shard, which do so."""
+    outages. If the duty follows the looks at the shard, these inform `grace` instead."""
 
     is_vital = True
     poll_s = POLL_S
@@ -119,11 +119,13 @@ class Reaper(LeaderLoop):
         await self._grace.pause(seconds)
 
     async def _reapable(self, expired: list[ExpiredLease], now_ms: int) -> list[ExpiredLease]:
-        """Return the leases that may be reaped. In a grace period these are only two kinds. First, leases whose worker
-        is known to have ended or never had the job. Second, runs that exceeded their time by more than an outage."""
+        """Return the leases that may be reaped. In a grace period, these are:
+
+        * leases whose worker is known to have ended, or never had the job,
+        * runs that exceeded their time by more than an outage.
+        """
         if expired and self._grace.is_over:
-            # Leases have expired, so check now whether many workers fell silent at once: afterwards the jobs are
-            # reclaimed.
+            # Check first whether many workers fell silent at once. Otherwise their jobs would be reclaimed.
             self._grace.look(*await self._workers.all_with_time())
         if self._grace.is_over:
             return expired

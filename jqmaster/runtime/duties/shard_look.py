@@ -24,7 +24,7 @@ BUSY_S: Final = 0.5
 USUAL_S: Final = 1.0
 QUIET_S: Final = 5.0
 # How long shared looks may replace this shard's own looks. From time to time the shard must look by itself, because
-# settings, too, determine which entries are due.
+# settings also determine which entries are due.
 LONGEST_OVERHEARD_S: Final = 60.0
 # If a look has had no answer for this long, the duties poll by themselves.
 BLIND_AFTER_S: Final = 1.0
@@ -63,20 +63,22 @@ class ShardLook(LeaderLoop):
     `QUIET_S` otherwise. A message shortens the pause again. So an entry whose message was lost, or that a step of the
     store's clock made due, waits for the next look.
 
-    While a duty has something to do, it looks at least every `poll_s` of that duty: damaged entries that stay due must
-    not delay others. Only the first look begins the first rounds, so a new lead of a quiet shard costs one read, and
-    not one for each duty.
+    While a duty has something to do, the pause is at most the `poll_s` of that duty: damaged entries that stay due must
+    not delay others. Only the first look begins the first rounds. So a new lead of a quiet shard costs one read, and
+    not one read for each duty.
 
-    While looks fail or get no answer, the duties poll by themselves, and `on_blind` is called every half second. On a
-    quiet shard, polls begin only once looks have failed for `QUIET_S`, and not while the store cannot be reached or
-    does not answer. Otherwise, fifteen polls of each of a thousand quiet shards would keep the store from ever catching
-    up. A store that refuses the look may still serve polls, so polls begin then, and report their own refusals. A duty
-    that cannot evaluate a look polls, too, so that its fault does not affect the others.
+    While looks fail or get no answer, the duties poll by themselves, and `on_blind` is called every half second.
+
+    On a quiet shard, polls begin only after looks have failed for `QUIET_S`, and only if the store answers. A store
+    that refuses looks may still serve polls, which report their own refusals. If the store does not answer, fifteen
+    polls of each of a thousand quiet shards would keep it from ever catching up.
+
+    A duty that cannot evaluate a look polls, too, so that its fault does not affect the others.
 
     `on_look` gets each look, which also informs `grace` about outages of the store.
 
-    While nothing is due on a quiet shard, `shared` reads the shard together with the others on its store. So it needs
-    no separate task, timer and round trip. The other public methods: see `QuietLook`.
+    While nothing is due on a quiet shard, `shared` reads the shard together with the others on its store. So the shard
+    needs no separate task, timer and round trip. For the other public methods, see `QuietLook`.
     """
 
     is_vital = True

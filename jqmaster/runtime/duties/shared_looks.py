@@ -20,9 +20,12 @@ ANSWER_WITHIN_S: Final = 1.0
 
 
 class QuietLook(Protocol):
-    """The look at a quiet shard. `look_call` is the call that reads the shard. `entries_call` reads less; the shard is
-    unchanged if it returns `facts_without_entries`. If they are empty, the shard has entries, and only `look_call`
-    shows whether it is unchanged."""
+    """The look at a quiet shard.
+
+    * `look_call`: the call that reads the shard.
+    * `entries_call`: a call that reads less. The shard is unchanged if it returns `facts_without_entries`.
+    * `facts_without_entries`: empty if the shard has entries. Then only `look_call` shows whether it is unchanged.
+    """
 
     entries_call: ScriptCall
     facts_without_entries: bytes
@@ -31,8 +34,8 @@ class QuietLook(Protocol):
     def look_call(self) -> ScriptCall: ...
 
     def is_unchanged(self, reply: Reply, sent_at_s: float, late_s: float) -> bool:
-        """Take the reply to `look_call`, which was sent at `sent_at_s`, `late_s` later than planned. Return whether the
-        shard is unchanged since the last look at it."""
+        """Take the reply to `look_call`. The call was sent at `sent_at_s`, and `late_s` later than planned. Return
+        whether the shard is unchanged since the last look at it."""
         ...
 
     def take_time(self, now_ms: int, sent_at_s: float, late_s: float) -> bool:
@@ -45,8 +48,8 @@ class QuietLook(Protocol):
 
 
 class SharedLooks(PeriodicLoop):
-    """One loop for each store. It reads all quiet shards, `MAX_TOGETHER` in a call. If a shard has changed, or its
-    answer is late or an error, its own `ShardLook` looks at it and acts."""
+    """One loop for each store. It reads all quiet shards, `MAX_TOGETHER` in a call. A shard's own `ShardLook` looks at
+    it and acts if the shard has changed, or if its answer is late or an error."""
 
     is_vital = True
 

@@ -17,7 +17,7 @@ POLL_S: Final = 1.0
 IDLE_POLL_S: Final = 3.0
 # After this many full steps, pause, so that other duties get their turns.
 MAX_STEPS: Final = 20
-# The shortest and the longest time until jobs that others need are checked again. Usually it is one more retention.
+# Jobs that other jobs need are checked again after one more retention, within these bounds.
 MIN_AGAIN_S: Final = 3.0
 MAX_AGAIN_S: Final = 600.0
 

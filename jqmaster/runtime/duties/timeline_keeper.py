@@ -26,9 +26,11 @@ EndOfLead = Callable[[str], Awaitable[tuple[LeaderCause, str]]]
 
 
 class TimelineKeeper(LeaderLoop):
-    """A duty of one leadership: writes new entries of the timeline. It reads nothing by itself. The failure detector
-    gives it the workers (`look`), `StoreHealth` the `outages` of the store in monotonic seconds, and the sampler the
-    `backlog`.
+    """A duty of one leadership: writes new entries of the timeline. It reads nothing by itself:
+
+    * The failure detector gives it the workers (`look`).
+    * `StoreHealth` gives it the `outages` of the store, in monotonic seconds.
+    * The sampler gives it the `backlog`.
     """
 
     is_vital = False

@@ -59,7 +59,7 @@ class HandOver(PeriodicLoop):
         self._order = order
         self._master_id = master_id
         self._led = led
-        # By namespace: the master that should lead it, and since when it has been able to.
+        # By namespace: the master that should lead it, and since when that master has been able to lead it.
         self._fit: dict[str, _Fit] = {}
         self._looked_s: dict[str, float] = {}
 

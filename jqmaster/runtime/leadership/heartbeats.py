@@ -16,19 +16,22 @@ from jqmaster.store.link.pages import pages
 from jqmaster.store.link.scripts import ScriptCall
 from jqmaster.store.link.shared_trips import MAX_TOGETHER
 
-# How often a heartbeat is sent in full although nothing has changed. It also removes masters that are silent, and
-# restores the entry of this master.
+# How often a heartbeat is sent in full although nothing has changed. A heartbeat in full also removes silent masters,
+# and restores the entry of this master.
 FULL_EVERY: Final = 20
-# In place of the time of the leader's last heartbeat: this master holds the lock.
+# Stands for the time of the leader's last heartbeat if this master holds the lock.
 _OWN: Final = -2
 
 
 class RegisteredShard(Protocol):
-    """A shard in which this master has registered. `pace`: returns the seconds between two heartbeats.
+    """A shard in which this master has registered.
 
-    `repeated`: the call that repeats a heartbeat; see `MasterStore.repeated`. `facts`: what it returned before the
-    shard's components took the last answer in full; None: they have to take another one. `faults`: failing loops, which
-    only a heartbeat in full describes. `fresh`: until when the last answer counts as current.
+    * `pace`: returns the seconds between two heartbeats.
+    * `repeated`: the call that repeats a heartbeat; see `MasterStore.repeated`.
+    * `facts`: the reply of `repeated` when the shard's components took the last answer in full. None: they have to take
+      another one.
+    * `faults`: failing loops, which only a heartbeat in full describes.
+    * `fresh`: until when the last answer counts as current.
     """
 
     name: str
@@ -55,10 +58,10 @@ class Heartbeats(PeriodicLoop):
     """One loop for each store. It sends this master's heartbeats to all shards there, `MAX_TOGETHER` in a round trip,
     so that a quiet shard needs no task and no timer for them.
 
-    Most heartbeats only repeat the last one, and find out whether its answer still holds. That costs the store a
-    quarter, and this process almost nothing.
+    Most heartbeats only repeat the last one, and find out whether its answer still holds. A repeat costs the store a
+    quarter of a heartbeat in full, and this process almost nothing.
 
-    It shares the event loop with everything else on purpose, so that a master whose loop stands still falls silent.
+    The loop shares the event loop with all other work on purpose: a master whose event loop stands still falls silent.
     """
 
     is_vital = True
@@ -114,7 +117,7 @@ class Heartbeats(PeriodicLoop):
     async def _repeat(self, members: Sequence[RegisteredShard]) -> list[RegisteredShard]:
         """Repeat the last heartbeats. Return the members that must send one in full."""
         steady, others = list[RegisteredShard](), list[RegisteredShard]()
-        # Call as few functions as possible in these loops: they are much of what a quiet shard costs.
+        # Call as few functions as possible in these loops, which make up much of the cost of a quiet shard.
         for member in members:
             if member.faults:
                 member.facts = None

@@ -19,7 +19,7 @@ class LeadPreference:
     may win the election.
 
     * `namespaces`: returns the namespaces of the installation.
-    * `living`: its live masters.
+    * `living`: returns the live masters of the installation.
     """
 
     def __init__(self, namespaces: Callable[[], Mapping[str, Namespace]], living: LiveMasters) -> None:

@@ -201,8 +201,8 @@ class Leader:
                     self._renewals.hold(lock)
                     await self._step_down.wait()
                 finally:
-                    # End the lead before the duties stop, which may take a while, so that this master stops counting as
-                    # the leader at once.
+                    # End the lead before the duties stop, which may take a while. This master must stop counting as the
+                    # leader at once.
                     self._end_lead()
                     self._renewals.release(lock)
         finally:

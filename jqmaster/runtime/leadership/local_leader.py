@@ -13,8 +13,8 @@ _NEVER: Final[ClaimWith] = LEADER_ELSEWHERE.claim_with
 
 
 class LocalLeader:
-    """The `LeaderPort` of a process. The process leads between `connect` and `disconnect`. In between, the functions of
-    the port are those of the leader."""
+    """The `LeaderPort` of a process. Between `connect` and `disconnect`, the process leads, and the functions of the
+    port are those of the leader."""
 
     def __init__(self) -> None:
         self.disconnect()

@@ -91,7 +91,7 @@ class PeerClient:
 
     def _context(self) -> ssl.SSLContext:
         if self._tls is None:
-            # Do not verify the certificate: a master may use one for another name, and the call contains no secret.
+            # Do not verify the certificate: it may belong to another name, and the call contains no secret.
             self._tls = client_context(None, None, None, verifies=False)
         self._tls.refresh()
         return self._tls.context

@@ -23,7 +23,7 @@ LEAVE_WITHIN_S: Final = 1.0
 
 
 class Membership:
-    """Component: registers this master, and leaves the further heartbeats to `beats`, those of the shard's store.
+    """Component: registers this master. `beats`, the heartbeats of the shard's store, sends all further heartbeats.
 
     * `describe`: called once, with the store time of the start.
     * `duty_faults`: its result is part of each heartbeat in full.
@@ -66,7 +66,7 @@ class Membership:
         self._loops.spawn("join", self._join)
 
     async def stop(self) -> None:
-        """Unregister, so that the others do not have to notice the silence."""
+        """Unregister, so that the other masters need not wait until they notice the silence."""
         await self._loops.stop()
         if self._record is None:
             return

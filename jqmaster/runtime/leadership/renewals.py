@@ -20,18 +20,18 @@ from jqmaster.store.link.shared_trips import MAX_TOGETHER
 logger = logging.getLogger(__name__)
 
 RENEWALS_PER_TTL: Final = 3
-# The share of its TTL for which a leader trusts its lock. It stops leading before the lock can expire.
+# A leader trusts its lock for this share of the TTL. It stops leading before the lock can expire.
 TRUST: Final = 0.8
 _OK: Final = int(Renewed.OK)
 
 
 class HeldLock:
-    """The lock of one leadership. Trust in it is counted from the sending of its last renewal, by a monotonic clock,
-    never from the answer.
+    """The lock of one leadership. The trust in it counts from the moment at which its last renewal was sent, by a
+    monotonic clock, and never from the answer.
 
     * `sent_at_s`, `ttl_s`: when the lock was last set, and the TTL that it got.
     * `on_lost`: called when it is lost, or can no longer be trusted.
-    * `on_answer`: gets why the store refused a renewal; empty if it did not.
+    * `on_answer`: gets why the store refused a renewal; empty if the store accepted it.
     """
 
     def __init__(

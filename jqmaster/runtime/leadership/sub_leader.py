@@ -165,7 +165,7 @@ class SubLeader(PeriodicLoop):
     @property
     def may_stand(self) -> bool:
         """Return whether this master stands for election although no check has found the lock free. Without an order,
-        all masters do; otherwise only the first one does.
+        all masters stand. With an order, only the first one stands.
         """
         order = self._order.of(self._order.living | {self._master_id})
         return not order or order[0] == self._master_id
@@ -182,7 +182,7 @@ class SubLeader(PeriodicLoop):
         leader = masters.get(masters.leadership.master_id)
         self.leader_faults = _told(leader.record) if leader else {}
         if leader is None:
-            return  # only its lock is known, which expires
+            return  # only the leader's lock is known; it expires by itself
         known = masters.leadership.holder, leader.last_seen_ms
         now_s = self._clock.monotonic_s()
         if known != self._known:

@@ -17,8 +17,10 @@ from jqmaster.store.jobs.claims import ClaimedJob
 _UNREADABLE: Final = (ValueError, KeyError, TypeError, AttributeError, msgpack.UnpackException)
 CANNOT_READ: Final = CallEnd(DeliveryOutcome.REFUSED, "the delivery cannot be read")
 _NO_DESTINATION: Final = CallEnd(DeliveryOutcome.GONE, "the notice no longer has this destination")
-_NO_MAIL_SERVER: Final = CallEnd(DeliveryOutcome.FAILED, "this master has no smtp_url to send mail by")
-_NO_SECRETS: Final = CallEnd(DeliveryOutcome.FAILED, "this master has no webhook_secrets to sign with")
+_NO_MAIL_SERVER: Final = CallEnd(DeliveryOutcome.FAILED, "this master cannot send mail: smtp_url is not set")
+_NO_SECRETS: Final = CallEnd(
+    DeliveryOutcome.FAILED, "this master cannot sign webhooks: webhook_secrets is not set"
+)
 
 # A function that finds a destination by the name and incarnation of its notice and its position there; None if it no
 # longer exists.
@@ -71,7 +73,7 @@ class WebhookCarrier:
 
 
 class SlackCarrier:
-    """Calls incoming webhooks of Slack, Mattermost and others. Their URLs are the credential."""
+    """Calls incoming webhooks of Slack, Mattermost and others. The URL is the credential."""
 
     def __init__(self, client: WebhookClient, find: FindDestination) -> None:
         self._client = client

@@ -267,7 +267,7 @@ async def test_a_retry_stops_by_itself_and_keeps_few_under_way_till_then(world: 
         stored = await acting.until_over(action_id)
     assert stored.progress.state == "stopped"
     assert (stored.progress.ended, stored.progress.failed_again) == (STOP_LEAST, 6)
-    assert stored.progress.message == f"6 of {STOP_LEAST} retried jobs that ended failed again"
+    assert stored.progress.message == f"of {STOP_LEAST} retried jobs that ended, 6 failed again"
     assert stored.progress.done < 450
 
 
@@ -330,7 +330,7 @@ async def test_an_action_with_a_bound_changes_no_more_jobs_whatever_matches_mean
         stored = await acting.until_over(action.id)
     progress = stored.progress
     assert (progress.state, progress.done, progress.refused) == ("stopped", 5, 0)
-    assert progress.message == "5 jobs were changed, as many as at_most allows, and more match"
+    assert progress.message == "the action changed 5 jobs, the maximum of at_most, and more jobs match"
     # Whatever a former leader still does under this action is refused as well.
     counted_by = CountedBy(action.id)
     jobs = [job for job in (await world.records.get_all(ids)).values() if action.touches(job)]
