@@ -1,9 +1,9 @@
 #!lua
--- Cancels a batch that is not complete: it takes no new members, and the leader cancels its unfinished members.
+-- Cancels an incomplete batch. The batch takes no new members any more. The leader cancels its unfinished members.
 -- KEYS batch:hash batches_due:zset
 -- ARGV now_ms tag batch_id
 -- REPLY ok | unknown | complete
--- CHECKS FIRST that the batch exists; that it is not complete, unless it was canceled before
+-- CHECKS FIRST that the batch exists; that it is incomplete, or was canceled before
 -- include lib/clock.lua
 -- include lib/batches/batches.lua
 local batch_key, due_key = KEYS[1], KEYS[2]

@@ -1,5 +1,5 @@
 #!lua
--- Removes a batch that a call created and then never filled. Starts no callback.
+-- Removes a batch that a call created but never filled. Starts no callback.
 -- KEYS batch:hash
 -- ARGV now_ms tag batch_id filled_by(ID of the call)
 -- REPLY ok | kept

@@ -1,12 +1,13 @@
 #!lua
--- Ends batches that are due, at most `limit` a call. Cancels batches that have expired. Removes complete batches that
--- are past their retention, unless their parent batch still exists. Removes batches that a call created and never
--- filled.
+-- Handles due batches, at most `limit` a call:
+-- * Removes complete batches after their retention. Keeps a nested batch as long as its parent exists.
+-- * Removes batches that a call created but never filled.
+-- * Cancels other batches that have expired.
 -- KEYS epoch:string batches:zset batches_due:zset
 -- ARGV now_ms tag epoch limit retention_ms
 -- REPLY ok:
---     removed, canceled,
---     ms until the next is due (0: more are due now; -1: nothing is scheduled)
+--     number of removed batches, number of canceled batches,
+--     ms until the next batch is due (0: more are due now; -1: none will be)
 --   | stale_epoch
 -- CHECKS FIRST that the epoch is current, then the state of each batch
 -- include lib/clock.lua
@@ -26,7 +27,7 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', due_key, '-inf', now_ms, 'LIMIT'
   local again_ms = tonumber(values[3] or 0)
   if state == 'complete' then
     again_ms = tonumber(values[2] or 0) + retention_ms
-    -- Keep a nested batch as long as its parent exists, because a retry of the parent also retries the members of this
+    -- Keep a nested batch while its parent exists, because a retry of the parent also retries the members of this
     -- batch.
     local parent = values[5] or ''
     if again_ms <= now_ms and parent ~= '' and redis.call('EXISTS', tag .. 'batch:' .. parent) == 1 then

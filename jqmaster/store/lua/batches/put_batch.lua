@@ -27,11 +27,11 @@ local tag = ARGV[2]
 if mark ~= '' and redis.call('HGET', rules_key, 'mark') ~= mark then return {'other_data'} end
 local present = redis.call('HGET', batch_key, 'spec')
 if present then
-  -- Write on a repeated call, too. Otherwise WAIT would confirm the first write, although it may never have reached the
-  -- replicas.
+  -- Write again on a repeated call. WAIT covers only writes of its own connection, and the write of the first call may
+  -- never have reached the replicas.
   if present ~= spec then return {'taken'} end
   redis.call('HSET', batch_key, 'spec', spec)
-  -- From now on, only this call may drop the batch while it is unsealed.
+  -- While the batch is unsealed, only the newest call that fills it may drop it.
   if redis.call('HEXISTS', batch_key, 'filled_by') == 1 then
     if filled_by ~= '' then redis.call('HSET', batch_key, 'filled_by', filled_by)
     else redis.call('HDEL', batch_key, 'filled_by') end

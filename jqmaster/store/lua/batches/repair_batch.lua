@@ -1,13 +1,14 @@
 #!lua
--- Replaces the counts of a batch with those that the caller took from the records of its members, unless the batch has
--- changed since. Then repeats the effects of the batch's state, such as its callbacks.
+-- Replaces the counts of a batch with the given ones, which the caller took from the records of its members. Then
+-- repeats the effects of the batch's state, such as its callbacks. Changes nothing if the batch has changed since the
+-- count.
 -- KEYS epoch:string audit:stream
 -- ARGV now_ms tag epoch batch_id
---   changes(the batch's number of changes when its members were counted)
+--   changes(the batch's number of changes when the caller counted its members)
 --   counts(MessagePack: number by name of the count)
 --   audit_entry audit_max
---   [+ id(of a member that has no record)]
--- REPLY ok:is_repaired(0: the batch has changed meanwhile) | stale_epoch
+--   [+ id(of a member without a record)]
+-- REPLY ok:is_repaired(0: the batch has changed since) | stale_epoch
 -- CHECKS FIRST that the epoch is current, then whether the batch has changed
 -- include lib/clock.lua
 -- include lib/leadership.lua

@@ -1,5 +1,5 @@
 #!lua
--- Asks the leader to retry those members of a batch that have failed so far.
+-- Asks the leader to retry the members of a batch that have failed so far.
 -- KEYS batch:hash
 -- ARGV now_ms tag batch_id
 -- REPLY ok | unknown

@@ -1,6 +1,6 @@
 #!lua
--- Enqueues due callbacks of batches. Writes the job and records it in the batch in one step, so that each callback
--- starts once. A callback is enqueued even if a constraint's backlog is full.
+-- Enqueues the jobs of due callbacks. Writes each job and its entry in the batch in one step, so that each callback
+-- starts once. A full backlog of a constraint does not stop a callback.
 -- KEYS epoch:string rules:hash scheduled:zset expiring:zset
 -- ARGV now_ms tag epoch
 --   wake_channel(empty: wake nobody)

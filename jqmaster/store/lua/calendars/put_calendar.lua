@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Creates, changes or removes a calendar and writes the audit entry. Works in a full store, too. The definitions that
--- use it become due, so that the leader plans their instants again.
+-- use the calendar become due, and the leader then plans their instants again.
 -- KEYS calendars:hash definition_calendars:hash definition_clocks:hash due_on_days:zset audit:stream
 -- ARGV now_ms name
 --   expected_etag(empty: must not exist yet)
@@ -8,13 +8,13 @@
 --   audit_entry audit_max max_calendars
 --   max_named(maximum number of definitions that the reply names)
 --   wake_channel(empty: wake nobody)
---   [+ passed_over(name of a definition whose clock is not checked, because it cannot be read)]
+--   [+ passed_over(name of a definition with an unreadable clock, which is not checked)]
 -- REPLY ok | changed | full | behind
---   | in_use:number of definitions that use it,[names of some]
+--   | in_use:number of definitions that use the calendar,[names of some]
 -- CHECKS FIRST that the calendar has not changed since the caller read it;
 --   that a new calendar does not exceed the limit (full);
 --   that no definition uses a calendar that is to be removed (in_use);
---   that the clock of each definition that uses it has its present ETag (behind)
+--   that the clock of each definition that uses the calendar names the calendar's present ETag (behind)
 -- include lib/clock.lua
 -- include lib/identity/audit_log.lua
 local calendars_key, users_key, clocks_key, due_key, audit_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
--- Adopts whole lanes into this edition of the constraints without touching their jobs. None of these jobs is running.
--- Each lane gets the present group and shared gates of its queue. The caller names only lanes whose gates depend on the
--- queue alone.
+-- Moves whole lanes to this edition of the constraints without touching their jobs. None of these jobs is running. Each
+-- lane gets the present group and shared gates of its queue. The caller names only lanes with gates that depend on
+-- nothing but the queue.
 -- KEYS epoch:string rules:hash
 -- ARGV tag epoch edition [+ lane_id group shared(concatenated gate IDs)]
 -- REPLY ok:[lane_id](of each adopted lane),number of their jobs | stale_epoch | stale_constraints
@@ -23,7 +23,7 @@ if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 if (redis.call('HGET', rules_key, 'edition') or '0') ~= edition then return {'stale_constraints'} end
 edition = tonumber(edition)
 
--- Removes the lane from its old group. Until it joins the new group, it is in no group's order.
+-- Removes the lane from its old group. The lane then stands in no group's order until it joins the new group.
 local function leave_group(lane)
   if lane.member ~= '' then redis.call('ZREM', tag .. 'open:' .. lane.group, lane.member) end
   if redis.call('EXISTS', tag .. 'open:' .. lane.group) == 0 then
@@ -42,7 +42,7 @@ local function join_group(lane, group, shared)
   lanes.save(lane)
 end
 
--- Ends the notes by which gates keep room for jobs of the lane, where the jobs no longer pass these gates.
+-- Ends the room that gates keep for jobs of the lane, if these jobs no longer pass the gates.
 local left = {}
 local function end_waits(lane, shared)
   local passed, others = {}, {}

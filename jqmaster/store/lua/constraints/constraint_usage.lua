@@ -1,6 +1,5 @@
 #!lua flags=no-writes
--- Reads the present state of gates, all at one instant: the numbers of waiting and running jobs, and whether the gates
--- are open.
+-- Reads the present state of gates at one instant: how many jobs wait and run there, and whether the gates are open.
 -- KEYS
 -- ARGV now_ms tag [+ gate]
 -- REPLY ok:now_ms, and for each gate a list:

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Records that all gates of a changed constraint have been checked, unless the constraint has changed again since.
+-- Records that all gates of a changed constraint have been checked. Does nothing if the constraint has changed again.
 -- KEYS epoch:string reopened:zset
 -- ARGV epoch cid version
 -- REPLY ok | stale_epoch

@@ -1,8 +1,8 @@
 #!lua flags=no-writes
--- Returns all constraints with their version and edition, read at one instant.
+-- Returns all constraints, and the version and the edition of the whole set, read at one instant.
 -- KEYS rules:hash constraints:hash
 -- ARGV
--- REPLY ok:version,edition,edition in force,[name document]
+-- REPLY ok:version,edition,edition in force,[name, document]
 -- CHECKS FIRST nothing, because it only reads
 local rules_key, constraints_key = KEYS[1], KEYS[2]
 

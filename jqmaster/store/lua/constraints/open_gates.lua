@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Opens the lanes that are parked at due gates, and those parked at the given gates, which may have room again.
+-- Opens the lanes that are parked at due gates. Does the same for the given gates, which may have room again.
 -- KEYS epoch:string gates_due:zset holds:hash observed:hash
 -- ARGV now_ms tag epoch limit [+ gate]
 -- REPLY ok:
@@ -19,13 +19,13 @@ local FIRST = 5
 if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 local due = redis.call('ZRANGEBYSCORE', gates_due_key, '-inf', now_ms, 'LIMIT', 0, limit)
 lists.call('ZREM', gates_due_key, due)
--- Removes a hold or an observation that has expired. Otherwise schedules the next check of the gate for its expiry.
+-- Removes a hold or an observation if it has expired. Otherwise schedules a check of the gate at its expiry.
 local function end_at(key, gate_id, until_ms)
   if not until_ms then return end
   if until_ms <= now_ms then
     redis.call('HDEL', key, gate_id)
   else
-    -- A gate has one scheduled check. If an earlier check is scheduled, keep it; when it runs, it schedules this check.
+    -- A gate has one scheduled check. If an earlier one is scheduled, keep it: that check will schedule this one.
     redis.call('ZADD', gates_due_key, 'LT', until_ms, gate_id)
   end
 end
@@ -38,7 +38,7 @@ for _, key in ipairs(#due > 0 and {holds_key, observed_key} or {}) do
   end
 end
 parking.open_all(due)
--- Count a due gate as opened even if no lane is parked there now. A claim for another name may have opened its lanes.
+-- Count a due gate as opened even if no lane is parked there now. A claim for another name may have opened the lanes.
 local has_opened = #due > 0
 for i = FIRST, #ARGV do
   local _, has_come_back = parking.open(ARGV[i])

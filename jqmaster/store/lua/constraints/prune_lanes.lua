@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Removes empty lanes without keyed gates, and a name together with its last lane. A lane with keyed gates needs no
--- such call: it is removed with its last job.
+-- Removes empty lanes without keyed gates. Removes a name together with its last lane. Lanes with keyed gates are not
+-- passed to this script, because each is removed with its last job.
 -- KEYS epoch:string
 -- ARGV tag epoch [+ lane]
 -- REPLY ok:removed | stale_epoch

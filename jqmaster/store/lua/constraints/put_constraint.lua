@@ -14,9 +14,10 @@
 --   overrides(MessagePack: [gate, text, …])
 --   tag
 --   parts(MessagePack: [[cid, limits, overrides], …] of the internal constraints that keep reserved slots free)
---   gone_parts(MessagePack: [cid, …] of the parts that only the old document has)
+--   gone_parts(MessagePack: [cid, …] of the internal constraints that only the old document has)
 -- REPLY ok:edition | changed:present document(empty: it does not exist) | full
--- CHECKS FIRST that the constraint has not changed since the caller read it; that a new one does not exceed the limit
+-- CHECKS FIRST that the constraint has not changed since the caller read it;
+--   that a new constraint does not exceed the limit (full)
 -- include lib/clock.lua
 -- include lib/identity/audit_log.lua
 local rules_key, constraints_key, limits_key, old_limits_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
@@ -31,9 +32,11 @@ local tag, parts, gone_parts = ARGV[14], cmsgpack.unpack(ARGV[15]), cmsgpack.unp
 local present = redis.call('HGET', constraints_key, name) or ''
 if string.sub(present, 1, layout.ETAG_LENGTH) ~= expected_etag then return {'changed', present} end
 if present == '' and document ~= '' and redis.call('HLEN', constraints_key) >= max_constraints then return {'full'} end
--- Raises the field `version` or `edition`, and returns the new number. A new version makes caches read the constraints
--- again. A new edition makes the leader match every unfinished job again. The number is at least the time of the clock,
--- so that a store restored to an older state does not use a number twice.
+-- Raises the field `version` or `edition`, and returns the new number:
+-- * A new version makes caches read the constraints again.
+-- * A new edition makes the leader match every unfinished job again.
+-- The number is at least the present time in ms, so that a store that was restored to an older state uses no number
+-- twice.
 local function raised(field)
   local number = string.format('%.0f', math.max(tonumber(redis.call('HGET', rules_key, field) or 0) + 1, now_ms))
   redis.call('HSET', rules_key, field, number)

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Puts an edition of the constraints in force. The caller has given every running job the slots that the edition
--- demands. Until this call, no job can be claimed.
+-- Puts an edition of the constraints in force. No job can be claimed before. The caller has already given every running
+-- job the slots that this edition demands.
 -- KEYS epoch:string rules:hash
 -- ARGV epoch edition
 -- REPLY ok | stale_epoch | stale_constraints

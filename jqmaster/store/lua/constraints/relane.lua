@@ -1,13 +1,13 @@
 #!lua flags=allow-oom
--- Moves unfinished jobs to the lanes that they have under this edition of the constraints. A running job takes slots at
--- the gates of its new lane, even if these have no room.
+-- Moves unfinished jobs to their lanes under this edition of the constraints. A running job takes slots at the gates of
+-- its new lane, even if these gates have no room.
 -- KEYS epoch:string rules:hash damaged:set
 -- ARGV now_ms tag epoch edition
 --   lanes(format: lib/lanes/homes.lua)
 --   read(whole: read whole records; beginnings: read only their beginnings)
---   homes(for each job: 8 bytes, the ID of its old lane; u16, the number of its new lane, from 1, or 0 if its record
---       cannot be read)
---   extras(MessagePack: by number of the job, from 1, the new extras of its record; empty: no extras change)
+--   homes(10 bytes for each job: the ID of its old lane, 8 bytes;
+--       the number of its new lane from 1, u16; 0: its record cannot be read)
+--   extras(MessagePack: new extras of records by number of the job, from 1; empty: no record gets new extras)
 --   [+ id(each only once)]
 -- REPLY ok:moved | stale_epoch | stale_constraints
 -- CHECKS FIRST that the epoch is current;
@@ -40,14 +40,14 @@ local checked_head, own_gates = record.checked_head, record.own_gates
 local count, add = lanes.count, lanes.add
 local rewritten, home_by_number = homes.rewritten, homes.of
 
--- Returns whether the job's attempt has handed its work over to another system.
+-- Returns whether the running attempt has handed its work over to another system.
 local function is_handed_over(id, head)
   local challenge = challenges.open_one(id, head)
   return challenge and challenge.since ~= nil
 end
 
--- Returns the charges of a running job at its new gates; nil if it has none. They stay the same even if the weight of
--- the job has changed.
+-- Returns the charges that a running job has at its new gates; nil if none of these gates can have charges. The charges
+-- stay the same even if the weight of the job has changed.
 local function kept_charges(id, ...)
   local kept
   for _, ids in ipairs({...}) do
@@ -65,8 +65,8 @@ if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 if (redis.call('HGET', rules_key, 'edition') or '0') ~= edition then return {'stale_constraints'} end
 edition = tonumber(edition)
 local moved, running, keys, written, filled = 0, {}, {}, {}, 0
--- Counts jobs with the same old lane and the same new lane together, and looks up the old lane once. Consecutive jobs
--- usually have the same lanes.
+-- Counts consecutive jobs with the same old lane and the same new lane together, because most neighbours have the same
+-- lanes.
 local old, old_lane_bytes
 local from, to, together = nil, nil, 0
 local function count_neighbours()
@@ -78,8 +78,8 @@ local function count_neighbours()
 end
 
 for i = FIRST, #ARGV do keys[i - FIRST + 1] = tag .. 'job:' .. ARGV[i] end
--- One command for short records takes a fraction of the time of single reads. The arguments of long records are not
--- read.
+-- Read short records with one command, which takes a fraction of the time of single reads. Long records are read one by
+-- one, without their arguments.
 local records = read == 'whole' and redis.call('MGET', unpack(keys))
 for i = 1, #keys do
   local id, key = ARGV[FIRST + i - 1], keys[i]
@@ -106,7 +106,7 @@ for i = 1, #keys do
     local old_own = byte(head, gates_at) > 0 and #old.keyed == 0 and own_gates(head) or nil
     local lane, own = home_by_number(definitions, number, edition)
     if old ~= lane then
-      -- Treat a job that awaits its callback like a running one, because it holds its slots, too.
+      -- A job that awaits its callback holds its slots like a running one.
       local holds_slots = state == layout.STATE.running or state == layout.STATE.awaiting_callback
       local kept = holds_slots and kept_charges(id, lane.shared, own or lane.keyed)
       local its_extras = kept and (extras[i] or record.extras_of(key, head))
@@ -134,7 +134,7 @@ for i = 1, #keys do
         if old_own then waiting.add(old_own, -1) end
         if own then waiting.add(own, 1) end
         if state == READY then
-          -- Skip `lanes.remove`: `count_neighbours` marks the lanes as changed.
+          -- Do not call `lanes.remove`, because `count_neighbours` already marks the lanes as changed.
           local removed = old.removed
           removed[#removed + 1] = id
           add(lane, read_place('>i4', head, layout.priority.at), id)
@@ -147,7 +147,7 @@ end
 count_neighbours()
 if filled > 0 then redis.call('MSET', unpack(written)) end
 lane_writes.write(nil)
--- Take the new slots only after the old ones are free, because both lanes may have the same gate.
+-- Take the new slots after the old ones are free, because the old lane and the new lane may share gates.
 for _, claim in ipairs(running) do
   for _, ids in ipairs(claim.gates) do
     if claim.kept then

@@ -1,26 +1,26 @@
 #!lua flags=no-writes
--- Reads, at one instant, the facts about why a job waits: the state of its gates as a claim would see it, and the
--- number of jobs that start before it.
+-- Reads why a job waits, all at one instant: the state of its gates as a claim would see them, and the number of jobs
+-- that start before it.
 -- KEYS rules:hash leader:string running:zset
 -- ARGV now_ms tag job_id head_bytes
 --   max_holders(maximum number of holders shown for each closed gate)
 --   max_lanes(maximum number of lanes to check)
---   is_keyed(1: jobs of one lane may have different keyed gates)
+--   is_keyed(1: jobs of the same lane may have different keyed gates)
 --   [+ name(its jobs may start before this job)]
 -- REPLY ok:
 --     now_ms, beginning of the record, 1 if a master leads,
 --     edition, edition in force, edition of its lane(-1: unknown),
---     end of its lease or its deadline ms(-1: neither),
+--     when its lease or the time for its run ends, in ms(-1: it is not running),
 --     for each gate a list:
 --       gate, key value, waiting jobs, 1 if closed, 1 if its value has an override,
---       [name and value of each figure],
---       [job, since_ms, worker_id_bytes](of some slot holders),
+--       [name and value of each number],
+--       [job, since_ms, worker_id_bytes](of some holders of slots),
 --     1 if the job is ready,
 --     [name, number of its jobs that start before this job],
 --     accuracy of these numbers(0: exact, 1: lower bounds, 2: approximate),
 --     fault(why claims cannot find this ready job; empty: they can)
 --   | unknown
--- CHECKS FIRST that the job exists. It only reads
+-- CHECKS FIRST that the job exists
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 -- include lib/constraints/slots.lua
@@ -38,7 +38,7 @@ local now_ms, job_id, head_bytes, max_holders = clock.now_ms(ARGV[1]), ARGV[3], 
 local max_lanes, is_keyed = tonumber(ARGV[6]), ARGV[7] == '1'
 local tag = ARGV[2]
 local FIRST = 8
--- Limits for reading the records of slot holders: in one call, and at one gate.
+-- How many records of slot holders may be read: in one call, and at one gate.
 local MAX_HEADS, MAX_HELD = 500, 100
 
 local head = record.beginning(tag .. 'job:' .. job_id, head_bytes)
@@ -135,7 +135,7 @@ if lane and lane.edition == edition and (is_waiting or state == layout.STATE.run
 end
 
 
--- Returns the job's own queue, then the other queues whose jobs may start before it.
+-- Returns the job's own queue first, then the other queues with jobs that may start before it.
 local function names_before()
   local own_name = lane.queue
   local names, is_listed = {own_name}, {[own_name] = true}

@@ -2,14 +2,14 @@
 -- Reads definitions that are due, and the time until another one becomes due.
 -- KEYS definitions:hash definitions_due:zset definition_clocks:hash due_on_days:zset
 -- ARGV now_ms
---   passed_over(how many definitions to skip in each set, those that are due longest first)
+--   passed_over(number of definitions to skip in each set, beginning with the one that has been due longest)
 --   limit(of each set)
 -- REPLY ok:
 --     now_ms,
 --     ms until another one becomes due(-1: none),
 --     1 if more may be due,
 --     [name, document(empty: lost), clock(empty: lost), …]
--- CHECKS FIRST nothing
+-- CHECKS FIRST nothing, because it only reads
 -- include lib/clock.lua
 local definitions_key, due_key, clocks_key, on_days_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local now_ms, passed_over, limit = clock.now_ms(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])

@@ -12,14 +12,18 @@
 --   max_runs(maximum number of run records to keep)
 --   runs_life_ms(how long to keep them)
 --   batch(MessagePack: for each definition a list:
---       name, ETag, clock as the caller read it, handled_ms, due_at_ms or -1, overlap, did, 1 if it uses a calendar,
---       and optionally the end of the new clock with its facts about a calendar)
+--       name, ETag, clock as the caller read it, handled_ms,
+--       due_at_ms or -1 for never,
+--       overlap,
+--       did: ID of its incarnation,
+--       1 if it uses a calendar,
+--       optionally: the end of the new clock, with its facts about a calendar)
 --   [+ number(of its definition, from 1)
 --      verdict(fires;
 --        queued: the instant was queued before, and fires now;
---        manual: fires at now_ms, apart from the schedule;
---        backfill: fires if the instant certainly started no job;
---        backfill_forgotten: like backfill, but fires also if nobody knows;
+--        manual: fires at now_ms, independently of the schedule;
+--        backfill: fires only if the instant certainly started no job;
+--        backfill_forgotten: fires also if it is unknown whether the instant started a job;
 --        missed; skipped)
 --      reason
 --      instant(as in lib/definitions/run_records.lua)
@@ -39,7 +43,7 @@
 -- CHECKS FIRST that the epoch is current;
 --   that the mark of the data matches;
 --   that the edition of the constraints is current;
---   that each definition has the ETag and the clock that the caller read
+--   that each definition still has the ETag and the clock that the caller read
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/jobs/record.lua
@@ -55,7 +59,7 @@ local tag, on_days_key = ARGV[2], KEYS[9]
 local edition, mark, batch = ARGV[6], ARGV[8], cmsgpack.unpack(ARGV[11])
 local is_unfinished, is_waiting = layout.is_unfinished, layout.is_waiting
 local FIRST, WIDTH = 12, 8
--- How often a definition with a queued instant is checked, until the job for which that instant waits has ended.
+-- How often to check a definition with a queued instant. The instant waits until the definition's newest job is over.
 local LOOK_AGAIN_MS = 1000
 
 if epoch ~= '' and not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
@@ -154,7 +158,7 @@ for i = 1, count do
   elseif verdict == 'fires' or verdict == 'queued' then
     became = fire(definition, i, at)
   end
-  -- The instant is decided, so it is no longer queued.
+  -- The instant has its outcome, so it is no longer queued.
   if became ~= 'queued' and became ~= 'changed' and definition.queued == instant then definition.queued = '' end
   if became == 'queued' and definition.queued ~= instant then
     if definition.queued ~= '' then run_records.put(name, definition.queued, 'skipped', 'superseded', '', now_ms) end

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Creates, changes or removes a definition and writes the audit entry. Works in a full store, too. Removing a
--- definition also removes its run records, but not its jobs. The last instant that it may have fired stays recorded, so
--- that a later definition of the same name does not fire such instants again.
+-- definition also removes its run records, but not its jobs. The store keeps the last instant that the definition may
+-- have fired, so that a later definition of the same name does not fire old instants again.
 -- KEYS definitions:hash definitions_due:zset definition_clocks:hash runs:zset audit:stream event_definitions:set
 --     event_edition:string forgotten_runs:hash gone_definitions:zset calendars:hash definition_calendars:hash
 --     due_on_days:zset
@@ -13,10 +13,10 @@
 --   due_at_ms(when to check it next; -1: never)
 --   audit_entry audit_max max_definitions
 --   wake_channel(empty: wake nobody)
---   event_edition(new edition of the definitions that events start; empty: events do not start this definition, and did
---       not before)
+--   event_edition(new edition of the definitions that events start; empty: events start this definition neither before
+--       nor after this call)
 --   did(ID of this incarnation)
---   max_gone(how many removed definitions are remembered by name; older ones share one entry)
+--   max_gone(maximum number of removed definitions that are remembered by name; older ones share one entry)
 --   calendar(name of its calendar; empty: none)
 --   calendar_etag(ETag of that calendar, as the caller read it)
 --   former_calendar(name of the calendar that it used before this call; empty: none)

@@ -1,7 +1,8 @@
 #!lua
 -- Closes due groups of events and returns them. Later events open new groups.
 -- KEYS epoch:string event_groups:zset event_slots:hash
--- ARGV now_ms tag epoch limit max_bytes(of the returned groups; returns at least one)
+-- ARGV now_ms tag epoch limit
+--   max_bytes(the call stops after the group that exceeds this total size)
 -- REPLY ok:
 --     ms until the next group is due(0: more are due now; -1: no group is open),
 --     [ID, fields and values](of each closed group)

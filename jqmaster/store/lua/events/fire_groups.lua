@@ -1,6 +1,6 @@
 #!lua
--- Ends closed groups of events. Writes the job of a group and the records of its events, and removes the group, in one
--- step. Skips a group that is gone, or whose definition was changed since the caller read the group.
+-- Ends closed groups of events. In one step for each group, writes its job and the records of its events, and removes
+-- it. Skips a group that is gone. Skips a group if its definition has changed since the caller read the group.
 -- KEYS epoch:string rules:hash scheduled:zset expiring:zset definitions:hash definition_clocks:hash event_groups:zset
 -- ARGV now_ms tag epoch
 --   wake_channel(empty: wake nobody)
@@ -9,10 +9,12 @@
 --   mark(expected mark of the data; empty: do not check)
 --   max_runs(maximum number of run records to keep)
 --   runs_life_ms(how long to keep them)
---   retry_ms(delay before a group that found no room is tried again)
---   [+ group(MessagePack: a list of ID, definition, ETag of the definition or empty if the definition is gone, overlap,
---         verdict, reason, IDs of its events, terms as in jobs/enqueue/enqueue.lua, digest, rest_of_record.
---         Verdicts: fires, skipped, gone)]
+--   retry_ms(delay before a group is tried again if a backlog had no room for its job)
+--   [+ group(MessagePack: a list of
+--         ID, definition, ETag of the definition or empty if it is gone, overlap,
+--         verdict: fires, skipped or gone,
+--         reason, IDs of its events,
+--         terms as in jobs/enqueue/enqueue.lua, digest, rest_of_record)]
 -- REPLY ok:
 --     the outcome of each group:
 --       fired, overlap, superseded, skipped, gone, changed, backlog_full(the group stays),

@@ -1,6 +1,7 @@
 #!lua
--- Accepts events. Writes each event together with the jobs, groups and records of the definitions that it matches. A
--- duplicate, whose key was seen within the window, starts nothing and gets the answer of the first event with that key.
+-- Accepts events. Writes each event together with the jobs, groups and records of the definitions that it matches. An
+-- event is a duplicate if its key was seen within the window. A duplicate starts nothing and gets the answer of the
+-- first event with that key.
 -- KEYS rules:hash scheduled:zset expiring:zset definition_clocks:hash event_edition:string events:zset
 --     event_bodies:hash event_groups:zset event_slots:hash
 -- ARGV now_ms tag
@@ -14,7 +15,7 @@
 --   dedupe_ms(how long a key is remembered)
 --   max_events(maximum number of events to keep)
 --   events_life_ms(how long to keep them)
---   max_argument_bytes(of a group's list of arguments)
+--   max_argument_bytes(of the list of arguments of one group)
 --   definitions(MessagePack: [[name, did, overlap], …])
 --   [+ event(MessagePack: [id, digest of its key or empty, body, list of effects].
 --         Each effect begins with: number of the definition from 1, verdict, reason, job_id.
@@ -78,15 +79,15 @@ for i = 1, count do
 end
 
 local is_due = false
--- Closes a group, which makes its job due.
+-- Closes a group, so its job becomes due.
 local function close(slot, group)
   redis.call('HDEL', slots_key, slot)
   redis.call('ZADD', groups_key, now_ms, group)
   is_due = true
 end
 
--- Adds an event to the open group of its slot, or to a new group. Returns the ID of the group, which will be the ID of
--- its job.
+-- Adds an event to the open group of its slot, or to a new group. Returns the ID of the group. The job of the group
+-- will have the same ID.
 local function put_aside(definition, entry, event_id, is_debounced)
   local slot, most, wait_ms, max_ms = entry[5][1], entry[5][2], entry[5][3], entry[5][4]
   local argument, group = entry[7], redis.call('HGET', slots_key, slot)
@@ -94,7 +95,7 @@ local function put_aside(definition, entry, event_id, is_debounced)
   if group then
     local values = redis.call('HMGET', tag .. 'event_group:' .. group, 'since', 'bytes')
     since_ms, size = tonumber(values[1]), tonumber(values[2] or 0)
-    -- Close a group that has lost data or has no room for this event. It accepts no more events.
+    -- If the group has lost data or has no room for this event, close it and start a new group.
     if not since_ms or (not is_debounced and size + #argument > max_argument_bytes) then
       close(slot, group)
       if redis.call('EXISTS', tag .. 'event_group:' .. group) == 0 then redis.call('ZREM', groups_key, group) end
@@ -119,7 +120,7 @@ local function put_aside(definition, entry, event_id, is_debounced)
     if max_ms >= 0 then due_ms = math.min(due_ms, since_ms + max_ms) end
     redis.call('ZADD', groups_key, due_ms, group)
   else
-    -- The number of this event. A collecting group has one field for each event so far, and five others: definition,
+    -- The number of this event in its group. Besides one field for each event, the hash has five fields: definition,
     -- did, slot, since and bytes.
     local number = is_new and 1 or redis.call('HLEN', key) - 4
     redis.call('HSET', key, tostring(number), cmsgpack.pack({event_id, argument}), 'bytes', size + #argument)
@@ -175,7 +176,7 @@ run_records.write_added(now_ms)
 if #kept > 0 then
   lists.zadd(events_key, kept)
   redis.call('HSET', bodies_key, unpack(bodies))
-  -- Remove events that are too old or too many. One call removes a bounded number, and later calls the rest.
+  -- Remove events that are too old or too many. Each call removes at most MAX_REMOVED events.
   local oldest_ms = string.format('%.0f', now_ms - events_life_ms)
   local gone = redis.call('ZRANGE', events_key, '-inf', '(' .. oldest_ms, 'BYSCORE', 'LIMIT', 0, MAX_REMOVED)
   local over = math.min(redis.call('ZCARD', events_key) - max_events, MAX_REMOVED)

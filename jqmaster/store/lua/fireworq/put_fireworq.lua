@@ -1,10 +1,11 @@
 #!lua flags=allow-oom
--- Stores or removes a queue or a routing of the Fireworq gateway, and writes the audit entry. Works in a full store,
+-- Stores or removes a queue or a routing of the Fireworq gateway and writes the audit entry. Works in a full store,
 -- too.
 -- KEYS documents:hash audit:stream
--- ARGV now_ms name document(empty: remove) audit_entry audit_max most
+-- ARGV now_ms name document(empty: remove) audit_entry audit_max
+--   most(maximum number of documents)
 -- REPLY ok | full
--- CHECKS FIRST that a new document does not exceed the limit `most`
+-- CHECKS FIRST that a new document does not exceed the maximum number
 -- include lib/clock.lua
 -- include lib/identity/audit_log.lua
 local documents_key, audit_key = KEYS[1], KEYS[2]

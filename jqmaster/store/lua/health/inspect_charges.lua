@@ -1,7 +1,7 @@
 #!lua flags=no-writes
--- Finds the faults of charges at gates, each at one instant: charges of jobs that do not run there, running jobs
--- without a charge, and wrong sums. Checks the given gates in order, and stops when it has read as much as one call
--- may.
+-- Finds the faults of charges at gates: charges of jobs that do not run there, running jobs without a charge, and wrong
+-- sums. Reads each gate at one instant. Checks the given gates in order, and stops when it has read as much as one call
+-- may read.
 -- KEYS
 -- ARGV tag [+ gate cursor(where to start in its charges; 0: at the beginning)]
 -- REPLY ok:

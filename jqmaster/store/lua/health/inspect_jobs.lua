@@ -1,6 +1,6 @@
 #!lua flags=no-writes
--- Reads everything that names these jobs, all at one instant: records, indexes, claims of workers, slots, and other
--- keys.
+-- Reads everything that names these jobs, all at one instant: their records, and the indexes, claims, slots and other
+-- keys with their IDs.
 -- KEYS results:zset rules:hash
 -- ARGV now_ms tag head_bytes
 --   found_in(the index, claims or slots where the caller found these jobs; empty: none)
@@ -12,8 +12,8 @@
 --     1 if its result exists
 --     1 if `results` lists its result
 --     1 if it has history, progress, challenges, a log or entries of predecessors
---     [gates, token of a slot that it has]
---     [gates of a slot that it must have]
+--     [gates, token of the slot that it has there]
+--     [gates where it must have a slot]
 --     1 if its lane exists
 --     fault of its callbacks
 --     fault of its predecessors

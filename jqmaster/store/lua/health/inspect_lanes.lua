@@ -1,8 +1,8 @@
 #!lua flags=no-writes
--- Returns the fault of each lane, all read at one instant. Empty: the lane is sound.
+-- Returns the fault of each lane, all read at one instant. An empty text means: no fault.
 -- KEYS rules:hash
 -- ARGV tag [+ lane]
--- REPLY ok:[text]
+-- REPLY ok:[fault](of each lane)
 -- CHECKS FIRST nothing, because it only reads
 -- include lib/lanes/lane_faults.lua
 local rules_key = KEYS[1]

@@ -1,9 +1,9 @@
 #!lua flags=no-writes
--- Returns the fault of each job's log, all read at one instant. If the call names no job, returns the fault of the sum
--- of all sizes. Empty: no fault.
+-- Returns the fault of each job's log, all read at one instant. A call without jobs checks the sum of all sizes
+-- instead. An empty text means: no fault.
 -- KEYS
 -- ARGV tag [+ id]
--- REPLY ok:text of the sum:[text]
+-- REPLY ok:fault of the sum(empty if jobs are given):[fault](of each job)
 -- CHECKS FIRST nothing, because it only reads
 -- include lib/logs/log_faults.lua
 local FIRST = 2

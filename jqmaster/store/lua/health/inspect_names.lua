@@ -1,8 +1,8 @@
 #!lua flags=no-writes
--- Returns the fault of each name that has lanes, all read at one instant. Empty: the name is sound.
+-- Returns the fault of each name that has lanes, all read at one instant. An empty text means: no fault.
 -- KEYS names:set ready_counts:hash
 -- ARGV tag [+ name]
--- REPLY ok:[text]
+-- REPLY ok:[fault](of each name)
 -- CHECKS FIRST nothing, because it only reads
 -- include lib/lanes/ready_counts.lua
 local names_key, counts_key = KEYS[1], KEYS[2]

@@ -1,8 +1,9 @@
 #!lua flags=no-writes
--- Finds the faults of slots at gates without a key, all at one instant: gates that are not listed, and wrong sums.
+-- Finds the faults of slots at gates without a key, all at one instant: gates missing from `slot_lists`, and wrong
+-- sums.
 -- KEYS slot_lists:set slot_counts:hash
 -- ARGV tag [+ gates(as in the key `slots:{gates}`)]
--- REPLY ok:[gates that are not listed],[gate, stored sum, correct sum](of each gate with a wrong sum)
+-- REPLY ok:[gates that are missing from the list],[gate, stored sum, correct sum](of each gate with a wrong sum)
 -- CHECKS FIRST nothing, because it only reads
 -- include lib/constraints/gate_ids.lua
 local lists_key, counts_key = KEYS[1], KEYS[2]

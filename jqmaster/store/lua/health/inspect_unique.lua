@@ -1,8 +1,8 @@
 #!lua flags=no-writes
--- Returns the fault of each uniqueness key, all read at one instant. Empty: the key is sound.
+-- Returns the fault of each uniqueness key, all read at one instant. An empty text means: no fault.
 -- KEYS
 -- ARGV tag [+ digest]
--- REPLY ok:[text]
+-- REPLY ok:[fault](of each key)
 -- CHECKS FIRST nothing, because it only reads
 -- include lib/jobs/unique_faults.lua
 local FIRST = 2

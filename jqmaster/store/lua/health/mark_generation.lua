@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Marks the store's data with a generation if it has no mark yet. Works in a full store, too, because a master must be
--- able to start there and drain it.
+-- Marks the store's data with a generation if they have no mark yet. Works in a full store, too, because a master must
+-- be able to start on a full store and drain it.
 -- KEYS generation:string rules:hash frozen:string leader:string
 -- ARGV fresh(the mark to set)
 -- REPLY ok:the present mark | frozen
@@ -12,6 +12,6 @@ local fresh = ARGV[1]
 if redis.call('EXISTS', frozen_key) == 1 or freezes.leads(leader_key) then return {'frozen'} end
 local kept = redis.call('GET', generation_key) or fresh
 redis.call('SET', generation_key, kept)
--- Copy the mark to the hash from which each push reads the edition anyway.
+-- Also copy the mark to the hash that each push reads anyway for the edition.
 redis.call('HSET', rules_key, 'mark', kept)
 return {'ok', kept}

@@ -1,7 +1,9 @@
 #!lua flags=allow-oom
--- Repairs the data of events. Removes incomplete events, empty groups, and names of definitions that do not exist.
--- Schedules groups that would never become due. Adds missing definitions to the list of those that events start. For
--- each definition that an older master removed, records the last instant at which it may have started a job.
+-- Repairs the data of events:
+-- * Removes incomplete events, empty groups, and names of definitions that do not exist.
+-- * Schedules groups that would never become due.
+-- * Adds missing definitions to the list of those that events start.
+-- * If an older master removed a definition, records the last instant at which the definition may have started a job.
 -- KEYS epoch:string events:zset event_bodies:hash event_groups:zset event_slots:hash event_definitions:set
 --     definitions:hash event_edition:string audit:stream forgotten_runs:hash gone_definitions:zset
 -- ARGV now_ms tag epoch
@@ -85,7 +87,7 @@ end
 
 function mend.unlisted(member)
   local etag, name = string.sub(member, 1, layout.ETAG_LENGTH), string.sub(member, layout.ETAG_LENGTH + 1)
-  -- Repair nothing if the definition has changed since it was inspected: perhaps events no longer start it.
+  -- If the definition has changed since it was inspected, repair nothing: events may no longer start it.
   if string.sub(redis.call('HGET', definitions_key, name) or '', 1, layout.ETAG_LENGTH) ~= etag then return false end
   if redis.call('SADD', names_key, name) == 0 then return false end
   redis.call('SET', edition_key, event_edition)

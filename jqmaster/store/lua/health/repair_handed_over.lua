@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Corrects a gate's set of jobs that await another system: removes jobs that do not await another system, and jobs that
--- hold no slot at the gate. If any job remains, adds the gate to the set of gates with such jobs.
+-- Corrects a gate's set of jobs that await another system. Removes a job if it does not await another system, or if it
+-- holds no slot at the gate. If any job remains, adds the gate to the set of gates with such jobs.
 -- KEYS epoch:string handed_over_gates:set audit:stream
 -- ARGV now_ms tag epoch gate audit_entry audit_max [+ id]
 -- REPLY ok:number of repaired entries | stale_epoch

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Makes all data about these jobs agree with their records, which are never changed. Removes the remaining data of a
--- job without a record.
+-- Makes all data about these jobs agree with their records. Never changes a record. Removes the remaining data of a job
+-- without a record.
 -- KEYS epoch:string results:zset rules:hash damaged:set audit:stream
 -- ARGV now_ms tag epoch
 --   found_in(as inspect_jobs takes it)
@@ -9,7 +9,8 @@
 --   audit_entry audit_max
 --   [+ id]
 -- REPLY ok:[id of each repaired job] | stale_epoch
--- CHECKS FIRST that the epoch is current; that each job is not set aside as damaged, and that its record can be read
+-- CHECKS FIRST that the epoch is current;
+--   for each job: that it is not set aside as damaged, and that its record can be read
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/jobs/record.lua
@@ -51,8 +52,8 @@ local function free(gate_list, id)
   return slots.give_back(gate_list, {id})
 end
 
--- Removes a job from a lane to which it does not belong. The counts of the lane include the job only if it has no
--- record.
+-- Removes a job from a lane to which it does not belong. If the job has no record, the counts of the lane still include
+-- it, and are lowered.
 local function leave_found_lane(id, is_gone)
   if redis.call('EXISTS', tag .. 'lane:' .. found_lane) == 0 then
     return redis.call('ZREM', tag .. 'ready:' .. found_lane, id)
@@ -164,7 +165,7 @@ local function put_slots_right(id, head, state)
   return count
 end
 
--- Makes a job available to workers if its callbacks have arrived, and unavailable if not.
+-- Offers a job to workers if its callbacks have arrived. If they have not, withdraws the offer.
 local function put_callbacks_right(id, head, state)
   if state ~= layout.STATE.awaiting_callback or challenges.fault_of(id, head) == '' then return 0 end
   local challenge = challenges.open_one(id, head)
@@ -175,7 +176,7 @@ local function put_callbacks_right(id, head, state)
   return 1
 end
 
--- Lets a job wait for each predecessor that may still end as required, and lists it among the dependents of each.
+-- If a waiting job would never start, makes it wait for its predecessors again, and lists it among their dependents.
 local function put_order_right(id, key, head, state)
   if state ~= layout.STATE.awaiting_jobs or dependents.fault_of(id, MAX_PREDECESSORS) == '' then return 0 end
   return dependents.wait_again(id, key, head) and 1 or 0

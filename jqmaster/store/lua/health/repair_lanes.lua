@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Adds lanes to the order of open lanes, at the place of their first jobs. If a gate is closed, the next claim parks
--- its lanes again.
+-- Adds lanes to the order of open lanes, at the place of their first jobs. If a gate of a lane is closed, the next
+-- claim parks the lane again.
 -- KEYS epoch:string rules:hash audit:stream
 -- ARGV now_ms tag epoch wake_channel(empty: wake nobody) audit_entry audit_max [+ lane]
 -- REPLY ok:[each repaired lane] | stale_epoch
@@ -18,7 +18,7 @@ local now_ms, epoch, wake_channel, audit_entry = clock.now_ms(ARGV[1]), ARGV[3],
 local audit_max = tonumber(ARGV[6])
 local tag = ARGV[2]
 local FIRST = 7
--- Maximum number of entries of an order that are searched for duplicates of a lane.
+-- How many entries of an order are searched for duplicates of a lane.
 local LOOKED_AT = 500
 
 if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
@@ -71,8 +71,8 @@ for i = FIRST, #ARGV do
       if lane.queue ~= lane.name and redis.call('HEXISTS', tag .. 'requirements', lane.queue) == 0 then
         redis.call('HSET', tag .. 'requirements', lane.queue, 1)
       end
-      -- Use the larger number. Too high a count keeps the lane for longer. Too low a count would remove the lane while
-      -- it still has jobs.
+      -- Use the larger number. A count that is too high keeps the lane for longer. A count that is too low would remove
+      -- the lane while it still has jobs.
       lane.jobs = math.max(lane.jobs, redis.call('ZCARD', tag .. 'ready:' .. id))
       stand_open(lane)
       lanes.save(lane)

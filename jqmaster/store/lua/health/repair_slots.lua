@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Repairs the list of the unkeyed gates that have slots: adds the gates that are missing from it. Recomputes the sums
--- of the slots of the given gates.
+-- Adds unkeyed gates that have slots to the list of such gates if the list lacks them. Recomputes the sums of the slots
+-- of the given gates.
 -- KEYS epoch:string slot_lists:set slot_counts:hash audit:stream
 -- ARGV now_ms tag epoch
 --   wake_channel(empty: wake nobody)

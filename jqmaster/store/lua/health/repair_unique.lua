@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Removes uniqueness keys that name no job, or that name a job without this key. Keeps the key of a deleted job until
--- its window ends.
+-- Removes a uniqueness key that names no job, or a job that does not have this key. Keeps the key of a deleted job
+-- until its window ends.
 -- KEYS epoch:string audit:stream
 -- ARGV now_ms tag epoch audit_entry audit_max [+ digest]
 -- REPLY ok:[digest of each repaired key] | stale_epoch
