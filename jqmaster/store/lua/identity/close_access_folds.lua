@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
--- Closes the folds of access events whose hour is over: writes one entry for all repeats of each event.
+-- Closes folds of access events that are older than an hour. A fold counts the repeats of one event. Closing it writes
+-- one entry for all of these repeats.
 -- KEYS access:stream access_folds:hash
 -- ARGV now_ms
 -- REPLY ok

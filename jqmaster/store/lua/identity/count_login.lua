@@ -1,8 +1,10 @@
 #!lua flags=allow-oom
--- Counts a login attempt before its password is checked. Refuses the attempt if this address or this user had too many
--- within the window.
+-- Counts a login attempt before its password is checked. Refuses the attempt if this address or this user has made too
+-- many attempts within the window.
 -- KEYS login_attempts:hash
--- ARGV now_ms window_ms most_of_address most_of_user max_fields address user(empty: no user is named)
+-- ARGV now_ms window_ms most_of_address most_of_user
+--   max_fields(maximum size of the hash)
+--   address user(empty: no user is named)
 -- REPLY ok | limited:wait_ms
 -- CHECKS FIRST how many attempts came from the address, and for the user, within the window
 -- include lib/clock.lua
@@ -12,8 +14,10 @@ local most_of_user = tonumber(ARGV[4])
 local max_fields, address, user = tonumber(ARGV[5]), 'a' .. ARGV[6], ARGV[7]
 
 local since_ms = tonumber(redis.call('HGET', attempts_key, 'since_ms') or '0')
--- Start new counts after the window. Do so, too, if the clock was set back: otherwise users would be locked out for too
--- long. Do so, too, if the hash is full: otherwise an attacker could fill it and lock everybody out.
+-- Start new counts in these cases:
+-- * The window has ended.
+-- * The clock was set back. Otherwise users would be locked out for too long.
+-- * The hash is full. Otherwise an attacker could fill it and lock everybody out.
 local is_new = now_ms - since_ms >= window_ms or now_ms < since_ms or redis.call('HLEN', attempts_key) + 2 > max_fields
 if not is_new then
   local of_address = tonumber(redis.call('HGET', attempts_key, address) or '0')

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Ends a session and logs its user or token.
+-- Ends a session. Writes to the access log which user or token it belonged to.
 -- KEYS session:hash access:stream access_folds:hash
 -- ARGV now_ms digest sessions_prefix access_entry
 -- REPLY ok | none

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Ends the given sessions of one user or token. If no session is given, ends all sessions of the user or token. Logs
--- who did it, unless no such session exists.
+-- Ends the given sessions of one user or token. If no session is given, ends all of them. If a session was ended,
+-- writes the entry to the access log.
 -- KEYS sessions:zset access:stream access_folds:hash
 -- ARGV now_ms session_prefix fold_group(empty: repeats are not folded) access_entry [+ digest]
 -- REPLY ok:count

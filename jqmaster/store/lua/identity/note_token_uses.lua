@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
--- Records when tokens were last used at a master. Skips deleted tokens, and keeps a later time of use.
+-- Records when tokens were last used at a master. Skips deleted tokens. Keeps the stored time of a token if it is
+-- later.
 -- KEYS tokens:hash token_uses:hash
 -- ARGV [+ id used_at_ms]
 -- REPLY ok

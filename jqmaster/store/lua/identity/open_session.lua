@@ -5,17 +5,17 @@
 -- ARGV now_ms digest
 --   subject(`user:NAME`, `token:ID`, `config:DIGEST`, `oidc:NAME`)
 --   field(of the key `credentials`, which is `users` or `tokens`)
---   expected(value of that field that was verified; empty: the credentials are not in this store)
+--   expected(value of that field that the caller verified; empty: the credentials are not in this store)
 --   idle_ms life_ms max_sessions
 --   old_digest(of the previous session; empty: none)
 --   address
---   counted_user(user of the counted attempt; empty: none)
+--   counted_user(user of the login attempt that was counted; empty: none)
 --   place(address of the caller, for display)
 --   access_entry session_prefix
 --   granted(user and role from a login provider; empty: none)
 --   id_token(of that provider; empty: none)
 -- REPLY ok:until_ms | changed
--- CHECKS FIRST that the verified credentials have not changed since
+-- CHECKS FIRST that the credentials have not changed since the caller verified them
 -- include lib/clock.lua
 -- include lib/identity/access_log.lua
 local session_key, sessions_key, credentials_key, logins_key, attempts_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Creates, changes or removes tokens, all or none, and logs who did it. Ends the sessions of removed tokens.
+-- Creates, changes or removes tokens, all or none, and writes the access log. Ends the sessions of removed tokens.
 -- KEYS tokens:hash token_uses:hash identity:hash access:stream
 -- ARGV now_ms access_entry max_tokens wake_channel session_prefix sessions_prefix
 --   [+ id

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Creates, changes or removes a user, and logs who did it. Ends the user's sessions, except the session that made the
--- change.
+-- Creates, changes or removes a user, and writes the access log. Ends the user's sessions, except the session that made
+-- the change.
 -- KEYS users:hash logins:hash sessions:zset identity:hash access:stream access_folds:hash
 -- ARGV now_ms name
 --   expected(document as the caller read it; empty: must not exist yet)
@@ -9,7 +9,7 @@
 --   kept_session(empty: none)
 --   fold_group(empty: repeats are not folded)
 -- REPLY ok:version | changed | full
--- CHECKS FIRST that the user has not changed since the caller read it; that a new one does not exceed the limit
+-- CHECKS FIRST that the user has not changed since the caller read it; that a new user does not exceed the limit
 -- include lib/clock.lua
 -- include lib/identity/access_log.lua
 -- include lib/identity/identity.lua

@@ -1,6 +1,6 @@
 #!lua flags=no-writes
--- Reads entries of several logs at one instant, from a position in each. Also returns the number of the first entry
--- read from each log.
+-- Reads entries of several logs, all at one instant. Reads each log from its own position, and returns the number of
+-- the first entry that it read there.
 -- KEYS [+ log:stream]
 -- ARGV limit(entries of each log) [+ position number(of the entry at the position; 0: start of the log)]
 -- REPLY ok:[first number, [position, [field value]]](of each log)
@@ -9,7 +9,7 @@ local limit = ARGV[1]
 local FIRST, WIDTH = 2, 2
 local STREAM = 'STREAM'
 
--- Returns whether one stream position (ms-number) comes after the other.
+-- Returns whether one stream position (ms-number) comes after another one.
 local function is_after(one, other)
   local one_ms, one_number = string.match(one, '^(%d+)-(%d+)$')
   local other_ms, other_number = string.match(other, '^(%d+)-(%d+)$')
@@ -25,7 +25,7 @@ for at = 1, #KEYS do
     entries = redis.call('XRANGE', KEYS[at], '(' .. position, '+', 'COUNT', limit)
     local info, facts = redis.call('XINFO', STREAM, KEYS[at]), {}
     for n = 1, #info, 2 do facts[info[n]] = info[n + 1] end
-    -- If entries were trimmed before they were read, continue with the number of the first one that is left.
+    -- If entries after the position were trimmed, continue with the number of the first entry that is left.
     if facts['first-entry'] and is_after(facts['first-entry'][1], position) then
       first_number = math.max(first_number, facts['entries-added'] - facts['length'] + 1)
     end

@@ -1,12 +1,14 @@
 #!lua flags=allow-oom
--- Reads the user or token of a session with its present document, and restarts the idle time. The restart is written at
--- most once per sixtieth of the idle time, because it costs a disk write.
+-- Returns the user or token of a session with its present document, and restarts the session's idle time. Writes the
+-- restart at most once per sixtieth of the idle time, because each write goes to the disk.
 -- KEYS session:hash users:hash tokens:hash
 -- ARGV now_ms idle_ms
--- REPLY ok:subject:until_ms:document
---       (of the user or token; after a login at a provider, what the provider granted; empty: deleted, or elsewhere)
+-- REPLY ok:
+--     subject: until_ms: present document of the user or token. Special documents:
+--       after a login at a provider: what the provider granted
+--       empty: the user or token was deleted, or is not in this store
 --   | none
--- CHECKS FIRST that the session has not expired, neither by its idle time nor by its life
+-- CHECKS FIRST that the session's idle time is not over; that its life is not over
 -- include lib/clock.lua
 local session_key, users_key, tokens_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, idle_ms = clock.now_ms(ARGV[1]), tonumber(ARGV[2])

@@ -1,6 +1,8 @@
 #!lua flags=no-writes
--- Counts the jobs of some queues: ready jobs that gates would let start now if workers had free slots, ready jobs that
--- gates hold back, and running jobs.
+-- Counts three kinds of jobs in some queues:
+-- * ready jobs that could start now if workers had free slots,
+-- * ready jobs that gates hold back,
+-- * running jobs.
 -- KEYS rules:hash running:zset
 -- ARGV now_ms tag
 --   max_lanes(maximum number of lanes to check)
@@ -10,7 +12,7 @@
 -- REPLY ok:
 --     now_ms, ready, blocked,
 --     is_exact(0: both counts are lower bounds),
---     ready_since_ms(the earliest among the first jobs of all lanes; 0: unknown),
+--     ready_since_ms(the earliest time since when the first startable job of a lane has been ready; 0: unknown),
 --     [worker_id_bytes and name, number of running jobs],
 --     number of running jobs that were not checked
 -- CHECKS FIRST nothing, because it only reads
@@ -28,7 +30,7 @@ local PAGE = 100
 
 local edition = tonumber(redis.call('HGET', rules_key, 'edition') or 0)
 local ready, blocked, since_ms, is_exact = 0, 0, 0, true
--- By gate: how much of its room the jobs use that were counted as ready.
+-- By gate: the room that jobs take there if this call has counted them as ready.
 local taken = {}
 
 local function room_at(ids)
@@ -37,7 +39,7 @@ local function room_at(ids)
     local gate = gates.of(id, now_ms)
     local its_room = gate.room
     if gate.weight_default and its_room > 0 then
-      -- Estimate, because the exact weights are in the records of the jobs, which this count does not read.
+      -- Estimate the room. The exact weights are in the records of the jobs, which this count does not read.
       its_room, is_exact = weighing.usual_room(gate), false
     end
     room = math.min(room, its_room - (taken[id] or 0))
@@ -49,8 +51,8 @@ local function take_room(ids, count)
   for _, id in ipairs(ids) do taken[id] = (taken[id] or 0) + count end
 end
 
--- Notes since when the first startable job of a lane has been ready, if that is the earliest time so far: see
--- sample_backlog.lua.
+-- Sets `since_ms` to the time since when this job, the first startable one of its lane, has been ready. Keeps an
+-- earlier time of another lane. See sample_backlog.lua.
 local function note_wait(id)
   local head = record.read_head(tag .. 'job:' .. id)
   if head == '' or record.state_of(head) ~= layout.STATE.ready then return end
@@ -83,7 +85,8 @@ end
 local is_keyed = {}
 local function count_lane(lane, count)
   if lane.edition ~= edition then
-    -- Count all jobs of the lane as blocked: none of them starts until the leader has matched them to the constraints.
+    -- Count all jobs of the lane as blocked. None of them can start until the leader has matched them to the
+    -- constraints.
     blocked, is_exact = blocked + count, false
     return
   end

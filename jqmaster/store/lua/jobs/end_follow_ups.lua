@@ -1,5 +1,5 @@
 #!lua
--- Removes follow-ups that are done, and moves failed ones behind all others. Keeps an entry unchanged if it was written
+-- Removes follow-ups that are done, and moves failed ones behind all others. Leaves an entry alone if it was written
 -- again meanwhile.
 -- KEYS epoch:string follow_ups:zset
 -- ARGV epoch

@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
--- Skips waiting jobs whose expires_at has passed, at most `limit` a call.
+-- Skips waiting jobs that have passed their `expires_at`, at most `limit` a call.
 -- KEYS epoch:string expiring:zset skipped:zset
 -- ARGV now_ms tag epoch limit finished_channel
--- REPLY ok:skipped,ms until the next expires (-1: none),[name](of each skipped job) | stale_epoch
+-- REPLY ok:number of skipped jobs,ms until the next job expires (-1: none),[name](of each skipped job) | stale_epoch
 -- CHECKS FIRST that the epoch is current, then the state of each job
 -- include lib/clock.lua
 -- include lib/leadership.lua
@@ -36,7 +36,7 @@ for _, id in ipairs(due) do
     skipped = skipped + 1
     names[skipped] = record.name_of(head)
   elseif state == layout.STATE.running or state == layout.STATE.awaiting_callback then
-    -- Check a running job again later, because it may return to the queue.
+    -- Check a running job again later, because it may return to its queue.
     running[#running + 1] = now_ms + expiry.RECHECK_MS
     running[#running + 1] = id
   end

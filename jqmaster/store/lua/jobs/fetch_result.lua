@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Returns the result of a finished job, and shortens the result's lifetime to the grace time. For an unfinished job,
--- returns its state and records that a client waits for its end.
+-- Returns the result of a finished job, and shortens the lifetime of the result to the grace time. For an unfinished
+-- job, returns its state and records that a client waits for its end.
 -- KEYS job:string result:string results:zset
 -- ARGV now_ms job_id grace_ms watch(1: record that a client waits for the job, if it is unfinished)
 -- REPLY ok:result | nothing | unfinished:state

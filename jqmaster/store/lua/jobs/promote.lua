@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
--- Promotes due jobs to ready, at most `limit` a call. Returns the time until the next one is due.
+-- Makes due jobs ready, at most `limit` a call. Returns the time until the next job is due.
 -- KEYS epoch:string waiting:zset damaged:set
 -- ARGV now_ms tag epoch limit from_state
--- REPLY ok:promoted,ms until the next is due (-1: none) | stale_epoch
+-- REPLY ok:number of promoted jobs,ms until the next job is due (-1: none) | stale_epoch
 -- CHECKS FIRST that the epoch is current, then the state of each job
 -- include lib/clock.lua
 -- include lib/leadership.lua

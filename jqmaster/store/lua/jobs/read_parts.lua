@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- Returns the partial results of a job's present attempt after a position, and the state of the job. If the job is
--- unfinished, records that a client waits for its end.
+-- Returns the state of a job, and the partial results of its present attempt after a position. If the job is unfinished
+-- and `watch` is 1, records that a client waits for its end.
 -- KEYS job:string parts:stream
 -- ARGV attempt(of the position)
---   number(of the last part before the position; 0: start)
+--   number(of the last partial result before the position; 0: start)
 --   max_parts
 --   watch(1: record that a client waits for the job, if it is unfinished)
 -- REPLY ok:state:attempt:[id value](of each part) | unknown

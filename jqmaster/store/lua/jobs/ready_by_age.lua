@@ -1,7 +1,7 @@
 #!lua flags=no-writes
--- Reads the first ready jobs of some lanes after a position, ordered by age (their IDs) and not by priority. Each lane
--- consists of runs: jobs of one priority, ordered by ID. The script merges the runs. It reads a bounded number of them,
--- and returns the lane and the rank at which the next call continues.
+-- Reads the first ready jobs of some lanes after a position, ordered by age (their IDs) and not by priority. A lane
+-- consists of runs: jobs of one priority, ordered by ID. The script merges the runs of the lanes. It reads a limited
+-- number of runs, and returns the lane and the rank at which the next call continues.
 -- KEYS [+ ready:zset]
 -- ARGV after(empty: from the start)
 --   count
@@ -33,8 +33,8 @@ local function refill(run)
   return ids[1] ~= nil
 end
 
--- Searches the ranks from `first` to `last - 1`, whose members all have one priority. Returns the rank of the first
--- member after the position `after`.
+-- Searches the ranks from `first` to `last - 1`, all members of one priority. Returns the rank of the first member
+-- after the position `after`.
 local function rank_behind(key, first, last)
   while first < last do
     local middle = math.floor((first + last) / 2)

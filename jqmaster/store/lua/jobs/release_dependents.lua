@@ -1,9 +1,15 @@
 #!lua flags=allow-oom
--- Updates some dependents of a job to its present state. A dependent that waits for no other job starts. A dependent is
--- skipped if the job did not end as required. Returns the skipped dependents that may have to be revived. If the job
--- was deleted, the last call removes its list of dependents.
+-- Applies the present state of a job to some of its dependents:
+-- * If the job has ended in another way than required, skips the dependent.
+-- * If the job has ended as required and the dependent waits for no other job, starts the dependent.
+-- * If the dependent was skipped before and may have to be revived, returns its ID.
+-- If the job was deleted, the last call removes its list of dependents.
 -- KEYS epoch:string awaiting_jobs:zset scheduled:zset skipped:zset expiring:zset
--- ARGV now_ms tag epoch wake_channel(empty: wake nobody) finished_channel job_id cursor(0: from the start) count
+-- ARGV now_ms tag epoch
+--   wake_channel(empty: wake nobody)
+--   finished_channel job_id
+--   cursor(0: from the start)
+--   count(about how many dependents to check)
 -- REPLY ok:
 --     cursor of the next call(0: done),
 --     [name](of each skipped job),
@@ -30,8 +36,7 @@ local page = redis.call('ZSCAN', dependents_key, cursor, 'COUNT', count)
 local left, scheduled, skipped, watched, names, revivable = {}, {}, {}, {}, {}, {}
 local has_ready = false
 
--- Returns the ID and the state of the job that is the root cause of this job's end: the first one in the chain of
--- skipped jobs.
+-- Returns the ID and the state of the root cause of this job's end: the first job in the chain of skipped jobs.
 local function root()
   if state == layout.STATE.skipped then
     local first = redis.call('HGET', tag .. 'awaits:' .. job_id, 'root')

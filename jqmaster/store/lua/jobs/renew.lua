@@ -1,12 +1,13 @@
 #!lua flags=allow-oom
--- Accepts a worker's heartbeat: records that the worker is alive, and renews the claims that the worker names and still
--- holds, unless the worker is detached permanently.
+-- Accepts a worker's heartbeat: records that the worker is alive, and renews the named claims that it still holds.
+-- Renews no claim of a worker that is detached permanently.
 -- KEYS worker:hash workers:zset running:zset epoch:string fence:string
 -- ARGV now_ms worker_id worker_id_bytes
 --   free(how many more jobs the worker can take)
---   as_of_ms(when the worker listed its claims, or earlier; 0: unknown; -1: more claims of this heartbeat follow)
+--   as_of_ms(when the worker listed its claims, or earlier; 0: unknown; -1: another call has more claims of this
+--       heartbeat)
 --   lease_ms offer_ms grace_ms job_prefix
---   max_jobs(how many jobs the worker can hold from now on; 0: as before)
+--   max_jobs(how many jobs the worker can hold from now on; 0: unchanged)
 --   [+ id token_bytes]
 -- REPLY ok:
 --     now_ms, epoch, is_draining,
@@ -22,7 +23,7 @@
 -- include lib/lists.lua
 local worker_key, workers_key, running_key, epoch_key, fence_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local now_ms, worker_id, worker_id_bytes, free = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
--- Treat a time in the future as now: a worker may report one after the store's clock was set back.
+-- Treat a time in the future as now. A worker may report such a time after the store's clock was set back.
 local as_of_ms = math.min(tonumber(ARGV[5]), now_ms)
 local lease_ms, offer_ms, grace_ms, job_prefix = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8]), ARGV[9]
 local offered = ARGV[10]
@@ -32,9 +33,10 @@ local worker = redis.call('HMGET', worker_key, 'max_jobs', 'is_draining', 'is_de
   'ordered_max_jobs')
 if not worker[1] then return {'unknown'} end
 local detached_by = worker[3] == '1' and (worker[4] or 'operator') or ''
--- A worker that was detached for its silence and is back keeps its claims until it learns whether it may continue. A
--- worker that an operator detached keeps its leases only until they end. A worker whose process has ended keeps
--- nothing, because its jobs are already free.
+-- Claims of a detached worker:
+-- * A worker that was detached for its silence and is back keeps its claims until it learns whether it may continue.
+-- * A worker that an operator detached keeps each claim until its lease ends.
+-- * A worker whose process has ended keeps nothing, because its jobs are already free.
 local is_renewed, is_gone = detached_by == '' or detached_by == 'silence', worker[5] == '1'
 local renewed, to_cancel, lost = {}, {}, {}
 for i = FIRST, #ARGV, WIDTH do

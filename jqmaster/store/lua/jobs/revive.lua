@@ -1,18 +1,18 @@
 #!lua
 -- Revives a job that was skipped because of a predecessor, if each predecessor has succeeded or may still succeed. The
--- job waits for unfinished predecessors, or starts if there are none. It gets all its retries and no longer expires.
+-- job waits for unfinished predecessors. If there are none, it starts. It gets all its retries and no longer expires.
 -- KEYS job:string expiring:zset rules:hash awaiting_jobs:zset scheduled:zset skipped:zset
 -- ARGV now_ms tag job_id
 --   wake_channel(empty: wake nobody)
 --   edition
 --   lanes(format: lib/lanes/homes.lua)
---   finished_at_ms(when it was skipped, as the caller read it)
+--   finished_at_ms(when the job was skipped, as the caller read it)
 --   extras(of the record, with its new weights; empty: unchanged)
 -- REPLY ok:is_revived(0: not possible now) | stale_constraints
 -- CHECKS FIRST that the edition of the constraints is current;
 --   the state of the job and its cause;
---   that it was not skipped again since the caller read it;
---   that no value that it needs was erased;
+--   that the job was not skipped again since the caller read it;
+--   that no value that the job needs was erased;
 --   the state of each predecessor
 -- include lib/clock.lua
 -- include lib/jobs/record.lua

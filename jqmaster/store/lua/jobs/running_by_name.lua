@@ -1,8 +1,8 @@
 #!lua flags=no-writes
--- Counts the running jobs by worker and name, in a part of the index of running jobs.
+-- Counts running jobs by worker and name. Reads only a range of ranks in the index of running jobs.
 -- KEYS running:zset
--- ARGV tag from_rank most
--- REPLY ok:[worker_id_bytes and name, count],number of jobs that follow this part
+-- ARGV tag from_rank most(maximum number of jobs to read)
+-- REPLY ok:[worker_id_bytes and name, count],number of running jobs after this range
 -- CHECKS FIRST nothing, because it only reads
 -- include lib/jobs/running_names.lua
 local running_key = KEYS[1]

@@ -1,9 +1,12 @@
 #!lua flags=no-writes
--- Returns the first running jobs after a position, ordered by the start of their attempts. Reads a part of the index,
--- which is ordered by the ends of leases.
+-- Returns the first running jobs after a position, ordered by the start of their attempts. Reads only a range of ranks
+-- in the index, which is ordered by the ends of leases.
 -- KEYS running:zset
--- ARGV after_ms(empty: from the start) after_id count from_rank most job_prefix is_backward(1: the newest first)
--- REPLY ok:[id started_ms],members_read
+-- ARGV after_ms(empty: from the start) after_id
+--   count(maximum number of jobs to return)
+--   from_rank most(maximum number of members to read)
+--   job_prefix is_backward(1: the newest first)
+-- REPLY ok:[id started_ms],number of members read
 -- CHECKS FIRST nothing, because it only reads
 -- include lib/jobs/record.lua
 local running_key = KEYS[1]

@@ -1,13 +1,15 @@
 #!lua
 -- Stores partial results of a running job. The first part of an attempt removes the parts of earlier attempts. Ignores
--- parts that the claim sent before, so that a call can be repeated.
+-- parts that this claim has already stored, so that a call can be repeated.
 -- KEYS job:string parts:stream
 -- ARGV job_id token_bytes worker_id_bytes
 --   first(number of the first value, counted from the start of the claim)
---   max_parts max_bytes keep_ms finished_channel
+--   max_parts max_bytes(of all parts of the attempt)
+--   keep_ms(lifetime of the parts after the last one)
+--   finished_channel
 --   [+ value]
 -- REPLY ok | stale | full
--- CHECKS FIRST that the job is running under this token at this worker; the limits of the attempt
+-- CHECKS FIRST that the job is running under this token at this worker; that the attempt stays within its limits
 -- include lib/jobs/record.lua
 local job_key, parts_key = KEYS[1], KEYS[2]
 local id, token_bytes, worker_id_bytes, first = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
@@ -17,7 +19,7 @@ local head = record.beginning(job_key, layout.worker_id.last)
 if not record.is_held_by(head, token_bytes, worker_id_bytes) then return {'stale'} end
 local attempt = record.attempts_of(head)
 
--- Replace a key of another type as if it held the parts of an earlier attempt.
+-- Treat a key of another type like the parts of an earlier attempt, and replace it.
 local last = redis.pcall('XREVRANGE', parts_key, '+', '-', 'COUNT', 1)
 last = not last.err and last[1]
 local last_attempt, number, passed_over, bytes = nil, 0, 0, 0

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Stores progress of running jobs, and checkpoints for their next attempts. After a checkpoint, earlier losses of the
--- job no longer count. A report that was delayed at a master does not replace a later report of the same claim.
+-- Stores the progress of running jobs, and checkpoints for their next attempts. Losses of a job before a checkpoint no
+-- longer count. A report that was delayed at a master does not replace a later report of the same claim.
 -- KEYS
 -- ARGV now_ms tag worker_id_bytes
 --   [+ id token_bytes
@@ -11,15 +11,15 @@
 --      seq(number of the report; empty: unknown)]
 -- REPLY ok:
 --     [index from 0 of each stale claim],
---     [index of each report that is older than the stored one]
--- CHECKS FIRST that each job is running under its token at this worker; the number of each report
+--     [index of each report that is older than the stored report]
+-- CHECKS FIRST that each job is running under its token at this worker; that no later report of the claim is stored
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 -- include lib/lists.lua
 local now_ms, tag, worker_id_bytes = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3]
 local FIRST, WIDTH = 4, 7
 
--- Returns whether a later report of this claim is stored. Each claim numbers its reports separately.
+-- Returns whether a later report of this claim is stored. Each claim numbers its own reports.
 local function is_outdated(progress_key, token_bytes, seq)
   local stored = redis.pcall('HMGET', progress_key, 'token', 'seq')
   return not stored.err and stored[1] == token_bytes and (tonumber(stored[2] or 0) or 0) > tonumber(seq)
@@ -41,7 +41,7 @@ for i = FIRST, #ARGV, WIDTH do
     end
     if checkpoint ~= '' then
       lists.add_pair(fields, 'checkpoint', checkpoint)
-      -- Only losses without a checkpoint between them count towards the limit.
+      -- Only losses after the last checkpoint count towards the limit.
       local _, _, losses = record.attempts_of(head)
       if losses > 0 then redis.call('SETRANGE', job_key, layout.losses.offset, '\0\0') end
     end

@@ -1,16 +1,21 @@
 #!lua flags=allow-oom
 -- Removes finished jobs of one state after their retention, the oldest first, at most `limit` a call. Also removes the
 -- uniqueness keys that still name them. Results have their own lifetime.
--- Always keeps members of an unfinished batch, jobs whose end has not been reported yet, and jobs that unfinished
--- dependents need. While there is room, also keeps members of a batch that may be retried, jobs that dependents would
--- need if they ran again, and skipped jobs that a retry would revive. If there is an archive, keeps logs until they are
--- archived.
+-- Always keeps:
+-- * members of an unfinished batch
+-- * jobs whose end the leader has yet to report
+-- * jobs that unfinished dependents need
+-- Keeps while there is room:
+-- * members of a batch that may be retried
+-- * jobs that dependents would need if they ran again
+-- * skipped jobs that a retry of a predecessor would revive
+-- If there is an archive, keeps the logs of removed jobs until they are archived.
 -- KEYS epoch:string finished:zset expiring:zset
 -- ARGV now_ms tag epoch limit retention_ms max_jobs
 --   archives_logs(1: there is an archive)
---   most_needed(how many jobs beyond max_jobs are kept because others may need them)
---   passed(how many of the oldest to skip, because earlier calls kept them)
--- REPLY ok:removed,kept(of the checked jobs) | stale_epoch
+--   most_needed(maximum number of jobs beyond max_jobs that are kept because others may need them)
+--   passed(number of the oldest jobs to skip, because earlier calls kept them)
+-- REPLY ok:number of removed jobs,number of checked jobs that were kept | stale_epoch
 -- CHECKS FIRST that the epoch is current
 -- include lib/clock.lua
 -- include lib/lists.lua
@@ -47,8 +52,8 @@ local function batch_of(job_key, head)
   return batch_id, needed[batch_id] or nil
 end
 
--- Returns whether other jobs need a job with the flag `followed`: 'must' if they need it now, 'may' if they would need
--- it after a retry, nil otherwise.
+-- Returns whether other jobs need a job with the flag `followed`. 'must': they need it now. 'may': they would need it
+-- after a retry. nil: no other job needs it.
 local function need_of(id, job_key, head, is_awaited)
   local need = is_awaited and dependents.need_of(id, record.state_of(head)) or nil
   if not need and record.state_of(head) == layout.STATE.skipped

@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- Removes expired results, at most `limit` a call. Keeps results that dependents need, or would need if they ran again,
--- and checks them again later.
+-- Removes expired results, at most `limit` a call. If dependents need a result, or would need it if they ran again,
+-- keeps it and checks it again later.
 -- KEYS epoch:string results:zset
 -- ARGV now_ms epoch limit tag
--- REPLY ok:removed,kept(of the checked results) | stale_epoch
+-- REPLY ok:number of removed results,number of checked results that were kept | stale_epoch
 -- CHECKS FIRST that the epoch is current
 -- include lib/clock.lua
 -- include lib/lists.lua

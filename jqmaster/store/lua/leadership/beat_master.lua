@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
--- Records a master's heartbeat, and facts about the master. Removes masters that have been silent for long. Returns the
--- versions of settings, targets, namespaces and identity, which every master follows. Also returns the mark of the
--- data, and who leads.
+-- Records a master's heartbeat, and facts about the master. Removes masters that have been silent for `forget_ms`.
+-- Returns the data that every master follows: the versions of settings, targets, namespaces and identity, the mark of
+-- the data, and which master leads.
 -- KEYS masters:zset master_info:hash settings:hash identity:hash generation:string leader:string
 -- ARGV now_ms master_id info forget_ms max_masters
 -- REPLY ok:
---     removed,now_ms,
+--     number of removed masters,now_ms,
 --     [settings version,targets version,namespaces version],
 --     identity version,
 --     mark(empty: it is gone),
@@ -20,12 +20,12 @@ local now_ms, master_id, info, forget_ms = clock.now_ms(ARGV[1]), ARGV[2], ARGV[
 local max_masters = tonumber(ARGV[5])
 local MAX_REMOVED = 100
 
--- Read the masters that have been silent longest: usually all. If a jump of the clock removes a living master, its next
--- heartbeat adds it again.
+-- Read the masters that have been silent longest. These are usually all masters. If a jump of the clock removes a
+-- living master, its next heartbeat adds it again.
 local oldest = redis.call('ZRANGE', masters_key, 0, MAX_REMOVED - 1, 'WITHSCORES')
 local are_all = #oldest < 2 * MAX_REMOVED
 local surplus = (are_all and #oldest / 2 or redis.call('ZCARD', masters_key)) - max_masters
--- Write the facts only if they have changed, so that most heartbeats do not add them to the append-only file.
+-- Write the facts only if they have changed, so that most heartbeats add nothing to the append-only file.
 if redis.call('HGET', info_key, master_id) ~= info then redis.call('HSET', info_key, master_id, info) end
 redis.call('ZADD', masters_key, now_ms, master_id)
 local removed, all_seen_ms = 0, {}
@@ -42,7 +42,7 @@ end
 all_seen_ms[master_id] = now_ms
 local versions = reading.try('HMGET', settings_key, 'version', 'targets', 'namespaces') or {}
 local numbers = {tonumber(versions[1] or 0), tonumber(versions[2] or 0), tonumber(versions[3] or 0)}
--- MGET returns nil for a key of a wrong type, so it counts as missing.
+-- MGET returns nil for a key of another type. Such a key counts as missing.
 local marked = redis.call('MGET', generation_key, leader_key)
 local mark, holder = marked[1] or '', marked[2] or ''
 local leader_id = string.match(holder, '^[^:]*:[^:]*:(.*)$')

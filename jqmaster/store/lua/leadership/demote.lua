@@ -2,7 +2,7 @@
 -- Makes the leader hand the lead to another master, as an operator requested. Writes the audit entry.
 -- KEYS leader:string demoted:string masters:zset audit:stream
 -- ARGV now_ms
---   holder(value of the lock as the caller saw it)
+--   holder(value of the lock, as the caller read it)
 --   master_id(of the leader)
 --   fresh_ms(another master must have sent a heartbeat within this time)
 --   hold_ms(how long the leader may not lead again)

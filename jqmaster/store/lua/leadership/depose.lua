@@ -4,12 +4,13 @@
 -- ARGV now_ms
 --   holder(value of the silent leader's lock)
 --   silent_id(master ID of the silent leader)
---   seen_ms(time of its last heartbeat as the caller read it)
+--   seen_ms(time of its last heartbeat, as the caller read it)
 --   master_id nonce ttl_ms
 --   hold_ms(how long the silent leader may not lead again)
 --   audit_entry audit_max wake_channel
 -- REPLY ok:epoch | changed
--- CHECKS FIRST that the silent leader still leads and has sent no heartbeat since; that the caller was not demoted
+-- CHECKS FIRST that the silent leader still leads, and has sent no heartbeat since the caller read it;
+--   that the caller was not demoted
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/identity/audit_log.lua

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Makes the caller leader if there is no leader. The lock expires by itself. The epoch only grows, even across a
+-- Makes the caller leader if there is no leader. The lock expires by itself. The epoch always grows, even across a
 -- failover of the store.
 -- KEYS leader:string epoch:string demoted:string
 -- ARGV now_ms master_id nonce ttl_ms
@@ -9,12 +9,12 @@
 -- include lib/leadership.lua
 local leader_key, epoch_key, demoted_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, master_id, nonce, ttl_ms = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
--- Maximum life of a lock, in lifetimes of the caller. The holder of the lock may have a longer lifetime configured.
+-- Maximum life of a lock, as a multiple of the caller's `ttl_ms`. The holder may have a longer `ttl_ms` configured.
 local MAX_LIVES = 4
 
 local holder = redis.call('GET', leader_key)
 if holder then
-  -- Shorten a lock that lasts longer. After the clock was set back, it would outlive its holder.
+  -- Shorten a lock that lasts too long. If the clock was set back, the lock would outlive its holder.
   if redis.call('PTTL', leader_key) > MAX_LIVES * ttl_ms then
     redis.call('PEXPIRE', leader_key, MAX_LIVES * ttl_ms)
   end

@@ -1,9 +1,13 @@
 #!lua flags=allow-oom
--- Extends the leader's locks of several shards, as far as the caller holds them. All keys of one kind are adjacent.
+-- Extends the leader's locks of several shards if the caller holds them. All `leader` keys come first, then all
+-- `demoted` keys.
 -- KEYS leader:string demoted:string [+ leader:string demoted:string]
 -- ARGV master_id holder ttl_ms [+ holder ttl_ms]
--- REPLY ok:[for each shard 0(extended), 1(the caller does not hold the lock), 2(it was demoted) or 3(the lock cannot be
---   read)]
+-- REPLY ok:[outcome](of each shard). Outcomes:
+--     0: extended
+--     1: the caller does not hold the lock
+--     2: the caller was demoted
+--     3: the lock cannot be read
 -- CHECKS FIRST for each shard that the caller holds the lock and was not demoted
 local master_id = ARGV[1]
 local EXTENDED, LOST, DEMOTED, UNREADABLE = 0, 1, 2, 3
@@ -21,8 +25,8 @@ for n = 1, shards do
   elseif found[n] == holder then
     outcomes[n] = DEMOTED
   else
-    -- If MGET has found no lock, GET returns an error if the lock has a wrong type. Such a lock cannot be read, but
-    -- nobody else has taken the lead.
+    -- MGET also finds no lock if the lock has another type. GET then returns an error. Such a lock cannot be read, but
+    -- no other master has taken the lead.
     local lock = found[n] or redis.pcall('GET', leader_key)
     outcomes[n] = type(lock) == 'table' and UNREADABLE or LOST
   end

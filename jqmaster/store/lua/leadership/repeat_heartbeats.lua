@@ -1,11 +1,13 @@
 #!lua flags=allow-oom
 -- Repeats a master's heartbeats in several shards. Returns the facts of each shard that `beat_master` evaluates, as one
--- text. While it is the same, the master needs no other answer. All keys of one kind are adjacent.
--- KEYS generation:string leader:string settings:hash identity:hash masters:zset [+ generation:string leader:string
---   settings:hash identity:hash masters:zset]
+-- text. As long as this text stays the same, the master needs no other answer. All keys of one kind are adjacent.
+-- KEYS generation:string leader:string settings:hash identity:hash masters:zset
+--   [+ generation:string leader:string settings:hash identity:hash masters:zset]
 -- ARGV now_ms master_id
--- REPLY ok:now_ms,[for each shard its facts(empty: it does not list the master)],[for each shard the time of the
---   leader's last heartbeat(-1: there is none; -2: the master itself holds the lock)]
+-- REPLY ok:
+--     now_ms,
+--     [facts](of each shard; empty: the shard does not list the master),
+--     [time of the leader's last heartbeat](of each shard; -1: there is none; -2: the master itself holds the lock)
 -- CHECKS FIRST nothing: this script never refuses
 -- include lib/clock.lua
 -- include lib/reading.lua
@@ -14,7 +16,7 @@ local NO_HEARTBEAT, OWN = -1, -2
 
 local shards, score = #KEYS / 5, string.format('%.0f', now_ms)
 local own = ':' .. master_id
--- MGET returns nil for a key of a wrong type, so it counts as missing.
+-- MGET returns nil for a key of another type. Such a key counts as missing.
 local found = redis.call('MGET', unpack(KEYS, 1, 2 * shards))
 local versions = {}
 reading.each_existing(KEYS, 2 * shards + 1, 3 * shards, function(at)
@@ -30,7 +32,7 @@ local facts, seen_ms = {}, {}
 for n = 1, shards do
   local masters_at = 4 * shards + n
   local masters_key, holder = KEYS[masters_at], found[shards + n] or ''
-  -- Do not add the master, because that takes its description, too.
+  -- Do not add a master that is not listed, because its description would be missing.
   if redis.pcall('ZADD', masters_key, 'XX', 'CH', score, master_id) == 1 then
     facts[n] = (found[n] or '') .. ' ' .. holder .. (versions[n] or '')
   else

@@ -1,15 +1,17 @@
 #!lua flags=allow-oom
 -- Makes running attempts wait for the callbacks of their challenges, if the caller holds their tokens. The attempts
--- keep their slots, but constraints with `counts_awaiting: false` do not count them. If the callbacks have already
--- arrived, a worker may run them at once.
+-- keep their slots. Constraints with `counts_awaiting: false` do not count them. If the callbacks of a job have already
+-- arrived, a worker may run the job at once.
 -- KEYS running:zset awaiting:zset worker:hash
--- ARGV now_ms tag worker_id_bytes wake_channel(empty: wake nobody) [+ id token_bytes digest(of its request ID)]
+-- ARGV now_ms tag worker_id_bytes
+--   wake_channel(empty: wake nobody)
+--   [+ id token_bytes digest(of the challenge's request ID)]
 -- REPLY ok:
 --     [1: accepted, 0: stale, 2: no such challenge is open],
 --     [name](of each job whose callbacks have arrived)
 --   | unknown
 -- CHECKS FIRST that each job is running under its token at this worker, and has this challenge open;
---   if none is, that the worker is registered
+--   if no job is, that the worker is registered
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 -- include lib/lists.lua

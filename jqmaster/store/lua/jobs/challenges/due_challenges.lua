@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- Reads the jobs whose challenges were not answered in time, and the time until the next job is due.
+-- Reads the jobs with challenges that were not answered in time, and the time until the next job is due.
 -- KEYS awaiting:zset
 -- ARGV now_ms limit job_prefix
 -- REPLY ok:now_ms,[id record_beginning],ms until the next job is due(-1: none)

@@ -1,13 +1,13 @@
 #!lua flags=allow-oom
--- Ends attempts whose challenges were not answered in time, with the outcome that the leader decided. Skips attempts
--- that were answered or ended meanwhile. A job whose callbacks have arrived waits for a worker instead.
+-- Ends attempts if their challenges were not answered in time. The leader has decided the outcomes. Skips attempts that
+-- were answered or ended meanwhile. A job whose callbacks have arrived waits for a worker instead.
 -- KEYS epoch:string running:zset awaiting:zset results:zset damaged:set
 -- ARGV now_ms tag epoch result_ttl_ms finished_channel
 --   [+ id
 --      target_state(empty: its record cannot be read)
 --      index_key delay_ms cause is_counted history_entry result]
 -- REPLY ok:[1: expired, 0: answered or ended meanwhile] | stale_epoch
--- CHECKS FIRST that the epoch is current, then state, deadline and challenge of each attempt
+-- CHECKS FIRST that the epoch is current, then the state, the deadline and the challenge of each attempt
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/jobs/record.lua

@@ -12,7 +12,7 @@
 --   sign_secret sign_lead sign_encoding
 --   form(MessagePack; empty: none)
 --   audience(who may answer the form)
---   link(the request ID if people are notified, otherwise empty)
+--   link(the request ID if people are to be notified, otherwise empty)
 --   remind_ms(when to remind people; empty: never)
 -- REPLY ok:name,now_ms,1 if the challenge is new | stale | answered | unknown
 -- CHECKS FIRST that the job is running under this token at this worker;
@@ -38,8 +38,8 @@ local before, list = challenges.open_one(id, head)
 list = list or challenges.read(id)
 for _, challenge in ipairs(list) do
   if challenge.digest == digest then
-    -- Write on a repeated call, too. Otherwise WAIT would confirm the first write, although it may never have reached
-    -- the replicas.
+    -- Write again on a repeated call. WAIT covers only writes of its own connection, and the write of the first call
+    -- may never have reached the replicas.
     record.write_again(job_key, head)
     return {'ok', record.name_of(head), now_ms, 0}
   end

@@ -1,20 +1,20 @@
 #!lua
--- Stores a callback of an open challenge, even before the attempt has reported that it waits. After the last expected
--- callback, a worker may run the job with all its callbacks.
+-- Stores a callback of an open challenge, even if the attempt has not reported yet that it waits. After the last
+-- expected callback, a worker may run the job with all its callbacks.
 -- KEYS job:string challenges:string
 -- ARGV now_ms tag job_id
 --   digest(of the request ID)
---   identity(equal for repeats of one callback)
+--   identity(the same for all repeats of one callback)
 --   body_digest content_type body
 --   wake_channel(empty: wake nobody)
---   is_verified(1: the signature is valid, or this answers the form)
+--   is_verified(1: the signature is valid, or the callback answers the form)
 --   answer(of a person, as MessagePack; empty: none)
 -- REPLY taken:name,ms since the challenge was opened,1 if a worker may run the job now
 --   | repeated:name | conflict:name | over:name
 --   | unverified:header,secret,prefix,encoding(of the expected signature)
 --   | form | unknown
 -- CHECKS FIRST that the challenge exists;
---   the signature;
+--   that the signature is valid, if one is required;
 --   whether this callback came before;
 --   that the attempt is not over
 -- include lib/clock.lua
@@ -39,8 +39,8 @@ if found.state == challenges.OPEN or found.state == challenges.SUCCEEDED or foun
   for _, one in ipairs(found.taken or {}) do
     if one[1] == identity then
       if one[2] ~= body_digest then return {'conflict', name} end
-      -- Write on a repeated call, too. Otherwise WAIT would confirm the first write, although it may never have reached
-      -- the replicas.
+      -- Write again on a repeated call. WAIT covers only writes of its own connection, and the write of the first call
+      -- may never have reached the replicas.
       record.write_again(job_key, head)
       return {'repeated', name}
     end

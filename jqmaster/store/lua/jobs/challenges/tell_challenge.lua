@@ -1,5 +1,5 @@
 #!lua
--- Stores the progress that the outside system reports on an open challenge, to be shown to people.
+-- Stores the progress of an open challenge, as the outside system reports it. The progress is shown to people.
 -- KEYS job:string challenges:string
 -- ARGV now_ms tag job_id digest(of the request ID) fraction(empty: unknown) message
 -- REPLY ok | over | unknown

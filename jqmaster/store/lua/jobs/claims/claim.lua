@@ -1,15 +1,17 @@
 #!lua flags=allow-oom
--- Claims jobs for workers that serve the same names: first jobs whose callbacks have arrived, then ready jobs that no
--- gate holds back, ordered by priority (the smallest first), then by age. Each worker gets its share in turn.
+-- Claims jobs for workers that serve the same names:
+-- 1. Claims jobs whose callbacks have arrived.
+-- 2. Claims ready jobs that no gate holds back, by priority (the smallest first), then by age.
+-- Each worker gets its share in turn.
 -- KEYS epoch:string running:zset fence:string skipped:zset damaged:set rules:hash worker:hash claims:set mail:string
 --     [+ worker:hash claims:set mail:string]
 -- ARGV now_ms epoch edition
---   workers(21 bytes each, in the order of their keys: 16 of the ID, 4 of the limit, and 1 that tells whether the
---       caller itself holds the worker's poll)
+--   workers(21 bytes for each worker, in the order of their keys: its ID, 16 bytes; its limit, 4 bytes;
+--       1 byte that tells whether the caller itself holds the worker's poll)
 --   lease_ms offer_ms grace_ms tag
 --   tokens(16 bytes each)
 --   finished_channel mail_channel
---   max_bytes(of the claimed records of one worker; only the last of them may exceed this)
+--   max_bytes(total size of the records claimed for one worker; only the last record may exceed it)
 --   [+ name]
 -- REPLY ok:
 --     now_ms, first_fence,
@@ -23,7 +25,7 @@
 --   | none:the answer for each worker
 -- CHECKS FIRST that the epoch is current;
 --   that the edition of the constraints is current;
---   that each worker exists, how many slots it has free, and, if it pulls, that its poll is open;
+--   for each worker: that it exists, that it has free slots, and, if it pulls, that its poll is open;
 --   each gate;
 --   each record
 -- include lib/lazily.lua
@@ -76,11 +78,11 @@ local function may_go_on()
 end
 
 -- Claims jobs of a lane as long as they come before the first job of the next lane. Returns how many it claimed, and
--- the score and ID of the job that is now first in this lane. `weighted`: the gates that count units, or nil.
+-- the score and the ID of the job that is now first in this lane. `weighted`: the gates that count units, or nil.
 local function take_many(lane, group, score, id, order, room, weighted)
   local next_item = lane_queue.first()
-  -- If lanes are parked at a gate of this lane, stop after each job and let them return to the queue. One of them may
-  -- now come before this lane's next job.
+  -- If other lanes are parked at a gate of this lane, stop after one job, so that these lanes return to the queue. One
+  -- of them may now come before this lane's next job.
   local has_keys = #lane.keyed > 0
   local is_awaited = has_keys and #parking.closed_among(lane.keyed) > 0
   local taken, moved = 0, false
@@ -98,7 +100,8 @@ local function take_many(lane, group, score, id, order, room, weighted)
   return taken, score, id
 end
 
--- Does not load the module `gates` for jobs without gates. Most jobs have none.
+-- Returns the first closed gate; nil: all are open. Creates the module `gates` only if there are gates, because most
+-- jobs have none.
 local function first_closed(ids)
   return #ids > 0 and gates.first_closed(ids, now_ms) or nil
 end
@@ -140,7 +143,7 @@ local function serve(item)
   local order = id and turns.order_of(lane, id) .. lane.id
   lanes.touch(lane).has_moved = true
   if id and lane_queue.comes_before(item.score, item.order, {score = score, order = order}) then
-    -- The lane has moved back in the order. Open the lanes parked behind it, which may now come first.
+    -- The lane has moved back in the order. Open the lanes parked behind it, because they may now come first.
     if #lane.keyed > 0 then open_lanes.put(parking.follow(lane, nil)) end
     local next_item = lane_queue.first()
     if next_item and not lane_queue.comes_before(score, order, next_item) then
@@ -174,7 +177,7 @@ while lane_queue.first() and may_go_on() do
     serve(item)
   end
 end
--- An empty queue means that no lane has jobs left: a lane with jobs left returns to the queue, even if a limit ended
+-- An empty queue means that no lane has more jobs. A lane with more jobs returns to the queue, even if a limit ended
 -- the search.
 local is_exhausted = not lane_queue.first() and not is_cut_short and open_lanes.are_all_read()
   and not has_more_callbacks
@@ -184,7 +187,7 @@ local first_fence, claimed = taking.write(running_key, fence_key, claim_shares.f
 claim_shares.give(offer_ms, mail_channel)
 if lazily.is_made(passing) then passing.write(now_ms) end
 if lazily.is_made(served) then served.write() end
--- This write may open lanes. Then this call has not searched them.
+-- If this write opens lanes, this call has not searched them.
 if lane_writes.write(nil) then is_exhausted = false end
 return {'ok', now_ms, first_fence, passed_over, is_exhausted and 1 or 0,
   lazily.is_made(gates) and gates.ms_until_opening(now_ms) or -1, claimed, expired_names, claim_shares.answers()}

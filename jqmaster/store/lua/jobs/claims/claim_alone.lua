@@ -41,7 +41,7 @@ if record.state_of(head) ~= layout.STATE.retrying or redis.call('SISMEMBER', sus
 local expires_at_ms = record.int64(head, layout.expires_at_ms.at)
 if expires_at_ms > 0 and expires_at_ms <= now_ms then return {'over'} end
 local lane, own = lanes.home_of(head)
--- In a lane of an older edition, the leader is still matching jobs to the constraints.
+-- If the lane has an older edition, the leader is still matching its jobs to the constraints.
 if lane.edition ~= tonumber(edition) then return {'closed'} end
 local keyed = own or lane.keyed
 local closed_by = gates.first_closed(lane.shared, now_ms) or gates.first_closed(keyed, now_ms)
@@ -50,7 +50,7 @@ local has_gates = #lane.shared + #keyed > 0
 local found = has_gates and weights.of_extras(record.extras_of(key, head))
 local weighted = has_gates and weights.among(keyed, now_ms, weights.among(lane.shared, now_ms))
 local place = {id = id, score = record.priority_of(head), order = id .. lane.id}
--- A gate keeps room for a suspect as it does for jobs in lanes.
+-- A closed gate keeps room for a suspect as it does for jobs in lanes.
 if closed_by and closed_by.weight_default then weights.keep_at_closed(closed_by, found, place) end
 if closed_by or weighted and weights.first_too_small(weighted, found, place) then return {'closed'} end
 

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Removes jobs from the list of suspects if they no longer wait. A suspect waits for a worker that holds no other job.
+-- Removes jobs from the list of suspects if they no longer wait. A suspect waits for a worker without any other job.
 -- KEYS epoch:string suspects:set
 -- ARGV epoch job_prefix [+ id]
 -- REPLY ok:dropped | stale_epoch

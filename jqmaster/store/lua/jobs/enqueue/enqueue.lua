@@ -1,12 +1,12 @@
 #!lua
--- Accepts new jobs. A repeat of an accepted job changes nothing that a client could see.
+-- Accepts new jobs. A repeat of an accepted job has no effect that a client could see.
 -- KEYS scheduled:zset expiring:zset rules:hash
 -- ARGV now_ms tag
 --   wake_channel(empty: wake nobody)
 --   edition
---   push(each: a full backlog refuses single jobs;
+--   push(each: a full backlog refuses only the jobs for which it has no room;
 --       whole: a full backlog refuses all jobs;
---       rest: these jobs belong to a whole push that was accepted)
+--       rest: these jobs belong to a push that was accepted as a whole)
 --   following(MessagePack: [[number of a lane, number of its jobs in later calls of this push], …])
 --   lanes(format: lib/lanes/homes.lua)
 --   mark(expected mark of the data; empty: do not check)
@@ -31,17 +31,20 @@
 --       `batch_over`: its batch takes no new members
 --       `no_predecessor`: a predecessor does not exist; the reason is its ID
 --       `predecessor_over`: a predecessor has ended in another way than required; the reason is its ID
---       Another job holds its uniqueness key, and the reason is the ID of that job:
---       `existing`: the other job stays
+--       If another job holds its uniqueness key, the reason is the ID of that job, and the outcome is one of these:
+--       `existing`: the other job stays as it is
 --       `replaced`: the other job took the content of this one
---       `refused`: the request demanded a refusal
---       `offered`: it is unknown whether the other job can be replaced
+--       `refused`: the request wanted a refusal in this case
+--       `offered`: the other job is offered to a worker, so it is unknown whether it can still be replaced
 --   | full:gate(whose backlog has no room for a whole push)
 --   | too_fast | stale_constraints | other_data
 -- CHECKS FIRST that the mark of the data matches;
---   that the edition of the constraints is current;
---   for each job: whether its ID is taken and by which request; whether it has expired; who holds its uniqueness key;
---     whether its batch takes new members; its predecessors;
+--   for each job:
+--     whether its ID is taken and by which request;
+--     whether it has expired;
+--     which job holds its uniqueness key;
+--     whether its batch takes new members;
+--     its predecessors;
 --   the backlog of each gate;
 --   the quota of this second
 -- include lib/lazily.lua
@@ -88,7 +91,7 @@ local batch_of = memberships ~= '' and batch_pushes.read(memberships) or nil
 local predecessors_of = predecessors ~= '' and predecessor_pushes.read(predecessors) or nil
 if quota ~= '' then push_quota.read(quota, now_ms) end
 
--- By gate: the room in its backlog; nil if its backlog has no limit.
+-- By gate: the room in its backlog; nil: its backlog has no limit.
 local rooms = {}
 local function backlog_room(gate_id)
   local room = rooms[gate_id]
@@ -116,11 +119,11 @@ local function bounding_gates(number)
   return backlogs[number]
 end
 
--- A cache, because jobs of one push usually have the same terms. Key: the terms. Value: facts that follow from them;
--- `head` is the part of the record before the digest.
+-- A cache, because jobs of one push usually have the same terms. Key: the terms. Value: facts that follow from the
+-- terms. Among them, `head` is the part of the record before the digest.
 local kinds, kinds_seen = {}, {}
 local kind_of = (function()
-  -- Positions in the terms, whose first field is the priority. The creation time is filled in here.
+  -- Positions in the terms, which begin with the priority. The creation time is filled in here.
   local CREATED_AT = layout.created_at_ms.at - layout.priority.offset
   local CREATED_LAST = layout.created_at_ms.last - layout.priority.offset
   local TERMS_LENGTH = layout.expires_at_ms.last - layout.priority.offset
@@ -155,10 +158,10 @@ end)()
 for _, item in ipairs(following) do
   for _, gate_id in ipairs(bounding_gates(item[1]) or {}) do rooms[gate_id] = rooms[gate_id] - item[2] end
 end
--- `outcomes` has the outcomes by number of the job. A job without an outcome is new, and is accepted.
+-- Outcomes by number of the job. A job without an outcome is new, and is accepted.
 local outcomes, told, said, seen, is_new = {}, {}, 0, {}, false
--- These two loops over all jobs take most of the time of a bulk push. So a feature may cost only one comparison for
--- jobs that do not use it.
+-- These two loops over all jobs take most of the time of a bulk push. A feature may cost at most one comparison for
+-- each job that does not use it.
 local args = ARGV
 for i = 1, count do
   local at = FIRST + (i - 1) * WIDTH
@@ -217,7 +220,7 @@ for i = 1, count do
     said = said + 3
   end
 end
--- A whole push without a new job in this call was accepted before, so do not refuse it now.
+-- If this call has no new job of a whole push, the push was accepted before. Do not refuse it now.
 if push == 'whole' and is_new then
   for _, item in ipairs(following) do
     for _, gate_id in ipairs(bounding_gates(item[1]) or {}) do
@@ -250,7 +253,7 @@ local function placed(kind)
 end
 
 -- Gives a stored job the content of job number `holder.from` of this push. The stored job keeps its ID, its age and the
--- digest of its own request. If the stored job is debounced, its wait restarts, but never beyond the maximum wait.
+-- digest of its own request. If the stored job is debounced, its wait starts again, but stays within the maximum wait.
 local function replace(holder)
   local at = FIRST + (holder.from - 1) * WIDTH
   local id, head, kind = holder.id, holder.head, placed(kinds[ARGV[at + 1]])
@@ -307,8 +310,8 @@ for i = 1, count do
     end
     if kind.expires_at_ms > 0 then lists.add_pair(expiring, kind.expires_at_ms, id) end
   elseif outcomes[i] == 'known' then
-    -- Write the same value again on a repeated call, because WAIT covers only writes of its own connection. Otherwise
-    -- it could confirm a job that never reached the replicas.
+    -- Write again on a repeated call. WAIT covers only writes of its own connection, and the write of the first call
+    -- may never have reached the replicas.
     redis.call('SETRANGE', keys[i], layout.digest.offset, ARGV[at + 2])
   end
 end

@@ -1,6 +1,6 @@
 #!lua flags=no-writes
--- Finds jobs of a push whose uniqueness key another job holds. Called before a push that is accepted as a whole or not
--- at all.
+-- Finds the jobs of a push whose uniqueness keys are held by other jobs. Called before a push that is accepted as a
+-- whole or not at all.
 -- KEYS
 -- ARGV now_ms tag [+ id digest]
 -- REPLY ok:[index from 0, ID of the holder](of each such job)

@@ -1,6 +1,6 @@
 #!lua flags=no-writes
--- Finds jobs of a push whose ID already belongs to another request. Called before a push that is accepted as a whole or
--- not at all.
+-- Finds the jobs of a push whose IDs belong to other requests. Called before a push that is accepted as a whole or not
+-- at all.
 -- KEYS
 -- ARGV job_prefix [+ id digest]
 -- REPLY ok:[index from 0 of each such job]

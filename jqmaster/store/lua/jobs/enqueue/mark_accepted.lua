@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Records that pushes with idempotency keys were accepted. A repeat then creates no second job, even when the first one
--- is deleted.
+-- Records that pushes with idempotency keys were accepted. A repeat then creates no second job, even after the first
+-- job was deleted.
 -- KEYS
 -- ARGV idempotency_prefix
 --   [+ key_digest mark

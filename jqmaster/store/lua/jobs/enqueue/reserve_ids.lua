@@ -1,11 +1,11 @@
 #!lua
--- Binds idempotency keys to the job IDs of their first requests. A repeat gets that ID, and learns whether the job was
--- accepted. The lifetime of a key starts with its first use.
+-- Binds idempotency keys to the job IDs of their first requests. A repeated request gets the same job ID, and learns
+-- whether the job was accepted. The lifetime of a key starts with its first use.
 -- KEYS
 -- ARGV idempotency_prefix [+ key_digest job_id digest life_ms]
 -- REPLY ok:[job_id mark](mark 0: not accepted yet; otherwise the byte that mark_accepted.lua added)
 --   | taken:[index from 0](of each key that stands for another request)
--- CHECKS FIRST what each key is bound to
+-- CHECKS FIRST to which job and request each key is bound
 local prefix = ARGV[1]
 local FIRST, WIDTH = 2, 4
 
@@ -29,8 +29,8 @@ for i = FIRST, #ARGV, WIDTH do
     redis.call('SET', prefix .. key_digest, text, 'PX', life_ms)
     is_new[key_digest] = false
   else
-    -- Write on a repeated call, too. Otherwise WAIT would confirm the first write, although it may never have reached
-    -- the replicas.
+    -- Write again on a repeated call. WAIT covers only writes of its own connection, and the write of the first call
+    -- may never have reached the replicas.
     redis.call('SET', prefix .. key_digest, text, 'KEEPTTL')
   end
   answers[#answers + 1] = string.sub(text, 1, 36)

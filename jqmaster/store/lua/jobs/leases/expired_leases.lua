@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- Returns claims whose lease or run time is over, with the facts that the leader needs to decide about them.
+-- Returns claims whose lease or run time is over, with the facts from which the leader decides what to do with them.
 -- KEYS running:zset workers:zset
 -- ARGV now_ms limit job_prefix worker_prefix left_prefix
 -- REPLY ok:
@@ -7,10 +7,14 @@
 --     for each claim:
 --       id, head
 --       worker_seen_ms(0: the worker is not registered)
---       worker_as_of_ms(0: unknown)
+--       worker_as_of_ms(when the worker last listed its claims, or earlier; 0: unknown)
 --       detached_by(empty: not detached)
 --       is_gone(1: the worker's process is known to have ended)
---       orderly_end(announced; unregistered; left: announced, then unregistered; empty: none known)
+--       orderly_end of the worker's process:
+--         announced: the worker announced its end
+--         unregistered: the worker removed itself
+--         left: the worker did both
+--         empty: no orderly end is known
 --       lease_until_ms,
 --     ms until the next lease ends(-1: none)
 -- CHECKS FIRST nothing, because it only reads
@@ -19,11 +23,11 @@
 local running_key, workers_key = KEYS[1], KEYS[2]
 local now_ms, limit, job_prefix, worker_prefix = clock.now_ms(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4]
 local left_prefix = ARGV[5]
--- How many bytes of a record are read: usually everything before the argument.
+-- How many bytes of a record are read. They usually contain everything before the argument.
 local HEAD_BYTES = 1024
 
--- Returns how the worker's process ended in order; empty if it did not. A worker with claims that is not registered has
--- unregistered itself, because nothing else removes a worker with claims.
+-- Returns `orderly_end` as in the reply. A worker that is not registered but still has claims must have unregistered
+-- itself, because nothing else removes a worker with claims.
 local function orderly_end(worker_id, is_registered, leaving_at_ms)
   if is_registered then return leaving_at_ms and 'announced' or '' end
   return redis.call('EXISTS', left_prefix .. worker_id) == 1 and 'left' or 'unregistered'

@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- Frees the slots that these jobs hold at the given gates. The claims of these jobs were set aside as damaged, so the
--- records of the jobs do not name these gates.
+-- Frees the slots that these jobs hold at the given gates. Their claims were set aside as damaged, and their records do
+-- not name these gates.
 -- KEYS epoch:string running:zset
 -- ARGV tag epoch ids(MessagePack: [id, …]) [+ gates(as in the key `slots:{gates}`)]
 -- REPLY ok:1 if jobs can start now that could not start before | stale_epoch
--- CHECKS FIRST that the epoch is current; that no job runs again
+-- CHECKS FIRST that the epoch is current; that none of the jobs runs again
 -- include lib/lazily.lua
 -- include lib/leadership.lua
 -- include lib/constraints/gate_ids.lua

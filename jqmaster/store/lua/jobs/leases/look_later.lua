@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- Postpones the next check of claims whose leases are over, because the leader cannot decide about them yet.
+-- Postpones the next check of claims with expired leases, because the leader cannot decide about them yet.
 -- KEYS epoch:string running:zset
 -- ARGV now_ms epoch [+ id look_at_ms]
 -- REPLY ok:number of postponed claims | stale_epoch
--- CHECKS FIRST that the epoch is current; that the lease of each claim is still over
+-- CHECKS FIRST that the epoch is current; that the lease of each claim is still expired
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/lists.lua

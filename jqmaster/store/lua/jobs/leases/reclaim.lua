@@ -1,13 +1,13 @@
 #!lua flags=allow-oom
--- Ends attempts whose lease or run time is over, with the outcome that the leader decided. Skips attempts that were
--- renewed or settled meanwhile.
+-- Ends attempts whose lease or run time is over. The leader has decided the outcomes. Skips attempts that were renewed
+-- or settled meanwhile.
 -- KEYS epoch:string running:zset results:zset suspects:set
 -- ARGV now_ms tag epoch result_ttl_ms finished_channel
 --   [+ id token_bytes target_state index_key delay_ms cause is_counted is_loss
 --      history_entry(empty: none)
 --      result]
 -- REPLY ok:[1: reclaimed, 0: renewed or settled meanwhile] | stale_epoch
--- CHECKS FIRST that the epoch is current, then lease, state and token of each attempt
+-- CHECKS FIRST that the epoch is current, then the lease, the state and the token of each attempt
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/jobs/record.lua
@@ -33,7 +33,7 @@ for i = FIRST, #ARGV, WIDTH do
     -- Void the token, so that later reports of the former holder are stale.
     record.void_token(tag .. 'job:' .. id)
     attempts.keep_failure(id, head, target, result, results_key, now_ms + result_ttl_ms)
-    -- A lost job that must wait before its retry becomes a suspect: it runs only at a worker that holds no other job.
+    -- A lost job that waits for its retry becomes a suspect: it runs only on a worker that holds no other job.
     if target == layout.STATE.retrying and is_loss == '1' then suspects[#suspects + 1] = id end
     reclaimed[#reclaimed + 1] = 1
   else

@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- Undoes claims whose jobs never started, because the worker refused them or could not be reached. A job is skipped if
--- another job has taken its uniqueness key meanwhile, because that job runs instead.
+-- Undoes claims of jobs that never started, because the worker refused them or could not be reached. Skips a job if
+-- another job has taken its uniqueness key meanwhile, because that other job runs instead.
 -- KEYS epoch:string running:zset claims:set skipped:zset
 -- ARGV now_ms tag
---   epoch(empty: the worker itself returns them)
+--   epoch(empty: the worker itself returns the jobs)
 --   worker_id worker_id_bytes
 --   wake_channel(empty: wake nobody)
 --   finished_channel
@@ -42,11 +42,11 @@ local function skip(key, head, flags, id, lane, own)
   if record.has_flag(flags, layout.FLAG.watched) then watched[#watched + 1] = id end
 end
 
--- Returns when a job with callbacks is offered again; 0: at once. `offers`: how often it was returned before.
+-- Returns when a job with callbacks is offered again; 0: at once. `offers`: how often the job was returned before.
 --
 -- After every second refusal, the job waits, each time twice as long. Otherwise one worker could refuse it again and
--- again, because jobs with callbacks come before all its other jobs. After the other refusals, the job is offered at
--- once. The worker that refused gets no jobs for a moment, so another worker can take it.
+-- again, because jobs with callbacks come before the worker's other jobs. After the other refusals, the job is offered
+-- at once. Another worker can take it, because the worker that refused gets no jobs for a moment.
 local function next_offer_ms(offers)
   if epoch ~= '' or offers % 2 == 0 then return 0 end
   return now_ms + math.min(MIN_PUT_OFF_MS * 2 ^ ((offers - 1) / 2), MAX_PUT_OFF_MS)
@@ -60,13 +60,12 @@ for i = FIRST, #ARGV, WIDTH do
     and not record.has_flag(record.flags_of(head), layout.FLAG.confirmed) then
     local attempt, failures, losses, offers = record.attempts_of(head)
     local challenge = challenges.open_one(id, head)
-    -- Let a job that was offered because of its callbacks wait for a worker again.
+    -- A job that was offered because of its callbacks waits for a worker again.
     local goes_on = challenge and challenges.is_answered(challenge)
     local flags, target = record.flags_of(head), goes_on and layout.STATE.awaiting_callback or layout.STATE.ready
     if not goes_on and record.has_flag(flags, layout.FLAG.has_challenge) then
       if challenge then challenges.close(id, head, target, challenge.opened) end
-      -- Clear the flag even if the challenges cannot be read, because a ready job begins a new attempt without
-      -- callbacks.
+      -- Clear the flag even if the challenges cannot be read: a ready job begins a new attempt, which has no callbacks.
       flags = flags - layout.FLAG.has_challenge
     end
     -- Overwrite the record from `state` to `started_at_ms`.
@@ -98,7 +97,7 @@ end
 lists.call('ZREM', running_key, ids)
 lists.call('SREM', claims_key, ids)
 if #names > 0 then followed.write(now_ms) end
--- Pass the tokens: jobs that never started do not count against a rate limit.
+-- Pass the tokens, so that the starts of these jobs no longer count against rate limits.
 lane_writes.write(tokens)
 if #watched > 0 then redis.call('PUBLISH', finished_channel, table.concat(watched, ',')) end
 if wake_channel ~= '' and #ids > 0 then

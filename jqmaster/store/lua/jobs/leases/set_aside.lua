@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Sets claims with unreadable records aside as damaged. They no longer occupy the leader, the capacity of a
+-- Sets claims with unreadable records aside as damaged. The leader no longer checks them. They no longer occupy a
 -- worker, or slots for which other jobs wait.
 -- KEYS epoch:string running:zset damaged:set workers:zset
 -- ARGV tag epoch [+ id]
@@ -24,7 +24,7 @@ for i = FIRST, #ARGV do
   local id = ARGV[i]
   if redis.call('ZREM', running_key, id) == 1 then
     redis.call('SADD', damaged_key, id)
-    -- Search the claims of all workers, because only the unreadable record says which worker has the job.
+    -- Search the claims of all workers, because only the unreadable record names the job's worker.
     for _, worker_id in ipairs(workers) do redis.call('SREM', tag .. 'claims:' .. worker_id, id) end
     local lane, own, is_all = lanes.home_of_damaged(tag .. 'job:' .. id)
     if lane then

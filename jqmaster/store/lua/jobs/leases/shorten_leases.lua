@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Shortens leases after the store's clock was set back, so that none lasts longer than a new lease. Otherwise the
+-- Shortens leases after the store's clock was set back, so that no lease lasts longer than a new one. Otherwise the
 -- leases of dead workers would end much too late.
 -- KEYS epoch:string running:zset
 -- ARGV now_ms epoch lease_ms limit

@@ -6,7 +6,7 @@
 --   wake_channel(empty: wake nobody)
 --   action_id(action on many jobs that includes this job; empty: none)
 -- REPLY ok | unknown | state:state | used_up
--- CHECKS FIRST the state of the job, unless it was set aside; that the action may change one more job (used_up)
+-- CHECKS FIRST the state of the job, except if it was set aside; that the action may change one more job (used_up)
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 -- include lib/lanes/lanes.lua

@@ -1,6 +1,6 @@
 #!lua
--- Changes the priority, start time, retries or timeout of a waiting job. Moves the job to another lane if this changes
--- its gates.
+-- Changes the priority, start time, retries or timeout of a waiting job. If this changes the job's gates, moves it to
+-- another lane.
 -- KEYS job:string rules:hash
 -- ARGV now_ms tag job_id
 --   wake_channel(empty: wake nobody)

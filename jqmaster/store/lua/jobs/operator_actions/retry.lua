@@ -7,9 +7,9 @@
 --   edition
 --   lanes(format: lib/lanes/homes.lua)
 --   history_entry(of the last attempt if it succeeded; empty: none)
---   finished_at_ms(time of the job's end that the caller read)
+--   finished_at_ms(when the job ended, as the caller read it)
 --   action_id(action on many jobs that includes this job; empty: none)
---   is_watched(1: the action waits for the end of the job)
+--   is_watched(1: the caller's action waits for the end of the job)
 --   extras(of the record, with its new weights; empty: unchanged)
 -- REPLY ok | stale_constraints | unknown
 --   | state:state
@@ -18,8 +18,8 @@
 -- CHECKS FIRST that the edition of the constraints is current;
 --   the state of the job;
 --   that the job has not run again since the caller read it;
---   that no value that it needs was erased;
---   who holds its uniqueness key;
+--   that no value that the job needs was erased;
+--   which job holds its uniqueness key;
 --   that the action may change one more job (used_up)
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
@@ -61,7 +61,7 @@ if actions.is_used_up(action_id) then return {'used_up'} end
 redis.call('ZREM', tag .. index[state], id)
 followed.moved(job_key, head, layout.STATE.ready, now_ms)
 if state == layout.STATE.succeeded and entry ~= '' then
-  -- A last attempt that succeeded has no history entry yet.
+  -- If the last attempt succeeded, it has no history entry yet.
   history.add(history_key, finished_at_ms, entry)
   history.trim(history_key)
 end
@@ -76,8 +76,8 @@ if unique_digest then
   redis.call('SET', uniqueness.key_of(unique_digest), uniqueness.value_of(id, scope, until_ms))
 end
 redis.call('UNLINK', result_key)
--- Remove the checkpoint of a job that succeeded, so that it starts from the beginning. Any other job continues from its
--- checkpoint.
+-- Remove the checkpoint of a job that succeeded, so that the job starts from the beginning. Other jobs continue from
+-- their checkpoints.
 if state == layout.STATE.succeeded and record.has_flag(record.flags_of(head), layout.FLAG.has_progress) then
   redis.call('HDEL', tag .. 'progress:' .. id, 'checkpoint')
 end

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Confirms the start of jobs whose handlers must wait for this confirmation. Succeeds only if the worker holds the
--- claim and its lease is not over.
+-- Confirms the start of jobs whose handlers wait for this confirmation. Confirms a start only if the worker holds the
+-- claim and the lease is not over.
 -- KEYS running:zset worker:hash
 -- ARGV now_ms worker_id_bytes job_prefix [+ id token_bytes]
 -- REPLY ok:[1: confirmed, 0: stale] | unknown
@@ -20,7 +20,7 @@ for i = FIRST, #ARGV, WIDTH do
   local head = record.beginning(key, layout.worker_id.last)
   local lease_end = redis.call('ZSCORE', running_key, id)
   local is_held = record.is_held_by(head, token_bytes, worker_id_bytes)
-  -- Accept no start after the lease has ended, because the leader may give the job to another worker at any moment.
+  -- Accept no start after the end of the lease, because the leader may give the job to another worker at any moment.
   if is_held and lease_end and tonumber(lease_end) > now_ms then
     local flags = record.flags_of(head)
     if not record.has_flag(flags, layout.FLAG.confirmed) then flags = flags + layout.FLAG.confirmed end

@@ -1,12 +1,12 @@
 #!lua flags=allow-oom
--- Ends running attempts that did not succeed, with the outcome that the master decided from the worker's report, if the
--- caller holds their tokens.
+-- Ends running attempts that did not succeed, if the caller holds their tokens. The master has decided the outcomes
+-- from the worker's report.
 -- KEYS running:zset results:zset worker:hash
 -- ARGV now_ms tag worker_id_bytes result_ttl_ms
 --   wake_channel(empty: wake nobody)
 --   finished_channel
---   used(MessagePack: by job ID, when the attempt made its last call, or 0, and the thousandths used of each unit;
---       empty: no report)
+--   used(MessagePack: by job ID, a list of two: time of the attempt's last call in ms, or 0;
+--       thousandths used, by unit. Empty: no report)
 --   [+ id token_bytes target_state index_key delay_ms cause is_counted
 --      history_entry(empty: none)
 --      result
@@ -18,7 +18,7 @@
 --     [run_ms(-1: the attempt did not end in this call)]
 --   | unknown
 -- CHECKS FIRST that each job is running under its token at this worker;
---   if none is, that the worker is registered
+--   if no job is, that the worker is registered
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 -- include lib/constraints/gates.lua
@@ -43,7 +43,7 @@ for i = FIRST, #ARGV, WIDTH do
   if attempts.is_held(head, token_bytes) and record.worker_of(head) == worker_id_bytes then
     local goes_on = attempts.finish(batch, id, head, target, index_key, now_ms + tonumber(delay_ms), tonumber(cause),
       tonumber(is_counted), 0, history_entry)
-    -- Do not settle the charge of an attempt that continues with its callbacks, because it may use more.
+    -- Do not settle the charge of an attempt that continues with its callbacks, because it may still use more.
     if used and used[id] and not goes_on then
       local lane, own = lanes.home_of(head)
       charges.settle_at(id, token_bytes, used[id], now_ms, lane.shared, own or lane.keyed)
@@ -54,7 +54,7 @@ for i = FIRST, #ARGV, WIDTH do
     accepted[#accepted + 1] = 1
     known = known + 1
   else
-    -- A report with the token of a settled attempt is a repeat. The record keeps the token until the next claim;
+    -- A report with the token of a settled attempt is a repeat. The record keeps the token until the next claim, but
     -- reclaiming voids it.
     local state = record.state_of(head)
     local is_repeat = #head >= layout.head.length and record.token_of(head) == token_bytes

@@ -3,19 +3,19 @@
 -- again.
 -- KEYS running:zset succeeded:zset results:zset claims:set worker:hash [+ claims:set worker:hash]
 -- ARGV now_ms tag
---   workers(20 bytes each, in the order of their keys: 16 of the ID, 4 of the number of its attempts)
+--   workers(20 bytes for each worker, in the order of their keys: its ID, 16 bytes; number of its attempts, 4 bytes)
 --   result_ttl_ms
 --   wake_channel(empty: wake nobody)
 --   finished_channel
---   used(MessagePack: by number of the attempt, when it made its last call, or 0, and the thousandths used of each
---       unit; empty: no report)
+--   used(MessagePack: by number of the attempt, a list of two: time of the attempt's last call in ms, or 0;
+--       thousandths used, by unit. Empty: no report)
 --   [+ id token_bytes result](of the attempts of each worker in turn)
 -- REPLY ok:
 --     [1: accepted, 0: stale or damaged, -1: stale, and the worker is not registered],
 --     1 if jobs can start now that could not start before,
---     [[name run_ms jobs](of the attempts that ended in this call)](of each worker)
--- CHECKS FIRST that each job is running under its token at its worker, and its lane is not damaged;
---   if none of a worker is, that the worker is registered
+--     for each worker: [name, run_ms, jobs](of the attempts that ended in this call)
+-- CHECKS FIRST that each job is running under its token at its worker, and that its lane is not damaged;
+--   for a worker without such a job, that the worker is registered
 -- include lib/lazily.lua
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
@@ -41,10 +41,10 @@ local count = 0
 local now_bytes, now_text = struct.pack('>i8', now_ms), string.format('%.0f', now_ms)
 
 -- A cache, because jobs that were claimed together have the same bytes in many fields. Key: the bytes of a record from
--- `state` to `started_at_ms`. Value: how such an attempt ends; false if no attempt runs.
+-- `state` to `started_at_ms`. Value: how an attempt with these bytes ends; false: no attempt runs.
 local endings = {}
--- Another cache. Key: the bytes of a record from `lane_id` to the number of gates. Value: the lane, and the counts of
--- its jobs in this call.
+-- Another cache. Key: the bytes of a record from `lane_id` to the number of gates. Value: the lane, and how many of its
+-- jobs this call has counted.
 local homes, homes_seen = {}, {}
 local keys, is_ended = {}, {}
 for i = FIRST, #ARGV, WIDTH do keys[(i - FIRST) / WIDTH + 1] = job_prefix .. ARGV[i] end
@@ -58,8 +58,8 @@ local function keys_of(at)
   return KEYS[key_at], KEYS[key_at + 1]
 end
 
--- Returns the home of the job with this head; nil if its lane is damaged. Such a lane must not raise an error in the
--- middle of the call, which would leave attempts of other workers half ended.
+-- Returns the home of the job with this head; nil if its lane is damaged. An error in the middle of the call would
+-- leave attempts of other workers half ended, so a damaged lane must not raise one.
 local function home_of(head)
   local home_bytes = sub(head, layout.lane_id.at, layout.name.at + byte(head, layout.name.length_at))
   local home = homes[home_bytes]
