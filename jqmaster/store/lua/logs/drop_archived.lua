@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Removes archived chunks of a job's log, up to line `last`. If the job is deleted, removes all other data of its log
+-- Removes archived chunks of a job's log, up to line `last`. Removes all other data of a deleted job's log together
 -- with the last chunk.
 -- KEYS epoch:string log:hash logs:stream log_waits:zset
 -- ARGV tag epoch job_id
@@ -8,7 +8,7 @@
 --   chunks(number of chunks to remove)
 --   bytes(their size)
 -- REPLY ok:1 if chunks are left | changed | stale_epoch
--- CHECKS FIRST that the epoch is current; that these chunks are the archived ones
+-- CHECKS FIRST that the epoch is current; that these chunks are archived
 -- include lib/leadership.lua
 -- include lib/logs/job_logs.lua
 local epoch_key, log_key, logs_key, waits_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]

@@ -1,6 +1,6 @@
 #!lua flags=no-writes
--- Returns deleted jobs with the times of their deletion, the oldest first: jobs whose log has to be removed from the
--- archive, and jobs whose archive has to be checked a second time.
+-- Returns deleted jobs with the times of their deletion, the oldest first, in two lists: jobs whose logs must be
+-- removed from the archive, and jobs for which the archive must be checked a second time.
 -- KEYS log_erasures:zset log_erased:zset
 -- ARGV now_ms late_ms(delay of the second check after the deletion) limit
 -- REPLY ok:[id, deleted_ms](to remove):[id, deleted_ms](to check again)

@@ -1,6 +1,6 @@
 #!lua flags=no-writes
--- Returns the jobs whose log has to be archived, the oldest first: deleted jobs, and jobs whose newest log line is
--- older than the retention.
+-- Returns jobs whose logs must be archived, the oldest first, in two lists: deleted jobs, and jobs whose newest log
+-- line is older than the retention.
 -- KEYS log_times:zset log_waits:zset
 -- ARGV now_ms retention_ms gone_passed(how many deleted jobs to skip) others_passed(how many other jobs to skip) limit
 -- REPLY ok:[ids of deleted jobs]:[ids of other jobs]

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Records that logs of deleted jobs were removed from the archive. The archive is checked again after a while, because
--- a delayed leader may have written a piece after the removal.
+-- Records that logs of deleted jobs were removed from the archive. The archive will be checked again later, because a
+-- delayed leader may have written a piece of a log after the removal.
 -- KEYS epoch:string log_erasures:zset log_erased:zset
 -- ARGV epoch [+ job_id]
 -- REPLY ok:number of logs | stale_epoch

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Removes the notes of deleted jobs whose log was removed from the archive and whose second check is done.
+-- Removes the notes of deleted jobs after the second check of the archive, which is the last one.
 -- KEYS epoch:string log_erased:zset
 -- ARGV epoch [+ job_id]
 -- REPLY ok:number of jobs | stale_epoch

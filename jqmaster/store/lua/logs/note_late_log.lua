@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
 -- Schedules another removal of a deleted job's log from the archive, because a delayed leader may have archived a piece
--- after the first removal. Any master may call this.
+-- of the log after the first removal. Any master may call this script.
 -- KEYS log_erasures:zset log_erased:zset
 -- ARGV job_id created_ms(of the job)
 -- REPLY ok:1 if the log has to be removed
--- CHECKS FIRST whether this job itself was deleted, and not an earlier job with the same ID
+-- CHECKS FIRST that this job was deleted, and not an earlier job with the same ID
 local erasures_key, erased_key = KEYS[1], KEYS[2]
 local id, created_ms = ARGV[1], tonumber(ARGV[2])
 

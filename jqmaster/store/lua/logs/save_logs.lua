@@ -1,15 +1,19 @@
 #!lua
 -- Stores log lines of a job that the worker runs, or ran a short while ago. Even the first lines of a claim may arrive
--- after the result of the claim, or after a later claim of the job. Ignores lines that the claim sent before, so that a
--- call can be repeated. Removes the oldest chunks of the job and of all jobs if they exceed their limits.
+-- after the result of the claim, or after a later claim of the job. Ignores lines that this claim has already stored,
+-- so that a call can be repeated. If the logs of this job or of all jobs exceed their limits, removes the oldest
+-- chunks.
 -- KEYS job:string log:hash logs:stream log_times:zset logged:set log_totals:hash
 -- ARGV now_ms tag job_id token_bytes worker_id_bytes
 --   late_ms(how long lines are accepted after the start of a later claim)
 --   over_ms(how long lines are accepted after the end of the job)
 --   max_job_bytes max_bytes finished_channel
---   [+ first(number of the first line, within the claim) last lines bytes chunk]
--- REPLY ok:stored lines:lines that the worker left out:removed lines of any job
---   | behind:number of the last line that the claim sent before(it is inside a chunk of this call)
+--   [+ first(number of the first line, within the claim)
+--      last(number of the last line, within the claim)
+--      lines(number of lines that the chunk has)
+--      bytes chunk]
+-- REPLY ok:number of stored lines:number of lines that the worker left out:number of removed lines, of any job
+--   | behind:number of the last line that the claim has stored(it lies within a chunk of this call)
 --   | stale
 -- CHECKS FIRST that the claim belongs to this worker; that no chunk contains both old and new lines
 -- include lib/clock.lua
@@ -23,19 +27,20 @@ local late_ms, over_ms, max_job_bytes = tonumber(ARGV[6]), tonumber(ARGV[7]), to
 local max_bytes = tonumber(ARGV[9])
 local finished_channel, is_final = ARGV[10], layout.is_final
 local FIRST, WIDTH = 11, 5
--- The maximum number of chunks that one call removes, so that it does not block the store. The next call removes more.
+-- The maximum number of chunks that one call removes, so that the store is not blocked. The next call removes more.
 local MAX_MADE_ROOM = 200
 
 local head = record.beginning(job_key, layout.worker_id.last)
 local known = job_logs.read(id, 'token', 'worker', 'attempt', 'base', 'sent', 'last', 'late_token', 'late_worker',
   'late_attempt', 'late_sent')
 local is_known = known[1] == token_bytes and known[2] == worker_id_bytes
--- True if this claim wrote lines before the claim that wrote last.
+-- True if this claim has written lines, and another claim has written since.
 local is_late = known[7] == token_bytes and known[8] == worker_id_bytes
 local attempt
 
--- Searches the history for an attempt that this worker ended recently: the record has only the newest token. Returns
--- its number if it is `wanted`. Without `wanted`, returns the newest one that has no lines yet. Otherwise returns nil.
+-- Searches the history for an attempt that this worker ended recently, because the record has only the newest token.
+-- With `wanted`, finds only the attempt with this number. Without it, finds the newest attempt that has no lines yet.
+-- Returns the number of the attempt, or nil.
 local function ended_attempt(wanted)
   local worker_id = record.uuid_text(worker_id_bytes)
   for _, entry in ipairs(history.newest(id)) do
@@ -68,13 +73,13 @@ else
 end
 local last = known[6] and tonumber(known[6])
 if not last then
-  -- If there are no lines yet or the stored number is damaged, derive it from the newest chunk.
+  -- Either there are no lines yet, or the stored number is damaged. Use the number of the newest chunk.
   local newest = redis.pcall('XREVRANGE', logs_key, '+', '-', 'COUNT', 1)
   last = newest[1] and tonumber(string.match(newest[1][1], '^%d+')) or 0
 end
 local sent = 0
 if is_known then
-  -- If `sent` is not stored, it is the difference of `last` and `base`.
+  -- If `sent` is not stored, use the difference between `last` and `base`.
   sent = tonumber(known[5] or '') or last - (tonumber(known[4] or '') or last)
 elseif known[7] == token_bytes then
   sent = job_logs.number(known[10])
@@ -111,7 +116,7 @@ elseif not is_known and known[1] then
   redis.call('HSET', log_key, 'late_token', known[1], 'late_worker', known[2] or '', 'late_attempt', known[3] or '0',
     'late_sent', known[5] or '0')
 end
--- The number of lines that the claim that wrote last has sent, without late lines of other claims.
+-- The number of lines that the claim named by `token` has sent. Late lines of another claim do not count.
 local main_sent = prefix == '' and sent or job_logs.number(known[5])
 redis.call('HSET', log_key, prefix .. 'token', token_bytes, prefix .. 'worker', worker_id_bytes,
   prefix .. 'attempt', string.format('%d', attempt), prefix .. 'sent', string.format('%.0f', sent),

@@ -1,9 +1,10 @@
 #!lua flags=allow-oom
--- Removes old logs, the oldest first, at most `limit` chunks a call. A log is old if its newest line is older than the
--- retention, or if its job was deleted and the log has waited for the archive for `wait_ms`.
+-- Removes old logs, the oldest first, at most `limit` chunks a call. A log is old in two cases:
+-- * Its newest line is older than the retention.
+-- * Its job was deleted, and the log has waited for the archive for `wait_ms`.
 -- KEYS epoch:string log_times:zset log_waits:zset
 -- ARGV now_ms tag epoch retention_ms wait_ms limit
--- REPLY ok:removed lines:1 if there may be more | stale_epoch
+-- REPLY ok:number of removed lines:1 if there may be more | stale_epoch
 -- CHECKS FIRST that the epoch is current
 -- include lib/clock.lua
 -- include lib/leadership.lua

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Returns the oldest chunks of a job's log for the archive. Records their place in the archive first, so that the piece
--- is removed there if the job is deleted meanwhile.
+-- Returns the oldest chunks of a job's log for the archive. First records their place in the archive, so that this
+-- piece is removed from the archive if the job is deleted meanwhile.
 -- KEYS epoch:string job:string log:hash logs:stream log_times:zset log_waits:zset
 -- ARGV tag epoch job_id max_chunks ref(place in the archive)
 -- REPLY ok:record:archived:dropped:

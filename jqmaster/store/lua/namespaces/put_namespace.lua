@@ -10,8 +10,8 @@
 --   audit_entry audit_max max_namespaces wake_channel
 -- REPLY ok:version | changed | full | tag_taken:name
 -- CHECKS FIRST that the namespace has not changed since the caller read it;
---   that a new one does not exceed the limit;
---   that no other has its tag
+--   that a new namespace does not exceed the limit (full);
+--   that no other namespace has its tag (tag_taken)
 -- include lib/clock.lua
 -- include lib/identity/audit_log.lua
 -- include lib/namespaces/registry.lua

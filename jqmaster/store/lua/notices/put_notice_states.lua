@@ -2,7 +2,7 @@
 -- Replaces the states of notices, all or none. Works in a full store, too, because notices must also report a full
 -- store.
 -- KEYS epoch:string notices:hash notice_states:hash
--- ARGV epoch(empty: the caller need not be the leader)
+-- ARGV epoch(empty: any master may call)
 --   [+ name
 --      expected_edition(empty: must not exist yet)
 --      state(empty: remove)]
@@ -14,7 +14,8 @@ local epoch_key, notices_key, states_key = KEYS[1], KEYS[2], KEYS[3]
 local epoch = ARGV[1]
 local FIRST, WIDTH = 2, 3
 
--- Returns whether a state belongs to the masters themselves and has no notice. Its name begins with a colon.
+-- Returns whether a state belongs to the masters themselves and not to a notice. The name of such a state begins with a
+-- colon.
 local function is_own(name) return string.sub(name, 1, 1) == ':' end
 
 if epoch ~= '' and not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end

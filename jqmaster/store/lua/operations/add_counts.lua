@@ -1,9 +1,9 @@
 #!lua
--- Adds the counts of a master to the present minute and hour. Ignores a repeated call, which has the same number. Names
--- beyond the limit are counted as one name.
+-- Adds the counts of a master to the present minute and hour. Ignores a repeated call, which has the same number.
+-- Counts all names beyond the limit as one name.
 -- KEYS flushed:string counted_names:zset
 -- ARGV now_ms tag
---   number(of the call; grows with each)
+--   number(of the call; each call has a higher one)
 --   max_names other_name
 --   minutes_ms(how long the counts of minutes are kept)
 --   hours_ms(how long the counts of hours are kept)
@@ -24,7 +24,8 @@ redis.call('SET', flushed_key, string.format('%.0f', number), 'PX', FLUSHED_MS)
 redis.call('ZREMRANGEBYSCORE', names_key, '-inf', now_ms - hours_ms)
 local known = redis.call('ZCARD', names_key)
 
--- Returns whether these counts include more than a backlog, whose jobs may have waited for days.
+-- Returns whether something happened to jobs of this name. Counts of a backlog alone do not show this, because its jobs
+-- may have waited for days.
 local function has_events(counted)
   for n = 1, SUMS do
     if counted[n] > 0 then return true end
@@ -32,7 +33,7 @@ local function has_events(counted)
   return (counted[DISCARDED] or 0) > 0
 end
 
--- `sums`: by counted name, the sums of this call. `order`: these names in order.
+-- `sums`: the sums of this call by counted name. `order`: these names in the order of the call.
 local order, sums = {}, {}
 for i = FIRST, #ARGV, WIDTH do
   local name, counted = ARGV[i], counts.read(ARGV[i + 1])

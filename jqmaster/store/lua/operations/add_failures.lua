@@ -3,7 +3,7 @@
 -- groups, removes those that have not been seen for the longest time.
 -- KEYS flushed:string failure_groups:hash failures_seen:zset failure_ignores:hash failure_triage:hash
 -- ARGV now_ms
---   number(of the call; grows with each)
+--   number(of the call; each call has a higher one)
 --   max_groups
 --   lives_ms(how long a group is kept after its last failure)
 --   max_versions
@@ -65,8 +65,8 @@ local function add_versions(before, told)
   return versions
 end
 
--- Updates the facts by which a group stays ignored. They are stored apart from the group, because it forgets old
--- versions and hours.
+-- Updates the facts that decide whether a group stays ignored. They are stored apart from the group, because a group
+-- forgets old versions and hours.
 local function tell_ignore(id, hours, told)
   local packed = redis.call('HGET', ignores_key, id)
   local ok, ignore = pcall(cmsgpack.unpack, packed or '')

@@ -1,7 +1,9 @@
 #!lua
 -- Stores a master's counts of workers for the present minute. Ignores a repeated call, which has the same number.
 -- KEYS flushed:string
--- ARGV now_ms tag master_id number(of the call; grows with each) lives_ms counts(MessagePack)
+-- ARGV now_ms tag master_id number(of the call; each call has a higher one)
+--   lives_ms(how long the counts are kept)
+--   counts(MessagePack)
 -- REPLY ok:now_ms | repeat
 -- CHECKS FIRST that no call with this number, or a later one, came before
 -- include lib/clock.lua
@@ -14,7 +16,7 @@ if tonumber(redis.call('GET', flushed_key) or '0') >= number then return {'repea
 local number_text = string.format('%.0f', number)
 redis.call('SET', flushed_key, number_text, 'PX', FLUSHED_MS)
 local key = tag .. 'worker_minute:' .. string.format('%.0f', math.floor(now_ms / MINUTE_MS))
--- Write a separate field in each call. Readers add the fields up, so that the store does not have to.
+-- Write a new field in each call. Readers add the fields up, so the store does not have to.
 redis.call('HSET', key, master_id .. ':' .. number_text, counted)
 redis.call('PEXPIRE', key, lives_ms)
 return {'ok', now_ms}

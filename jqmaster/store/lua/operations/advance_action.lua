@@ -1,12 +1,12 @@
 #!lua flags=allow-oom
--- Stores the progress of an action on many jobs, and returns whether somebody has asked to cancel it. A finished action
--- is kept for a while without its list of IDs.
+-- Stores the progress of an action on many jobs. Returns whether somebody has asked to cancel the action. A finished
+-- action is kept for `keep_ms` without its list of IDs.
 -- KEYS epoch:string running_actions:set action:hash audit:stream watched:set
 -- ARGV now_ms epoch action_id progress
---   done(at least the count in `progress`, where a master of the previous release counts)
+--   done(new value of the field `done`, in which masters of the previous release count; a lower value is not stored)
 --   audit_entry(empty: the action is not finished)
 --   audit_max keep_ms
---   [+ job_id(a job whose end the progress counts)]
+--   [+ job_id(of a job that has ended and is counted in `progress`)]
 -- REPLY ok:canceled_by(empty: nobody) | stale_epoch | over
 -- CHECKS FIRST that the epoch is current; that the action is not over
 -- include lib/clock.lua

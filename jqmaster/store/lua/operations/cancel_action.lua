@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Asks the leader to end an action on many jobs before its next step. The steps so far are not undone.
+-- Asks the leader to end an action on many jobs. Changes that it has already made are not undone.
 -- KEYS running_actions:set action:hash
 -- ARGV action_id who wake_channel
 -- REPLY ok | over

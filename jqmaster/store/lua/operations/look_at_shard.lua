@@ -1,9 +1,10 @@
 #!lua flags=no-writes
--- Reads whether the duties of the leader have work. A due key has entries that are due by time. A waiting key exists
--- only while something waits. If none of these keys exists, the three lists of the reply are empty.
+-- Reads whether the duties of the leader have work. Some of its keys are due keys, which have entries that become due.
+-- The others are waiting keys, which exist only while something waits. If none of these keys exists, the three lists of
+-- the reply are empty.
 -- KEYS epoch:string rules:hash workers:zset ready_counts:hash [+ due:zset waiting:set]
 -- ARGV now_ms epoch
---   many(maximum number of names whose counts are read; beyond it, jobs count as ready)
+--   many(maximum number of names whose counts are read; with more names, the reply says that jobs are ready)
 --   due_keys(how many of the keys are due keys; the others are waiting keys)
 -- REPLY ok:
 --     now_ms,
@@ -34,8 +35,8 @@ if redis.call('EXISTS', unpack(KEYS, FIRST_LOOKED_FOR)) == 0 then
   return {'ok', now_ms, {}, {}, {}, 0, 0, -1, editions()}
 end
 
--- Returns whether jobs may be ready. A key of a wrong type counts as ready jobs: the other keys are still read, and the
--- duty of this key finds and reports the fault.
+-- Returns whether jobs may be ready. A key of another type counts as ready jobs, so that the other keys are still read.
+-- The duty of that key finds and reports the fault.
 local function has_ready()
   local names = reading.try('HLEN', counts_key) or many + 1
   if names == 0 or names > many then return names > 0 and 1 or 0 end

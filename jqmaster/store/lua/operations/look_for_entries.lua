@@ -1,9 +1,11 @@
 #!lua flags=no-writes
--- Reads whether several shards, in which `look_at_shard` found none of its keys from `workers` on, still have none of
--- them. All keys of one kind are adjacent.
+-- Checks several shards in which `look_at_shard` has found no entries: none of its keys from `workers` on existed.
+-- Returns whether this is still so in each shard. All keys of one kind are adjacent.
 -- KEYS epoch:string rules:hash workers:zset ready_counts:hash [+ due:zset waiting:set]
 -- ARGV now_ms kinds(number of keys of each shard)
--- REPLY ok:now_ms,[for each shard its epoch and the editions of its constraints(empty: it has one of the keys)]
+-- REPLY ok:
+--     now_ms,
+--     for each shard a text: epoch, version of the constraints, edition, edition in force(empty: it has entries)
 -- CHECKS FIRST nothing: the caller compares the epochs
 -- include lib/clock.lua
 -- include lib/reading.lua
@@ -13,7 +15,7 @@ local shards = #KEYS / kinds
 local epochs = redis.call('MGET', unpack(KEYS, 1, shards))
 local have_entries = redis.call('EXISTS', unpack(KEYS, 2 * shards + 1)) > 0
 
--- Returns whether the shard with this number has one of the other keys.
+-- Returns whether shard `n` has one of the keys from `workers` on.
 local function has_entries(n)
   local keys = {}
   for at = 2 * shards + n, #KEYS, shards do keys[#keys + 1] = KEYS[at] end

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Adds, for the leader, entries to the timeline, and replaces its marks. Works in a full store, too, because the
--- timeline shows people what went wrong.
+-- Adds entries to the timeline for the leader, and replaces the marks of the timeline. Works in a full store, too,
+-- because the timeline shows people what went wrong.
 -- KEYS epoch:string timeline:stream timeline_marks:string
 -- ARGV epoch
 --   timeline_max(about how many entries are kept)

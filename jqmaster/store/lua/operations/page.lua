@@ -1,6 +1,6 @@
 #!lua flags=no-writes
--- Reads the members of an index after a position, forward or backward, with the beginnings of their records. The member
--- at the position may have been removed.
+-- Reads members of an index after a position, forward or backward, with the beginnings of their records. The position
+-- is valid even if its member was removed.
 -- KEYS index:zset
 -- ARGV after_score(empty: from the start)
 --   after_id count
@@ -20,7 +20,7 @@ local least, most, is_backward = ARGV[6], ARGV[7], ARGV[8] == '1'
 local first = least ~= '' and redis.call('ZCOUNT', index_key, '-inf', '(' .. least) or 0
 local last = most ~= '' and redis.call('ZCOUNT', index_key, '-inf', most) or redis.call('ZCARD', index_key)
 if after_score then
-  -- Search by rank: many members have equal scores, such as priorities. A range of scores would not find the position.
+  -- Search by rank. A range of scores would not find the position, because many members have equal scores.
   local low, high = first, math.max(first, last)
   while low < high do
     local middle = math.floor((low + high) / 2)

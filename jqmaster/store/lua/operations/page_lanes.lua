@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- Reads the members of several indexes, one index after another, with the beginnings of their records.
+-- Reads members of several indexes, one index after another, with the beginnings of their records.
 -- KEYS [+ index:zset]
 -- ARGV count head_bytes job_prefix
 -- REPLY ok:

@@ -5,9 +5,9 @@
 -- ARGV now_ms action_id spec
 --   ids(MessagePack; empty: the spec has a filter instead)
 --   progress audit_entry audit_max max_running max_kept action_prefix wake_channel
---   at_most(jobs that the action may change; empty: any number)
+--   at_most(maximum number of jobs that the action may change; empty: any number)
 -- REPLY ok | full
--- CHECKS FIRST that not too many actions are running
+-- CHECKS FIRST that fewer than `max_running` actions are running
 -- include lib/clock.lua
 -- include lib/identity/audit_log.lua
 local actions_key, running_key, action_key, audit_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
@@ -17,7 +17,7 @@ local action_prefix, wake_channel, at_most = ARGV[10], ARGV[11], ARGV[12]
 
 if redis.call('SCARD', running_key) >= max_running then return {'full'} end
 local surplus = redis.call('ZCARD', actions_key) + 1 - max_kept
--- Read `max_running` more actions than the surplus. All running actions may be among the oldest ones, and they stay.
+-- Read `max_running` more actions than the surplus, because the oldest ones may be running and then stay.
 local oldest = surplus > 0 and redis.call('ZRANGE', actions_key, 0, surplus + max_running - 1) or {}
 for _, old in ipairs(oldest) do
   if surplus > 0 and redis.call('SISMEMBER', running_key, old) == 0 then

@@ -1,5 +1,5 @@
 #!lua
--- Stores the last declaration of a source. Removes a source that no longer declares anything.
+-- Stores the newest declaration of a source, or removes a source that no longer declares anything.
 -- KEYS declarations:hash
 -- ARGV source document(MessagePack; empty: remove the source) max_sources
 -- REPLY ok | full

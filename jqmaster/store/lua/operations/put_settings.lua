@@ -15,8 +15,8 @@ local audit_max, wake_channel = ARGV[5], ARGV[6]
 
 local version = redis.call('HGET', settings_key, 'version') or '0'
 if version ~= expected_version then return {'changed'} end
--- Use at least the clock's time as the version, so that a store restored to an older state does not use a version
--- twice.
+-- Use at least the present time in ms as the version, so that a store that was restored to an older state uses no
+-- version twice.
 version = string.format('%.0f', math.max(tonumber(version) + 1, now_ms))
 redis.call('HSET', settings_key, 'version', version, 'document', document)
 audit_log.write(audit_key, now_ms, audit_entry, audit_max)

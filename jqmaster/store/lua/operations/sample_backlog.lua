@@ -1,11 +1,18 @@
 #!lua flags=no-writes
--- Samples the backlog of names: the number of ready jobs, the time since which the oldest has waited, and the longest
--- waiting job that no limit holds back. Reads only the first job of each priority in each lane.
+-- Samples the backlog of names:
+-- * the number of ready jobs,
+-- * the time since when the oldest job has waited,
+-- * the longest waiting job that no limit holds back.
+-- Reads only the first job of each priority in each lane.
 -- KEYS ready_counts:hash
 -- ARGV now_ms tag [+ name queues(one a line)]
 -- REPLY ok:
 --     now_ms,
---     for each name: ready jobs, since_ms(0: unknown), startable_since_ms(0: no such job is known), startable_job_id
+--     for each name:
+--       number of ready jobs,
+--       since_ms(0: unknown),
+--       startable_since_ms(0: no such job is known),
+--       startable_job_id
 -- CHECKS FIRST nothing, because it only reads
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
@@ -16,7 +23,7 @@ local FIRST, WIDTH = 3, 2
 local ID_LENGTH = layout.lane.id_length
 local MAX_LANES, MAX_GROUPS, MAX_PRIORITIES = 20, 20, 5
 
--- Returns the time at which a job became ready; 0 if its record does not have it: see decode_claimed in
+-- Returns the time at which a job became ready; 0: its record does not tell. See decode_claimed in
 -- jqmaster/store/codec.py.
 local function ready_since(id)
   local head = record.read_head(tag .. 'job:' .. id)
@@ -25,7 +32,7 @@ local function ready_since(id)
   return (due_ms > 0 or attempt == 0) and math.max(due_ms, record.int64(head, layout.created_at_ms.at)) or 0
 end
 
--- By lane: since when its first job has waited, and the ID of that job.
+-- By lane: the longest waiting job among its first jobs, and since when this job has waited.
 local seen = {}
 
 local function first_of(lane)

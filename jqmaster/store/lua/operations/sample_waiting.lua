@@ -24,7 +24,7 @@ local function members(key, size, most)
   return found
 end
 
--- Returns the mean size of the records of these jobs; nil if none is left.
+-- Returns the mean size of the records of these jobs; nil: none is left.
 local function mean_of(ids)
   local bytes, found = 0, 0
   for _, id in ipairs(ids) do
@@ -34,8 +34,8 @@ local function mean_of(ids)
   return found > 0 and bytes / found or nil
 end
 
--- Returns the mean size of the ready jobs of a name. If the name has many lanes, reads some of them, and weights each
--- by its number of jobs.
+-- Returns the mean size of the ready jobs of a name. If the name has many lanes, reads some of them and weights each
+-- lane by its number of jobs.
 local function mean_of_lanes(name, draws)
   local lanes_key = tag .. 'lanes:' .. name
   local found = members(lanes_key, redis.call('ZCARD', lanes_key), MAX_LANES)

@@ -2,11 +2,11 @@
 -- Stores or removes a decision about a group of failures, and writes the audit entry.
 -- KEYS failure_groups:hash failure_triage:hash audit:stream
 -- ARGV now_ms group_id
---   part(a: who is assigned to it, r: how it is resolved, m: the group into which it is merged)
+--   part(a: who is assigned to the group, r: how it is resolved, m: the group into which it is merged)
 --   decision(MessagePack; empty: remove)
 --   audit_entry audit_max
 -- REPLY ok | unknown | same
--- CHECKS FIRST that the group exists, and that there is something to remove
+-- CHECKS FIRST that the group exists; that a decision to remove exists (same)
 -- include lib/clock.lua
 -- include lib/identity/audit_log.lua
 local groups_key, triage_key, audit_key = KEYS[1], KEYS[2], KEYS[3]

@@ -3,7 +3,7 @@
 -- KEYS failure_groups:hash failure_ignores:hash audit:stream
 -- ARGV now_ms group_id audit_entry audit_max
 -- REPLY ok | unknown | same
--- CHECKS FIRST that the group exists and is ignored
+-- CHECKS FIRST that the group exists; that it is ignored (same)
 -- include lib/clock.lua
 -- include lib/identity/audit_log.lua
 local groups_key, ignores_key, audit_key = KEYS[1], KEYS[2], KEYS[3]

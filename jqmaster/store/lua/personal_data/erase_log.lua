@@ -1,9 +1,12 @@
 #!lua flags=allow-oom
--- Removes the log of a job that is over, schedules the removal of the part that is in the archive, and writes the audit
--- entry. The job stays.
+-- Removes the log of a job that is over, and writes the audit entry. Schedules the removal of the part that is in the
+-- archive. The job stays.
 -- KEYS job:string audit:stream
--- ARGV now_ms tag job_id over_ms(how long after its end a job still gets lines) audit_entry audit_max
--- REPLY ok | unknown | state:state | open:ms(until no more lines can arrive)
+-- ARGV now_ms tag job_id
+--   over_ms(how long after its end a job still gets lines)
+--   audit_entry audit_max
+-- REPLY ok | unknown | state:state
+--   | open:ms until no more lines can arrive
 -- CHECKS FIRST that the job is over; that no more lines can arrive
 -- include lib/clock.lua
 -- include lib/jobs/record.lua

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Erases data of a person from a job that is over: replaces its values by values without the data, and writes the
--- audit entry. Works in a full store, too, because only the path of each erased value is added.
+-- Erases data of a person from a job that is over. Replaces its values with values without the data, and writes the
+-- audit entry. Works in a full store, too, because it adds only the path of each erased value.
 -- KEYS job:string history:list result:string challenged:zset audit:stream
 -- ARGV now_ms tag job_id
 --   attempt(of the job as the caller read it)
@@ -11,8 +11,8 @@
 --   audit_entry audit_max
 --   [+ history_entry(all entries in their order; none: unchanged)]
 -- REPLY ok | unknown | state:state | changed
--- CHECKS FIRST that the job is over; that it has neither run again nor got a further history entry since the caller
---     read it
+-- CHECKS FIRST that the job is over;
+--   that since the caller read the job, it has neither run again nor got another history entry
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 -- include lib/identity/audit_log.lua
@@ -39,7 +39,7 @@ if content ~= '' then
 end
 if entries > 0 then redis.call('UNLINK', history_key) end
 for i = FIRST, #ARGV do redis.call('RPUSH', history_key, ARGV[i]) end
--- Use XX, so that a result is not written again that was fetched and deleted meanwhile.
+-- Use XX, so that a result that was fetched and deleted meanwhile is not written again.
 if result ~= '' then redis.call('SET', result_key, result, 'XX') end
 if string.find(drops, 'p', 1, true) then redis.call('UNLINK', tag .. 'progress:' .. id) end
 if string.find(drops, 's', 1, true) then redis.call('UNLINK', tag .. 'parts:' .. id) end

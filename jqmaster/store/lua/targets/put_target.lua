@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Creates, changes or removes a target, writes the audit entry and notifies all masters. Works in a full store, too,
--- because jobs that a target carries out leave the store.
+-- because a new target may let jobs leave the store.
 -- KEYS targets:hash settings:hash audit:stream
 -- ARGV now_ms name
 --   expected_etag(empty: must not exist yet)
@@ -22,9 +22,8 @@ if document == '' then
 else
   redis.call('HSET', targets_key, name, document)
 end
--- Raise the version in the hash of the settings, which masters read anyway, so that following targets costs no separate
--- command. The version is at least the clock's time, so that a store restored to an older state does not use a version
--- twice.
+-- Raise the version in the hash of the settings, because masters read this hash anyway. The version is at least the
+-- present time in ms, so that a store that was restored to an older state uses no version twice.
 local version = tonumber(redis.call('HGET', settings_key, 'targets') or '0')
 redis.call('HSET', settings_key, 'targets', string.format('%.0f', math.max(version + 1, now_ms)))
 audit_log.write(audit_key, now_ms, audit_entry, audit_max)

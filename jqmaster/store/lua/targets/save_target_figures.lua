@@ -1,5 +1,5 @@
 #!lua
--- Saves one master's figures about targets for a while, so that every master can show the sum.
+-- Saves one master's figures about targets for `kept_ms`, so that every master can show the sum of all masters.
 -- KEYS [+ target_figures:string]
 -- ARGV kept_ms [+ figures(MessagePack)]
 -- REPLY ok

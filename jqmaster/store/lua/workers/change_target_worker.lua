@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Changes the names and slots of a worker that delivers jobs to a target, and records whether the target can be
--- reached. Running jobs beyond the slots continue.
+-- Changes the names and slots of a worker that delivers jobs to a target. Records whether the target can be reached.
+-- Running jobs beyond the slots continue.
 -- KEYS worker:hash
 -- ARGV names(MessagePack)
 --   max_jobs

@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- Lets a worker that was detached for its silence continue, as the worker requested. Writes this to the history of each
--- job that continues.
+-- Lets a worker continue that was detached for its silence and has asked to continue. Adds an entry to the history of
+-- each job that continues.
 -- KEYS worker:hash running:zset
 -- ARGV now_ms worker_id_bytes tag
---   is_last(1: no further call with claims of this request follows)
+--   is_last(1: no other call of this request follows)
 --   wake_channel(empty: wake nobody)
 --   [+ id token_bytes history_entry]
 -- REPLY ok | refused

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Detaches, for the leader, a worker that is silent and does not answer pings. The worker gets no more jobs until it
--- comes back and asks to continue.
+-- Detaches a worker that is silent and has not answered the leader's pings. The worker gets no more jobs until it comes
+-- back and asks to continue.
 -- KEYS epoch:string worker:hash workers:zset
 -- ARGV now_ms epoch worker_id silent_ms
 -- REPLY ok | stale_epoch | alive

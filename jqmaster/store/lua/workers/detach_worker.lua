@@ -12,10 +12,10 @@ local now_ms, audit_entry, audit_max, wake_channel = clock.now_ms(ARGV[1]), ARGV
 
 local worker = redis.call('HMGET', worker_key, 'max_jobs', 'detached_by')
 if not worker[1] then return {'unknown'} end
--- Write on a repeated call, too: see drain_worker.lua.
+-- Write again on a repeated call: see drain_worker.lua.
 redis.call('HSET', worker_key, 'is_detached', 1)
 if worker[2] == 'operator' or worker[2] == 'successor' then return {'ok', 0} end
--- Replace the reason `silence`, so that a worker that was detached for it can no longer continue.
+-- Replace the reason `silence`, because a worker that was detached for silence could continue.
 redis.call('HSET', worker_key, 'detached_by', 'operator')
 audit_log.write(audit_key, now_ms, audit_entry, audit_max)
 if wake_channel ~= '' then redis.call('PUBLISH', wake_channel, 'workers') end

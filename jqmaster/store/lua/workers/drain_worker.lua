@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
--- Drains a worker: it finishes the jobs that it runs, and gets no more until it is resumed. Writes the audit entry.
+-- Drains a worker. It finishes the jobs that it runs, and gets no more jobs until it is resumed. Writes the audit
+-- entry.
 -- KEYS worker:hash audit:stream
 -- ARGV now_ms audit_entry audit_max wake_channel(empty: wake nobody)
 -- REPLY ok:1 if this call drained it | unknown | detached
@@ -12,8 +13,8 @@ local now_ms, audit_entry, audit_max, wake_channel = clock.now_ms(ARGV[1]), ARGV
 local worker = redis.call('HMGET', worker_key, 'max_jobs', 'is_draining', 'is_detached')
 if not worker[1] then return {'unknown'} end
 if worker[3] == '1' then return {'detached'} end
--- Write on a repeated call, too. Otherwise WAIT would confirm the first write, although it may never have reached the
--- replicas.
+-- Write again on a repeated call. WAIT covers only writes of its own connection, and the write of the first call may
+-- never have reached the replicas.
 redis.call('HSET', worker_key, 'is_draining', 1)
 if worker[2] == '1' then return {'ok', 0} end
 audit_log.write(audit_key, now_ms, audit_entry, audit_max)

@@ -1,10 +1,12 @@
 #!lua flags=allow-oom
--- Ends a poll whose client is gone. No more jobs are claimed for it, and the next poll gets the jobs that were already
--- claimed for this poll. If the client has repeated the poll in another call since then, the poll continues.
+-- Ends a poll whose client is gone. No more jobs are claimed for this poll. The next poll gets the jobs that were
+-- already claimed for it. If the client has repeated the poll in a newer call, the poll continues.
 -- KEYS worker:hash
--- ARGV poll_id(empty: the newest poll) call_id(empty: any call)
+-- ARGV poll_id(empty: the newest poll) call_id(of the call that ends; empty: any call)
 -- REPLY ok | over | unknown
--- CHECKS FIRST that the worker is registered; that the poll is its newest; that this call opened it last
+-- CHECKS FIRST that the worker is registered;
+--   that the poll is the worker's newest;
+--   that no newer call has repeated the poll
 local worker_key = KEYS[1]
 local poll_id, call_id = ARGV[1], ARGV[2]
 

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Removes, for the leader, a worker that has long been silent and holds no claim.
+-- Removes a worker that has been silent for `silent_ms` and holds no claim.
 -- KEYS epoch:string worker:hash workers:zset worker_urls:hash claims:set
 -- ARGV now_ms epoch worker_id silent_ms
 -- REPLY ok | stale_epoch | alive

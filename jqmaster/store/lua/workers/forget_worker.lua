@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
--- Removes a worker that unregisters. Claims that it still holds end with their leases. If the worker had announced its
--- shutdown, the announcement stays recorded until then.
+-- Removes a worker that unregisters. Claims that it still holds end with their leases. If the worker has announced its
+-- shutdown and still holds claims, keeps a note of the announcement.
 -- KEYS worker:hash workers:zset worker_urls:hash claims:set left:string
--- ARGV worker_id note_ms(how long the announcement stays recorded)
+-- ARGV worker_id note_ms(how long the note is kept)
 -- REPLY ok:number of claims that it still holds | unknown
 -- CHECKS FIRST that the worker is registered
 local worker_key, workers_key, urls_key, claims_key, left_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]

@@ -1,9 +1,14 @@
 #!lua flags=allow-oom
--- Opens a poll of a worker that pulls, so that jobs may be claimed for it. A repeat of a poll gets the jobs that were
--- already claimed for the poll, so a lost answer loses no job.
+-- Opens a poll of a worker that pulls, so that jobs may be claimed for it. A repeated poll gets the jobs that were
+-- already claimed for the poll, so that a lost answer loses no job.
 -- KEYS worker:hash mail:string epoch:string
--- ARGV now_ms worker_id worker_id_bytes poll_id call_id max wait_ms job_prefix wake_channel(empty: wake nobody)
--- REPLY mail:now_ms,epoch,is_draining,[id record] | open:now_ms,epoch,is_draining | unknown | detached | pushed
+-- ARGV now_ms worker_id worker_id_bytes poll_id call_id
+--   max(maximum number of jobs) wait_ms(how long the poll waits)
+--   job_prefix
+--   wake_channel(empty: wake nobody)
+-- REPLY mail:now_ms,epoch,is_draining,[id record]
+--   | open:now_ms,epoch,is_draining
+--   | unknown | detached | pushed
 -- CHECKS FIRST that the worker is registered and pulls
 -- include lib/clock.lua
 -- include lib/jobs/mail.lua
@@ -24,7 +29,7 @@ if worker[4] == poll_id or worker[5] ~= '1' then
     return {'mail', now_ms, epoch, is_draining, offers}
   end
 end
--- Delete the answer to the previous poll: it has arrived, because the worker polls again.
+-- Delete the answer to the previous poll. It has arrived, because the worker polls again.
 redis.call('UNLINK', mail_key)
 redis.call('HSET', worker_key, 'poll_id', poll_id, 'poll_call', call_id, 'poll_max', max, 'poll_until_ms',
   string.format('%.0f', now_ms + wait_ms), 'poll_is_told', 0)

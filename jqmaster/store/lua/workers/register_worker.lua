@@ -8,17 +8,17 @@
 --   wake_channel(empty: wake nobody)
 --   until_ms(time at which the caller stops waiting)
 --   rule_id(ID of the slot rule for its node and labels)
---   former(worker at the address when the address was proven; empty: none)
+--   former(worker that was registered at the address before the caller verified the address; empty: none)
 --   max_workers(empty: any number)
 --   stale_ms
---   reserved(prefix of the owners of the masters' own workers, which do not count)
+--   reserved(prefix of the owners of the masters' own workers, which do not count as workers)
 --   [+ field value]
 -- REPLY ok:now_ms,epoch,former(worker whose claims end now; empty: none)
 --   | late | full
--- CHECKS FIRST that the caller still waits;
---   that nobody has registered at the address since it was proven, because a delayed call could replace a living
---       worker;
---   that fewer than max_workers workers were heard from within stale_ms
+-- CHECKS FIRST that the caller still waits (late);
+--   that no worker has registered at the address since the caller read `former` (late), because a delayed call could
+--       replace a living worker;
+--   that fewer than max_workers workers have sent a heartbeat within stale_ms (full)
 -- include lib/clock.lua
 local worker_key, workers_key, urls_key, epoch_key, running_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local slot_rules_key = KEYS[6]
@@ -53,15 +53,15 @@ local freed = ''
 if replaced and replaced ~= worker_id and redis.call('EXISTS', worker_prefix .. replaced) == 1 then
   local former_key = worker_prefix .. replaced
   redis.call('HSET', former_key, 'is_detached', 1, 'detached_by', 'successor')
-  -- If the place differs, the address may have moved. The former worker may still be alive, and may run its jobs until
-  -- their leases end.
+  -- If the workers run in different places, the address may have moved. The former worker may still be alive, and may
+  -- run its jobs until their leases end.
   local place = redis.call('HGET', worker_key, 'place') or ''
   if place ~= '' and redis.call('HGET', former_key, 'place') == place then freed = replaced end
 end
 if freed ~= '' then
   redis.call('HSET', worker_prefix .. freed, 'is_gone', 1)
   -- The process of the former worker has ended. End its leases now, so that the leader reclaims its jobs. Write them in
-  -- pieces: a worker may have 1,000 slots, which one command cannot take.
+  -- chunks, because the worker may have 1,000 slots, which one command cannot take.
   local ends = {}
   for _, id in ipairs(redis.call('SMEMBERS', claims_prefix .. freed)) do
     ends[#ends + 1] = now_ms

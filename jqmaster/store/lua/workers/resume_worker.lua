@@ -12,7 +12,7 @@ local now_ms, audit_entry, audit_max, wake_channel = clock.now_ms(ARGV[1]), ARGV
 local worker = redis.call('HMGET', worker_key, 'max_jobs', 'is_draining', 'is_detached')
 if not worker[1] then return {'unknown'} end
 if worker[3] == '1' then return {'detached'} end
--- Write on a repeated call, too: see drain_worker.lua.
+-- Write again on a repeated call: see drain_worker.lua.
 redis.call('HSET', worker_key, 'is_draining', 0)
 if worker[2] == '0' then return {'ok', 0} end
 audit_log.write(audit_key, now_ms, audit_entry, audit_max)

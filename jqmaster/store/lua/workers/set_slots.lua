@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Sets the slots of a worker: how many jobs it may hold at a time. Optionally stores a slot rule for workers that
--- register later on its node with its labels. Writes the audit entry. Running jobs beyond the number continue.
+-- Sets the slots of a worker: how many jobs it may hold at a time. Running jobs beyond this number continue. Optionally
+-- stores a slot rule for workers that register later on the same node with the same labels. Writes the audit entry.
 -- KEYS worker:hash slot_rules:hash audit:stream
 -- ARGV now_ms
 --   max_jobs(0: the number that the worker registered)
@@ -19,12 +19,13 @@ local audit_max, wake_channel = ARGV[6], ARGV[7]
 local worker = redis.call('HMGET', worker_key, 'max_jobs', 'is_detached', 'own_max_jobs')
 if not worker[1] then return {'unknown'} end
 if worker[2] == '1' then return {'detached'} end
--- If `own_max_jobs` is missing, a master of release 0.2 registered the worker, and `max_jobs` is the registered number.
+-- If `own_max_jobs` is missing, a master of release 0.2 registered the worker. `max_jobs` is then the registered
+-- number.
 local own = worker[3] or worker[1]
 local is_ordered = max_jobs ~= '0'
 if not is_ordered then max_jobs = own end
--- Write on a repeated call, too. Otherwise WAIT would confirm the first write, although it may never have reached the
--- replicas.
+-- Write again on a repeated call. WAIT covers only writes of its own connection, and the write of the first call may
+-- never have reached the replicas.
 redis.call('HSET', worker_key, 'max_jobs', max_jobs, 'own_max_jobs', own)
 if is_ordered then
   redis.call('HSET', worker_key, 'ordered_max_jobs', max_jobs)

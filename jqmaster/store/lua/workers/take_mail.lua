@@ -1,7 +1,9 @@
 #!lua flags=allow-oom
--- Reads the jobs that were claimed for a poll. A poll without jobs keeps waiting or ends. It also ends if the worker
--- has opened a newer poll. If its jobs have gone back to the queue, the poll is opened again, so that other jobs are
--- claimed for it.
+-- Reads the jobs that were claimed for a poll:
+-- * A poll without jobs keeps waiting, or ends if `ends` is set.
+-- * A poll ends if the worker has opened a newer one.
+-- * If the jobs of a poll have gone back to their queues, the poll is opened again, so that other jobs are claimed for
+--   it.
 -- KEYS worker:hash mail:string epoch:string
 -- ARGV now_ms worker_id worker_id_bytes poll_id
 --   call_id(empty: any call)
@@ -12,7 +14,7 @@
 --   | open:now_ms,epoch,is_draining
 --   | reopened:now_ms,epoch,is_draining
 --   | over | unknown | detached
--- CHECKS FIRST that the worker is registered, and that the poll is its newest
+-- CHECKS FIRST that the worker is registered; that the poll is the worker's newest
 -- include lib/clock.lua
 -- include lib/jobs/mail.lua
 local worker_key, mail_key, epoch_key = KEYS[1], KEYS[2], KEYS[3]
@@ -31,7 +33,7 @@ if #offers > 0 then
   return {'mail', now_ms, epoch, is_draining, offers}
 end
 local is_detached = worker[3] == '1'
--- Close the poll only for its last call: the client may have repeated the poll in a later call, which still waits.
+-- Close the poll only for its last call. The client may have repeated the poll in a later call, which still waits.
 local is_last_call = call_id == '' or not worker[5] or worker[5] == call_id
 if is_detached or (ends and is_last_call) then redis.call('HSET', worker_key, 'poll_until_ms', 0) end
 if is_detached then return {'detached'} end

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Asks the mover of a namespace to leave the data where they are.
+-- Asks the mover of a namespace to abort the move and leave the data where they are.
 -- KEYS move:hash moves:zset audit:stream
 -- ARGV now_ms name who audit_entry audit_max
 -- REPLY ok | none

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Begins to move a namespace: writes the record of the move, and the registry's entry, which announces that masters
--- will stop serving the namespace. Any master may take the move at once.
+-- Begins to move a namespace. Writes the record of the move. Writes the registry's entry, so that masters will stop
+-- serving the namespace. From then on, any master may take the move.
 -- KEYS namespaces:hash settings:hash audit:stream move:hash moves:zset
 -- ARGV now_ms name
 --   version(16 digits of the entry that the caller read)

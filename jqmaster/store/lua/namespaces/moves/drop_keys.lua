@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Removes keys of a copy that no master serves, because a move left it behind or has to copy again.
+-- Removes keys of a copy that no master serves. A move has left this copy behind, or has to copy again.
 -- KEYS frozen:string [+ key:string]
 -- ARGV id(of the move) number(of the mover)
 -- REPLY ok | other

@@ -1,13 +1,13 @@
 #!lua flags=allow-oom
--- Drops the record of a move, whether or not it can be read, and writes the registry's entry of the namespace. After
--- that, the mover can no longer record anything.
+-- Drops the record of a move, even if it cannot be read, and writes the registry's entry of the namespace. The mover
+-- can then record nothing more.
 -- KEYS namespaces:hash settings:hash audit:stream move:hash moves:zset left_copies:zset
 -- ARGV now_ms name
 --   version(16 digits of the entry that the caller read)
 --   tag
 --   document(the new entry)
---   left(the copy that is to be removed; empty: none)
---   left_for_ms(how long it is kept)
+--   left(leftover copy that is to be removed; empty: none)
+--   left_for_ms(how long that copy is kept)
 --   audit_entry(empty: none)
 --   audit_max wake_channel
 -- REPLY ok:version | changed

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Ends a move: writes the registry's entry, which names the store that holds the data from now on, and records where
--- the leftover copy must be removed.
+-- Ends a move. Writes the registry's entry, which names the store that holds the data from now on. Records the leftover
+-- copy that must be removed.
 -- KEYS namespaces:hash settings:hash audit:stream move:hash moves:zset left_copies:zset
 -- ARGV now_ms name number
 --   version(of the entry that the caller read, 16 digits)
@@ -8,12 +8,12 @@
 --   document(the new entry)
 --   step(the last step of the move)
 --   progress
---   left(the copy that is to be removed; empty: none)
---   left_for_ms(how long it is kept)
+--   left(leftover copy that is to be removed; empty: none)
+--   left_for_ms(how long that copy is kept)
 --   audit_entry audit_max wake_channel
 -- REPLY ok | changed | lost | aborted
 -- CHECKS FIRST that the caller is the mover;
---   that nobody aborted the move, if it is to end as done;
+--   that nobody has aborted the move, if it is to end as done;
 --   that the entry has not changed since the caller read it
 -- include lib/clock.lua
 -- include lib/identity/audit_log.lua
@@ -32,7 +32,7 @@ if version == '' or not registry.is_version(namespaces_key, name, version) then 
 
 registry.write(namespaces_key, settings_key, name, tag, document, now_ms)
 local kept = redis.call('HMGET', move_key, 'id', 'terms', 'abort')
--- Delete the key first, to drop the acknowledgements of the masters.
+-- Delete the key first. This drops the masters' acknowledgements.
 redis.call('DEL', move_key)
 redis.call('HSET', move_key, 'id', kept[1], 'terms', kept[2], 'abort', kept[3] or '', 'number', number, 'until', '0',
   'step', step, 'progress', progress, 'ended_at', now_ms)

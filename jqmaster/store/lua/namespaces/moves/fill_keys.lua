@@ -1,6 +1,6 @@
 #!lua
--- Writes keys, or further parts of long keys, into the store to which a namespace is moved. A key that has expired
--- meanwhile is not written.
+-- Writes keys, or further parts of long keys, into the store to which a namespace is moved. Skips keys that have
+-- expired meanwhile.
 -- KEYS frozen:string [+ key:string]
 -- ARGV now_ms
 --   id(of the move)
@@ -10,7 +10,7 @@
 --      expires_at_ms(0: never)
 --      values(MessagePack: as `Record.values` of a backup)]
 -- REPLY ok | other
--- CHECKS FIRST that this mover has reserved the place
+-- CHECKS FIRST that this mover has reserved the tag
 -- include lib/clock.lua
 -- include lib/namespaces/freezes.lua
 local frozen_key = KEYS[1]

@@ -1,8 +1,9 @@
 #!lua flags=allow-oom
--- Freezes the data of a namespace in the source store. Removes their mark, so that no job is enqueued there and no
--- master opens them. Takes the lead, so that no leader claims or settles there. A later mover freezes them again.
--- If the key that says who froze the data is lost or damaged, the holder of the lead identifies the move. The data then
--- get a new mark.
+-- Freezes the data of a namespace in the source store:
+-- * Removes their mark, so that no job is enqueued there and no master opens the data.
+-- * Takes the lead, so that no leader claims or settles there.
+-- A later mover of the same move freezes the data again. If the key `frozen` is lost or damaged, the holder of the lead
+-- identifies the move, and the data get a new mark.
 -- KEYS frozen:string generation:string rules:hash epoch:string leader:string
 -- ARGV now_ms
 --   id(of the move)
@@ -11,7 +12,7 @@
 -- REPLY ok:mark of the data | no_data | other
 -- CHECKS FIRST that no other move and no later mover has frozen the data;
 --   that the data have a mark;
---   that this move has not released them
+--   that this move has not already released the data
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/namespaces/freezes.lua
@@ -28,7 +29,7 @@ else
   local is_lost = freezes.leads(leader_key) == id
   mark = redis.call('GET', generation_key) or (is_lost and fresh)
   if not mark then return {'no_data'} end
-  -- Refuse a mover that was suspended, and does not know that a later mover has ended the move.
+  -- Refuse a mover that was suspended while a later mover ended the move.
   if not is_lost and redis.call('HGET', rules_key, 'moved_by') == id then return {'other'} end
 end
 

@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
--- Reserves a tag of a store for the data of a namespace that is moved there. Data that an earlier move, or an earlier
--- attempt of this move, left there do not matter, because no master serves them. Works in a full store, because a mover
--- reserves the place of a copy before it removes the copy.
+-- Reserves a tag of a store for the data of a namespace that is moved there. Data of an earlier attempt may still be
+-- there, but no master serves them. Works in a full store, because a mover reserves the place of a copy before it
+-- removes the copy.
 -- KEYS frozen:string generation:string rules:hash
 -- ARGV id(of the move) number(of the mover)
 -- REPLY ok | has_data | other
--- CHECKS FIRST that no later mover has reserved the tag; that masters serve no data there
+-- CHECKS FIRST that no later mover of this move has reserved the tag; that masters serve no data there
 local frozen_key, generation_key, rules_key = KEYS[1], KEYS[2], KEYS[3]
 local id, number = ARGV[1], tonumber(ARGV[2])
 

@@ -1,8 +1,9 @@
 #!lua flags=allow-oom
 -- Records the progress of a move, and renews the mover's hold.
 -- KEYS move:hash moves:zset
--- ARGV now_ms name number step progress hold_ms(0: release the move, so that another master continues it)
--- REPLY ok:who wants it aborted(empty: nobody) | lost
+-- ARGV now_ms name number(of the mover) step progress
+--   hold_ms(0: release the move, so that another master continues it)
+-- REPLY ok:name of the user who asked to abort the move(empty: nobody) | lost
 -- CHECKS FIRST that the caller is the mover
 -- include lib/clock.lua
 -- include lib/namespaces/moves.lua

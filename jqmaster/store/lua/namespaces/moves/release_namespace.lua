@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Records that a master no longer serves a namespace that is being moved.
 -- KEYS move:hash moves:zset
--- ARGV name master_id version(of the registry that the master obeyed)
+-- ARGV name master_id version(of the registry that the master has applied)
 -- REPLY ok | none
 -- CHECKS FIRST that a move is under way
 local move_key, moves_key = KEYS[1], KEYS[2]

@@ -1,18 +1,18 @@
 #!lua flags=allow-oom
--- Makes a master the mover of a namespace, unless another master holds the move. A mover that stops renewing its hold
--- is replaced, and its number becomes invalid.
+-- Makes a master the mover of a namespace if no other master holds the move. A mover that stops renewing its hold is
+-- replaced. Its number is then no longer valid.
 -- KEYS move:hash moves:zset
 -- ARGV now_ms name master_id hold_ms
 -- REPLY ok:number | held | none
--- CHECKS FIRST that a move is under way; that nobody holds it
+-- CHECKS FIRST that a move is under way; that no other master holds it
 -- include lib/clock.lua
 local move_key, moves_key = KEYS[1], KEYS[2]
 local now_ms, name, master_id, hold_ms = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], tonumber(ARGV[4])
 
 local due_ms = tonumber(redis.call('ZSCORE', moves_key, name) or '-1')
 if due_ms < 0 then return {'none'} end
--- Accept the hold of another mover only if it ends before a new one would. If it ends later, it began before the clock
--- was set back.
+-- Respect the hold of another mover only if it ends before a new hold would. If it ends later, it began before the
+-- clock was set back.
 if due_ms > now_ms and due_ms <= now_ms + hold_ms then return {'held'} end
 
 -- Count a damaged number as 0. Readers of the record report it.
