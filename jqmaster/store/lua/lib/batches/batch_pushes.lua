@@ -5,8 +5,8 @@ local batch_pushes = lazily.made_by(function()
   local WORDS = {unknown = 'no_batch', over = 'batch_over'}
   local refused = {}
 
-  -- Returns the batch ID of each job of the push (false: none). `packed` is MessagePack of two lists: the batch IDs;
-  -- and for each job the number of its batch in that list, from 1 (0: none).
+  -- Returns the batch ID of each job of the push (false: none). `packed`: MessagePack of two lists. The first has the
+  -- batch IDs. The second has for each job the number of its batch in the first list, from 1 (0: none).
   local function read(packed)
     local ids, numbers = unpack(cmsgpack.unpack(packed))
     local of_job = {}

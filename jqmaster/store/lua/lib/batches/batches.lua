@@ -1,8 +1,8 @@
 -- include lib/lazily.lua
 -- include lib/lists.lua
 -- include lib/jobs/follow_ups.lua
--- Batches. The hash `batch:{batch_id}` counts the members of a batch by their endings. Scripts note changes, and
--- `write` writes their sums with a few commands for each batch, however many of its jobs changed.
+-- Batches. The hash `batch:{batch_id}` counts the members of a batch by their endings. Scripts note changes here.
+-- `write` adds them up and writes them with a few commands for each batch, even if many of its jobs have changed.
 local batches = lazily.made_by(function()
   local tag = ARGV.tag
   local FIRST_COUNT, LAST_COUNT = 2, 12
@@ -44,8 +44,8 @@ local batches = lazily.made_by(function()
     if count_of(to) then add(id, count_of(to), 1) end
   end
 
-  -- Removes a waiting member from the batch as if it had never belonged there: the job receives the content of another
-  -- push.
+  -- Removes a waiting member from the batch as if it had never belonged there, because the job gets the content of
+  -- another push.
   local function leave(id, job_id)
     add(id, 'total', -1)
     table.insert(lists.under(left, id), job_id)
@@ -70,8 +70,8 @@ local batches = lazily.made_by(function()
     table.insert(lists.under(left, id), job_id)
   end
 
-  -- Replaces the outcome of a nested batch in the counts of its parent. `told`: the outcome that was counted so far;
-  -- `now`: the new one. A batch that is not over has the outcome ''.
+  -- Replaces the outcome of a nested batch in the counts of its parent. `told`: the outcome that is counted there;
+  -- `now`: the new outcome. The outcome of a batch that is not over is ''.
   local function tell_parent(parent, told, now)
     if told ~= '' then add(parent, 'batches_' .. told, -1) end
     if now ~= '' then add(parent, 'batches_' .. now, 1) end
@@ -84,7 +84,7 @@ local batches = lazily.made_by(function()
       'batches', 'batches_succeeded', 'batches_failed', 'parent', 'told', 'canceled_at_ms', 'on_success', 'on_complete',
       'on_failure', 'changes'}
     local values = redis.pcall('HMGET', key, unpack(fields))
-    -- Do nothing if the batch was removed or its key was overwritten. Its members continue without it.
+    -- Do nothing if the batch was removed or its key was overwritten. The members continue without a batch.
     if values.err or not values[1] then return end
     local batch, changed = {}, {}
     for n, field in ipairs(fields) do
@@ -109,7 +109,8 @@ local batches = lazily.made_by(function()
     if is_complete ~= was_complete then
       set('state', is_complete and 'complete' or 'sealed')
       lists.add_pair(changed, 'completed_at_ms', is_complete and string.format('%.0f', now_ms) or '')
-      -- Check a complete batch now. An incomplete one is not checked, so it does not expire while members are retried.
+      -- Schedule a check of a complete batch for now. Do not check an incomplete one, so that it does not expire while
+      -- members are retried.
       if is_complete then redis.call('ZADD', tag .. 'batches_due', now_ms, id)
       else redis.call('ZREM', tag .. 'batches_due', id) end
     end
@@ -160,14 +161,15 @@ local batches = lazily.made_by(function()
     follow_ups.add('batch_cancel', id)
   end
 
-  -- Returns why a batch takes no new members: 'unknown', or 'over' if it is complete or canceled; nil if it takes them.
+  -- Returns why a batch takes no new members; nil: it takes them. 'unknown': it does not exist. 'over': it is complete
+  -- or canceled.
   local function refusal(id)
     local values = redis.pcall('HMGET', tag .. 'batch:' .. id, 'state', 'canceled_at_ms')
     if values.err or not values[1] then return 'unknown' end
     return (values[1] == 'complete' or (values[2] or '') ~= '') and 'over' or nil
   end
 
-  -- Returns whether a batch was created by a call that should have filled it, but has never had a member.
+  -- Returns whether a batch was created by a call that has never filled it.
   local function is_unfilled(id)
     local values = redis.call('HMGET', tag .. 'batch:' .. id, 'filled_by', 'state', 'changes', 'canceled_at_ms')
     return values[1] and values[2] == 'open' and values[3] == '0' and not values[4]
@@ -186,8 +188,8 @@ local batches = lazily.made_by(function()
     end
   end
 
-  -- Returns whether the members of a batch are still needed: 'must' if it is not complete, 'may' if it is complete
-  -- without success and so may be retried, nil otherwise.
+  -- Returns whether the members of a batch are still needed. 'must': the batch is not complete. 'may': the batch is
+  -- complete without success, and may be retried. nil: they are not needed.
   local function need_of(id)
     local key = tag .. 'batch:' .. id
     local values = redis.pcall('HMGET', key, 'state', 'failed', 'canceled', 'skipped', 'deleted', 'batches_failed')

@@ -4,13 +4,12 @@
 -- include lib/challenges/challenges.lua
 -- include lib/jobs/taking.lua
 -- Claims jobs whose callbacks have arrived. `callbacks:{name}` orders these jobs by the time from which a worker may
--- run them. Deliveries to targets have separate lists, because a worker that delivers to a target takes no other
+-- run them. Deliveries to targets have lists of their own, because a worker that delivers to a target takes no other
 -- callbacks.
 local callbacks = lazily.made_by(function()
   local job_prefix = ARGV.tag .. 'job:'
 
-  -- Returns the bytes of the claimed record from `state` to `returned_offers`; nil if the job does not wait for a
-  -- worker.
+  -- Returns the bytes of the claimed record from `state` to `returned_offers`; nil: the job does not wait for a worker.
   local function as_claimed(job)
     if type(job) ~= 'string' or #job < layout.name.at then return nil end
     if string.byte(job, layout.version.at) ~= layout.VERSION then return nil end

@@ -1,8 +1,8 @@
 -- include lib/lazily.lua
 -- include lib/jobs/record.lua
--- The challenges of jobs. `challenges:{id}` has those of a job as a MessagePack array of maps, the newest last.
--- jqmaster/store/jobs/challenges.py reads them. If a job's record has the flag `has_challenge`, the present attempt has
--- opened one. The fields of a map:
+-- The challenges of jobs. `challenges:{id}` has the challenges of one job as a MessagePack array of maps, the newest
+-- last. jqmaster/store/jobs/challenges.py reads them. If the record of the job has the flag `has_challenge`, the newest
+-- one belongs to the present attempt. The fields of a map:
 --   id         the part of the request ID that is shown
 --   digest     the digest of the whole request ID
 --   attempt    the number of the attempt
@@ -36,7 +36,7 @@ local challenges = lazily.made_by(function()
   local NO_DEADLINE = 4102444800000
   local OPEN, SUCCEEDED, FAILED, EXPIRED, VOID = 0, 1, 2, 3, 4
 
-  -- Returns the challenges of a job; empty if there are none, or if they cannot be read.
+  -- Returns the challenges of a job; an empty list if there are none, or if they cannot be read.
   local function read(id)
     local packed = redis.pcall('GET', tag .. 'challenges:' .. id)
     if type(packed) ~= 'string' then return {} end
@@ -53,7 +53,8 @@ local challenges = lazily.made_by(function()
     redis.call('SET', tag .. 'challenges:' .. id, cmsgpack.pack(list))
   end
 
-  -- Returns the challenge of the job's present attempt, and the list of all its challenges; nil if there is none.
+  -- Returns the challenge of the job's present attempt, and the list of all challenges of the job; nil if there is
+  -- none.
   local function open_one(id, head)
     if #head < layout.head.length or not record.has_flag(record.flags_of(head), layout.FLAG.has_challenge) then
       return nil
@@ -82,8 +83,8 @@ local challenges = lazily.made_by(function()
   -- Offers the job, from `at_ms` on, to workers that run its callbacks.
   local function offer(id, head, challenge, at_ms)
     local name = list_of(head, challenge)
-    -- Write the name to the hash `rules`, which each claim reads anyway. So if no callback waits, a claim costs no
-    -- more.
+    -- Write the name to the hash `rules`, which each claim reads anyway. A claim then costs nothing extra if no
+    -- callback waits.
     local names = redis.call('HGET', tag .. 'rules', 'callback_names') or ''
     if not string.find('\n' .. names, '\n' .. name .. '\n', 1, true) then
       redis.call('HSET', tag .. 'rules', 'callback_names', names .. name .. '\n')
@@ -111,8 +112,8 @@ local challenges = lazily.made_by(function()
     remove(id, queue .. OF_TARGETS)
   end
 
-  -- Returns the fault of a job that awaits callbacks: the list of jobs whose callbacks have arrived has it wrongly, or
-  -- lacks it. Empty: no fault.
+  -- Returns the fault of a job that awaits callbacks; empty: no fault. A job must be in a list of jobs whose callbacks
+  -- have arrived if this is true of it, and only then. Claims must find this list.
   local function fault_of(id, head)
     if head == '' then return '' end
     local challenge = open_one(id, head)

@@ -7,11 +7,12 @@
 -- include lib/constraints/charges.lua
 -- include lib/constraints/weights.lua
 -- Finds charges that do not agree with the running jobs, and sums that do not agree with the charges. A gate may have
--- more charges than one call may check, so they are checked in pieces. Sums are checked with the first piece.
+-- more charges than one call may check, so the charges are checked in pieces. Sums are checked with the first piece.
 local charge_faults = lazily.made_by(function()
   local tag = ARGV.tag
-  -- MAX_JOBS: jobs that one call checks at a gate. MAX_SUMMED: charges or starts that it adds up. SUMMED_PER_JOB:
-  -- charges that take as long to add up as one job takes to check.
+  -- MAX_JOBS: maximum number of jobs that one call checks at a gate.
+  -- MAX_SUMMED: maximum number of charges or starts that it adds up.
+  -- SUMMED_PER_JOB: number of charges that take as long to add up as one job takes to check.
   local MAX_JOBS, MAX_SUMMED, SUMMED_PER_JOB = 1000, 20000, 10
   local checked = 0
 
@@ -32,8 +33,8 @@ local charge_faults = lazily.made_by(function()
     return (state == layout.STATE.running or state == layout.STATE.awaiting_callback) and passes(head, gate_id)
   end
 
-  -- Returns the jobs that hold a slot at the gate and have no charge there; none if there are more jobs than one call
-  -- may check.
+  -- Returns the jobs that hold a slot at the gate and have no charge there. Returns an empty list if the gate has more
+  -- jobs than one call may check.
   local function uncharged(gate_id)
     local limits, found = constraints.limits_of(gate_id), {}
     if not (limits and limits.weight_default and limits.tracks_slots) then return found end
@@ -49,7 +50,7 @@ local charge_faults = lazily.made_by(function()
     return found
   end
 
-  -- Returns the sum of the charges of all entries; nil if there are more than one call may add up.
+  -- Returns the sum of the charges of all entries; nil: there are more entries than one call may add up.
   local function sum_of(count, read)
     if count > MAX_SUMMED then return nil end
     local sum = 0
@@ -82,9 +83,11 @@ local charge_faults = lazily.made_by(function()
     end)
   end
 
-  -- Returns a table about a piece of the charges of a gate, which begins at `cursor` ('0': the start). `leaked`: IDs in
-  -- the piece whose charges belong to no running job. `missing`: running jobs without a charge. `next`: where the next
-  -- piece begins ('0': there is none). The table also has the correct sums and the stored sums.
+  -- Returns a table about one piece of a gate's charges, which begins at `cursor` ('0': the start):
+  --   leaked    IDs in the piece whose charges belong to no running job
+  --   missing   running jobs without a charge
+  --   next      where the next piece begins ('0': there is none)
+  -- The table also has the correct sums and the stored sums.
   local function of(gate_id, cursor)
     local page = redis.call('HSCAN', tag .. 'charges:' .. gate_id, cursor, 'COUNT', MAX_JOBS)
     local found = {leaked = {}, missing = {}, next = page[1], gate_id = gate_id}
@@ -116,7 +119,7 @@ local charge_faults = lazily.made_by(function()
     end
   end
 
-  -- Repairs the charges of a gate in a state that `of` has returned.
+  -- Repairs the charges of a gate. `found`: the table that `of` returned.
   local function repair(found)
     local gate_id, key = found.gate_id, tag .. 'charges:' .. found.gate_id
     local sum, handed_over = found.sum, found.handed_over

@@ -3,14 +3,14 @@
 -- include lib/constraints/gate_ids.lua
 -- include lib/constraints/constraints.lua
 -- include lib/constraints/handed_over.lua
--- Charges at gates whose constraint has a weight. All numbers are thousandths of its unit.
+-- Charges at gates whose constraint has a weight. All numbers are thousandths of the constraint's unit.
 --
 -- `charges:{gate}` has an entry for each running job. `charge_sums` has the sum of these charges by gate.
 -- `starts:{gate}` has the same entries by time, for the rate limit, and `started:{gate}` has the sum of its charges.
 --
--- An entry is the token of the claim, followed by the charge as text. So a claim that ends gives back exactly what it
--- took, even if the constraint has changed meanwhile. A start may be moved to the time at which the attempt called the
--- other system. Its entry in `starts:{gate}` then ends with a space and the time of the claim.
+-- An entry is the token of the claim, followed by the charge as text. When a claim ends, it gives back exactly this
+-- charge, even if the constraint has changed meanwhile. A start may be moved to the time at which the attempt called
+-- the other system. The entry in `starts:{gate}` then ends with a space and the time of the claim.
 local charges = lazily.made_by(function()
   local tag = ARGV.tag
   local TOKEN_LENGTH, MAX_NAMED, MAX_SINCE = 16, 1000, 5000
@@ -19,11 +19,12 @@ local charges = lazily.made_by(function()
   -- The gates at which this call has read expired starts.
   local with_expired = {}
   local sub = string.sub
-  -- `lowered`: by gate, whether settling an attempt has made room. `started`: by gate, the sum of its starts after the
-  -- changes of this call. `units`: by constraint, its unit.
+  -- `lowered`: by gate, whether settling an attempt has made room.
+  -- `started`: by gate, the sum of the charges of its starts, including the changes of this call.
+  -- `units`: by constraint, its unit.
   local lowered, started, units = {}, {}, {}
   local has_observed = nil
-  -- `sum_more`: by gate, the change of its sum that is not written yet. `summed`: the list of these gates.
+  -- `sum_more`: by gate, the change of its sum that is not yet written. `summed`: a list of these gates.
   local sum_more, summed = {}, {}
 
   local function text_of(number) return string.format('%.0f', number) end
@@ -34,8 +35,8 @@ local charges = lazily.made_by(function()
     return tonumber(text) or tonumber(string.match(text, '^%d+')) or 0
   end
 
-  -- Returns the entry of a start that was moved to another time. It includes the time of the claim. `entry`: the entry
-  -- before the move.
+  -- Returns the entry of a start that is moved to another time: `entry`, which it had before, and the time of the
+  -- claim.
   local function moved(entry, claimed_ms) return entry .. ' ' .. text_of(claimed_ms) end
 
   -- Returns the time of the claim of a moved start; nil if the start was not moved.
@@ -43,8 +44,8 @@ local charges = lazily.made_by(function()
     return tonumber(string.match(sub(entry, TOKEN_LENGTH + 1), '^%d* (%d+)$') or nil)
   end
 
-  -- Concatenate the number, which is faster than `text_of`: a charge has at most 13 digits, and Lua writes whole
-  -- numbers of up to 14 digits exactly.
+  -- Concatenate the number, because this is faster than `text_of`. Lua writes whole numbers of up to 14 digits exactly,
+  -- and a charge has at most 13.
   local function entry_of(token_bytes, charge) return token_bytes .. charge end
 
   -- Returns the charge entry of a running job; false if it has none.
@@ -97,8 +98,8 @@ local charges = lazily.made_by(function()
     return sum - tonumber(redis.call('HGET', tag .. 'handed_over_charges', gate_id) or 0)
   end
 
-  -- Returns the sum of the charges of the starts within the gate's period, and the value of `needed:{gate}`: see
-  -- kept_room.lua. If there are more expired starts than a call may read, some of them still count, and
+  -- Returns the sum of the charges of the starts within the gate's period, and the value of `needed:{gate}` (see
+  -- kept_room.lua). A call reads a limited number of expired starts. If there are more, these still count, and
   -- `gate.has_more_expired` is set.
   local function within_period(gate)
     local sums = redis.call('MGET', tag .. 'started:' .. gate.id, tag .. 'needed:' .. gate.id)
@@ -127,7 +128,7 @@ local charges = lazily.made_by(function()
     end
   end
 
-  -- Removes the expired starts that this call has read at all gates. Otherwise the next call would read the same ones
+  -- Removes the expired starts that this call has read at all gates. Otherwise the next call would read the same starts
   -- again, and make no progress.
   local function forget_expired()
     for _, gate in ipairs(with_expired) do forget_expired_at(gate) end
@@ -142,9 +143,11 @@ local charges = lazily.made_by(function()
     redis.call('SET', key, text_of(started[gate_id]), 'KEEPTTL')
   end
 
-  -- Adds charges of claims. The caller calls `write_sums` afterwards. `entries` alternates job IDs and entries; `sum`
-  -- is the sum of their charges. `begun` alternates times and entries of starts that are new to the gate; `begun_sum`
-  -- is the sum of their charges.
+  -- Adds charges of claims. The caller calls `write_sums` afterwards.
+  --   entries     alternates job IDs and entries
+  --   sum         the sum of the charges of these entries
+  --   begun       alternates times and entries of starts that are new to the gate
+  --   begun_sum   the sum of the charges of these starts
   local function take(gate, entries, sum, begun, begun_sum)
     redis.call('HSET', tag .. 'charges:' .. gate.id, unpack(entries))
     add_to_sum(gate.id, sum)
@@ -161,7 +164,7 @@ local charges = lazily.made_by(function()
   end
 
   -- Returns the sum of the charges of claims since `from_ms`, as far as the gate remembers their starts. Without a
-  -- weight, each start counts as one unit. With a weight, adds up at most MAX_SINCE starts. A moved start counts by the
+  -- weight, each start counts as one unit. With a weight, adds up at most MAX_SINCE starts. A moved start counts at the
   -- time of its claim.
   local function started_since(gate_id, from_ms)
     local key, from, limits = tag .. 'starts:' .. gate_id, text_of(from_ms), constraints.limits_of(gate_id)
@@ -187,7 +190,7 @@ local charges = lazily.made_by(function()
     return has_any
   end
 
-  -- Returns the sum of the charges of those jobs that were handed over to another system.
+  -- Returns the sum of the charges of the jobs among these that were handed over to another system.
   local function handed_over_sum(gate_id, ids, entries)
     local sum = 0
     for n, is_listed in ipairs(redis.call('SMISMEMBER', tag .. 'handed_over:' .. gate_id, unpack(ids))) do
@@ -224,7 +227,7 @@ local charges = lazily.made_by(function()
     return has_fewer_starts or lowered[gate_id] or not limits or limits.tracks_slots
   end
 
-  -- Marks a job as handed over to another system. It keeps its charge.
+  -- Marks a job as handed over to another system. The job keeps its charge.
   local function hand_over(gate_id, id)
     local entry = entry_at(gate_id, id)
     if entry then add_to_handed_over(gate_id, charge_of(entry)) end
@@ -236,21 +239,25 @@ local charges = lazily.made_by(function()
     return units[cid]
   end
 
-  -- Reads the text of an observation, which has four numbers: how much another system still admits, until when that
-  -- holds, since when starts are subtracted from it, and when it was observed. Masters of older releases did not write
-  -- the last. Returns the first three (nil: there is no observation), and the text after the first.
+  -- Reads the text of an observation. Returns its first three numbers, and the text after the first number; nil: there
+  -- is no observation. Its numbers:
+  -- 1. how much another system still admits
+  -- 2. until when this holds
+  -- 3. since when starts are subtracted from it
+  -- 4. when it was observed (masters of older releases did not write this number)
   local function read_observed(text)
     local left, times, until_ms, since_ms = string.match(text or '', '^(-?%d+)(( %d+)( %d+)[ %d]*)$')
     if not left then return nil end
     return tonumber(left), tonumber(until_ms), tonumber(since_ms), times
   end
 
-  -- Corrects how much another system still admits. `more`: by how much the use of an attempt exceeded its charge.
+  -- Corrects how much another system still admits. `more`: the amount by which the use of an attempt exceeded its
+  -- charge.
   local function settle_observed(gate_id, begun_ms, more)
     if has_observed == nil then has_observed = redis.call('EXISTS', tag .. 'observed') == 1 end
     local stored = has_observed and redis.call('HGET', tag .. 'observed', gate_id)
     local left, _, since_ms, times = read_observed(stored)
-    -- Skip starts before the observation: the other system may have counted them already.
+    -- Skip starts before the observation, because the other system may have counted them already.
     if left and begun_ms >= since_ms then
       redis.call('HSET', tag .. 'observed', gate_id, text_of(left - more) .. times)
     end
@@ -266,10 +273,11 @@ local charges = lazily.made_by(function()
     return left_ms
   end
 
-  -- Returns the time of a start in the window (nil: it has left the window), the time at which the window should count
-  -- it (nil: not at all), and the length of the window.
-  --
-  -- The window counts a start from the claim on. The other system counts it from the call on, which may be much later
+  -- Returns three values about a start:
+  -- 1. its time in the window; nil: it has left the window
+  -- 2. the time at which the window should count it; nil: not at all
+  -- 3. the length of the window
+  -- The window counts a start from its claim on. The other system counts it from the call on, which may be much later
   -- on a busy machine.
   local function instants_of(gate_id, entry, called_ms, now_ms)
     local limits = constraints.limits_of(gate_id)
@@ -281,7 +289,7 @@ local charges = lazily.made_by(function()
     return nil
   end
 
-  -- At a gate without a weight, dates a start from the claim to the attempt's call.
+  -- At a gate without a weight, moves a start from the time of the claim to the time of the attempt's call.
   local function date(gate_id, token_bytes, called_ms, now_ms)
     local begun_ms, at_ms, period_ms = instants_of(gate_id, token_bytes, called_ms, now_ms)
     if not at_ms or at_ms == begun_ms then return end
@@ -292,14 +300,14 @@ local charges = lazily.made_by(function()
   end
 
   -- In the window of one gate, replaces the charge of an attempt with the amount that the attempt has used. The new
-  -- charge counts from the last call of the attempt on.
+  -- charge counts from the attempt's last call on.
   local function settle(gate_id, entry, used, called_ms, now_ms)
     local before = charge_of(entry)
     local charge = used[unit_of(gate_id) or ''] or before
     local begun_ms, at_ms, period_ms = instants_of(gate_id, entry, called_ms, now_ms)
     if not at_ms or charge == before and at_ms == begun_ms then return end
     local key, after = tag .. 'starts:' .. gate_id, entry_of(sub(entry, 1, TOKEN_LENGTH), charge)
-    -- A start that had left the window and returns to it was claimed before the window.
+    -- If the start had left the window and now returns to it, its claim was before the window.
     local claimed_ms = begun_ms or now_ms - period_ms
     if at_ms ~= begun_ms then after = moved(after, claimed_ms) end
     -- Add before removing, because an empty key would lose its time to live.
@@ -307,7 +315,7 @@ local charges = lazily.made_by(function()
     if begun_ms then redis.call('ZREM', key, entry) end
     add_to_started(gate_id, begun_ms and charge - before or charge)
     if at_ms ~= begun_ms then
-      -- Let both keys expire in the same millisecond. The sum may be new even if the starts are not.
+      -- Let both keys expire in the same millisecond. The sum may be new even if `starts` is not.
       redis.call('PEXPIRE', tag .. 'started:' .. gate_id, keep_until(gate_id, at_ms, period_ms, now_ms))
     end
     if charge == before then return end
@@ -321,9 +329,9 @@ local charges = lazily.made_by(function()
     elseif called_ms > 0 then date(gate_id, token_bytes, called_ms, now_ms) end
   end
 
-  -- Settles the charges of an attempt at all of its gates. A damaged gate keeps the estimate, and does not prevent the
-  -- others from being settled. `report`: the time of the attempt's last call (0: unknown), and what it used of each
-  -- unit, in thousandths.
+  -- Settles the charges of an attempt at all of its gates. A damaged gate keeps its estimate, and does not stop the
+  -- others from being settled. `report`: the time of the attempt's last call (0: unknown), and the thousandths that it
+  -- used, by unit.
   local function settle_at(id, token_bytes, report, now_ms, ...)
     local called_ms, used = math.min(report[1], now_ms), report[2]
     for _, ids in ipairs({...}) do

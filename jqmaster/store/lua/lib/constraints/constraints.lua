@@ -2,13 +2,13 @@
 -- Reads the limits of this store's constraints.
 local constraints = lazily.made_by(function()
   local tag = ARGV.tag
-  -- FIELDS: the limits in the hash of a constraint. PARTS: the limits in the text of an override, where an empty part
-  -- stands for the value of the constraint.
+  -- FIELDS: the limits in the hash of a constraint. PARTS: the limits in the text of an override. An empty part stands
+  -- for the value of the constraint.
   local FIELDS, PARTS, IS_FLAG = layout.LIMIT_FIELDS, layout.OVERRIDE_FIELDS, layout.is_flag_of_limits
   local known = {}
 
-  -- Returns the limits of a constraint by the ID of a gate or of the constraint itself; false if the constraint is
-  -- deleted.
+  -- Returns the limits of a constraint; false: the constraint is deleted. `id`: of the constraint, or of one of its
+  -- gates.
   local function limits_of(id)
     local cid = string.sub(id, 1, layout.gates.constraint_length)
     local limits = known[cid]
@@ -26,7 +26,7 @@ local constraints = lazily.made_by(function()
     return limits
   end
 
-  -- Returns these limits with the changes of an override, whose text is `text`.
+  -- Returns these limits with the changes of an override. `text`: the text of the override.
   local function overridden(limits, text)
     local own, next_part = {}, string.gmatch(text .. ',', '([^,]*),')
     for n = 1, #PARTS do
@@ -41,7 +41,7 @@ local constraints = lazily.made_by(function()
   end
 
   -- Returns the limits at one gate, and the ID of the conditional override that applies there, if any. The override for
-  -- the key value takes precedence over the conditional one, and both over the constraint.
+  -- the key value takes precedence over the conditional override. Each of them takes precedence over the constraint.
   local function limits_at(gate_id, limits)
     local found, condition = limits, nil
     if not (limits.has_overrides or limits.has_conditions) then return found end

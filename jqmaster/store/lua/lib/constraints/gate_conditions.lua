@@ -1,8 +1,8 @@
 -- include lib/lazily.lua
 -- include lib/lists.lua
 -- include lib/constraints/gate_ids.lua
--- Records which conditional override applies to the jobs of a key value. The most recently placed job decides.
--- `conditions:{cid}` has the ID of the override by gate, and no entry for a gate without one.
+-- Records which conditional override applies to the jobs of a key value. The job that was placed last decides.
+-- `conditions:{cid}` has the ID of the override by gate. Gates without an override have no entry.
 local gate_conditions = lazily.made_by(function()
   local tag = ARGV.tag
   local noted = {}

@@ -1,6 +1,6 @@
 -- IDs of gates. A gate is one constraint at one value of its key. Its ID is the ID of the constraint, followed by a
--- digest of the key value, or by a mark if there is no key. All lanes of a group share a gate without a key. A list of
--- gates is one string of concatenated IDs. Either all of them have a key, or none has.
+-- digest of the key value, or by a mark if there is no key. All lanes of a group share the gates without a key. A list
+-- of gates is one string of concatenated IDs. Either all gates of a list have a key, or none of them has one.
 local gate_ids = (function()
   local sub = string.sub
 
@@ -18,8 +18,8 @@ local gate_ids = (function()
     return sub(ids, layout.gates.constraint_length + 1, layout.gates.length) == layout.NO_KEY
   end
 
-  -- Returns whether jobs may have charges at this gate. The ID of each constraint with a weight begins with
-  -- `layout.WEIGHTED`. So does that of some constraints without a weight, which an older release created.
+  -- Returns whether jobs may have charges at this gate. The IDs of all constraints with a weight begin with
+  -- `layout.WEIGHTED`. An older release also gave such IDs to some constraints without a weight.
   local function may_have_charges(id)
     return sub(id, 1, #layout.WEIGHTED) == layout.WEIGHTED
   end

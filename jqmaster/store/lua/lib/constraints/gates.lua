@@ -25,8 +25,8 @@ local gates = lazily.made_by(function()
   end
 
   -- Returns a gate with its figures. `room`: the number of jobs that may start. `due_ms`: when the gate may open by
-  -- itself. A gate of a deleted constraint is open. A gate with damaged keys is closed, so that the damage holds back
-  -- its own jobs only.
+  -- itself. A gate of a deleted constraint is open. A gate with damaged keys is closed, so that the damage stops only
+  -- jobs of this gate.
   local function of(id, now_ms)
     local gate = known[id]
     if gate then return gate end
@@ -48,7 +48,7 @@ local gates = lazily.made_by(function()
     return gate
   end
 
-  -- Returns the first closed gate among these; nil if all are open.
+  -- Returns the first closed gate among these; nil: all are open.
   local function first_closed(ids, now_ms)
     for _, id in ipairs(ids) do
       local gate = of(id, now_ms)
@@ -63,7 +63,7 @@ local gates = lazily.made_by(function()
     return room
   end
 
-  -- Records that jobs wait for this gate, and schedules the leader's check for the time at which it may open.
+  -- Records that jobs wait for this gate. Schedules the leader's check for the time at which the gate may open.
   local function await(gate)
     -- Compute the time again if starts in this call have used up room, or if the next job needs more room than there
     -- is.
@@ -83,12 +83,13 @@ local gates = lazily.made_by(function()
     end
   end
 
-  -- Returns the milliseconds until the first of the gates for which jobs wait opens; -1 if none opens by itself.
+  -- Considers the gates for which this call has found waiting jobs. Returns the milliseconds until the first of them
+  -- opens by itself; -1: none does.
   local function ms_until_opening(now_ms)
     return first_opening_ms and math.max(0, first_opening_ms - now_ms) or -1
   end
 
-  -- Closes this gate until `until_ms`, unless a longer hold exists.
+  -- Closes this gate until `until_ms`. Does nothing if a longer hold exists.
   local function hold(id, until_ms)
     local held_ms = tonumber(redis.call('HGET', tag .. 'holds', id) or 0)
     if until_ms > held_ms then

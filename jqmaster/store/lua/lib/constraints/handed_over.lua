@@ -1,9 +1,10 @@
 -- include lib/lazily.lua
 -- include lib/lists.lua
 -- include lib/constraints/gate_ids.lua
--- Jobs that have handed their work over to another system and await its callback. `handed_over:{gate}` has the IDs of
--- those that hold a slot at a gate, and `handed_over_gates` lists the gates with such jobs. The jobs keep their slots.
--- A constraint with `counts_awaiting: false` subtracts these jobs, so a change of this option takes effect at once.
+-- Jobs that have handed their work over to another system and await its callback. These jobs keep their slots.
+-- `handed_over:{gate}` has the IDs of those that hold a slot at the gate. `handed_over_gates` lists the gates with such
+-- jobs. A constraint with `counts_awaiting: false` subtracts these jobs, so a change of this option takes effect at
+-- once.
 local handed_over = lazily.made_by(function()
   local tag = ARGV.tag
   local has_any = nil
@@ -27,7 +28,7 @@ local handed_over = lazily.made_by(function()
     return fewer
   end
 
-  -- Returns whether any jobs are handed over. A store without such jobs pays for one command per call.
+  -- Returns whether any jobs are handed over. If there are none, this costs one command per call.
   local function is_used()
     if has_any == nil then has_any = redis.call('EXISTS', tag .. 'handed_over_gates') == 1 end
     return has_any

@@ -1,8 +1,8 @@
 -- include lib/lazily.lua
 -- include lib/jobs/record.lua
 -- include lib/constraints/slots.lua
--- Finds jobs that `handed_over:{gate}` lists although they hold no slot at that gate. Their constraint would let too
--- many jobs start.
+-- Finds jobs that `handed_over:{gate}` lists although they hold no slot at that gate. Such entries would let too many
+-- jobs start.
 local handed_over_faults = lazily.made_by(function()
   local tag = ARGV.tag
 

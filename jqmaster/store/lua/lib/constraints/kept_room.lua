@@ -8,15 +8,15 @@
 --   the room that it needs, in thousandths
 --   its priority
 --   when a claim last asked for it
---   since when there is enough room (0: there is not)
+--   since when there is enough room (0: there is not enough)
 --   its ID
 --   its place in the order of claims
--- The note ends when the job starts or no longer waits. It also ends if no claim asks for the job or takes it, for
--- example because all workers for the job are gone or busy.
+-- The note ends when the job starts or no longer waits. It also ends if no claim asks for the job or takes it. This
+-- happens, for example, if all workers for the job are gone or busy.
 local kept_room = lazily.made_by(function()
   local tag = ARGV.tag
-  -- NOTE_MS: how long a note is valid if no claim asks for its job. ASK_MS: how long after such a claim the gate is
-  -- checked, so that another claim asks for the job before the note expires.
+  -- NOTE_MS: how long a note is valid if no claim asks for its job. ASK_MS: how long after the last such claim the gate
+  -- is checked, so that another claim asks for the job before the note expires.
   local NOTE_MS, ASK_MS = 60000, 30000
   -- TAKE_MS: how long a note is valid once there is enough room for its job. WRITE_MS: the minimum time between two
   -- writes of a note.
@@ -57,7 +57,7 @@ local kept_room = lazily.made_by(function()
     return note
   end
 
-  -- Returns whether a job is the one of a note, or comes before it. `place`: the job's `id`, `score` and `order`.
+  -- Returns whether a job is the job of a note, or comes before it. `place`: the job's `id`, `score` and `order`.
   local function is_first(note, place)
     if note.id == place.id or place.score < note.score then return true end
     return place.score == note.score and place.order < note.order
@@ -89,14 +89,14 @@ local kept_room = lazily.made_by(function()
 
   local function drop(gate_id) redis.call('DEL', key_of(gate_id)) end
 
-  -- Returns when to check the gate again because of its note: early enough for a claim to ask for the job, or when the
+  -- Returns when to check the gate again because of its note. At that time, a claim can still ask for the job, or the
   -- note expires.
   local function check_at(note, now_ms)
     local ask_ms, end_ms = note.asked_at_ms + ASK_MS, end_of(note)
     return ask_ms > now_ms and math.min(ask_ms, end_ms) or end_ms
   end
 
-  -- Drops the notes of jobs for which `is_gone` returns true at these gates. Adds the gates that had such a note to
+  -- At these gates, drops the notes of jobs for which `is_gone` returns true. Adds the gates of the dropped notes to
   -- `left`.
   local function leave(ids, is_gone, left)
     for _, gate_id in ipairs(ids) do

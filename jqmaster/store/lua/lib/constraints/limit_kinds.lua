@@ -2,7 +2,7 @@
 -- include lib/constraints/slots.lua
 -- include lib/constraints/charges.lua
 -- include lib/constraints/weighing.lua
--- The kinds of limits that close gates: one table each, with the interface below.
+-- The kinds of limits that close gates. Each kind is one table with the functions below.
 -- jqmaster/domain/constraints/limit_kinds.py has the same kinds for documents, checks and texts, and defines the fields
 -- of constraints and overrides.
 --
@@ -24,17 +24,17 @@ local limit_kinds = lazily.made_by(function()
     end,
   }
 
-  local MAX_REMEMBERED, REMEMBERED_MS = 1000, 60000  -- limits for starts that are remembered beyond a period
+  local MAX_REMEMBERED, REMEMBERED_MS = 1000, 60000  -- limits for starts that are remembered for longer than a period
 
-  -- Returns how long a gate remembers its starts: usually REMEMBERED_MS, but at most for MAX_REMEMBERED starts, and at
-  -- least one period. So if somebody makes the period longer, earlier starts still count.
+  -- Returns how long a gate remembers its starts. This is usually REMEMBERED_MS, but at most the time of MAX_REMEMBERED
+  -- starts, and at least one period. If somebody makes the period longer, earlier starts then still count.
   local function remembered_ms(gate)
     if not gate.rate_limit then return REMEMBERED_MS end
     local whole_periods_ms = gate.period_ms * math.floor(MAX_REMEMBERED / gate.rate_limit)
     return math.max(gate.period_ms, math.min(REMEMBERED_MS, whole_periods_ms))
   end
 
-  -- Returns when another job may start. `excess`: the starts within the period minus the limit.
+  -- Returns when another job may start. `excess`: the number of starts within the period, minus the limit.
   local function opening_after(gate, excess)
     local oldest = redis.call('ZRANGEBYSCORE', tag .. 'starts:' .. gate.id, gate.now_ms - gate.period_ms, '+inf',
       'WITHSCORES', 'LIMIT', excess, 1)
@@ -45,8 +45,8 @@ local limit_kinds = lazily.made_by(function()
     room = function(gate, limits, now_ms)
       local most, period_ms = limits.rate_limit, limits.rate_period_ms
       if not most or gate.weight_default then return nil end
-      -- Count a start through the whole millisecond in which its period ends. Two starts whose timestamps differ by
-      -- exactly a period may really be closer together.
+      -- Count a start through the whole millisecond in which its period ends. If the timestamps of two starts differ by
+      -- exactly a period, the starts may really be closer together.
       local starts = redis.call('ZCOUNT', tag .. 'starts:' .. gate.id, now_ms - period_ms, '+inf')
       gate.starts, gate.rate_limit, gate.period_ms = starts, most, period_ms
       return most - starts, starts >= most and opening_after(gate, starts - most) or nil
@@ -63,9 +63,9 @@ local limit_kinds = lazily.made_by(function()
       local key, kept_ms = tag .. 'starts:' .. gate.id, remembered_ms(gate)
       redis.call('ZREMRANGEBYSCORE', key, '-inf', '(' .. string.format('%.0f', now_ms - kept_ms))
       redis.call('ZADD', key, unpack(begun))
-      -- Bound the number of starts if this key value has no rate limit but others do: nothing else limits it.
+      -- If this key value has no rate limit but other key values have one, nothing else limits the number of starts.
       if not gate.rate_limit then redis.call('ZREMRANGEBYRANK', key, 0, -MAX_REMEMBERED - 1) end
-      -- Let the list expire: starts that are older than this no longer matter, even if a clock was changed.
+      -- Let the list expire. Starts that are older than this no longer matter, even if a clock was changed.
       redis.call('PEXPIRE', key, kept_ms + 1000)
     end,
   }
@@ -79,7 +79,7 @@ local limit_kinds = lazily.made_by(function()
     opens_at = function(gate) return gate.weight_default and weighing.opens_at(gate) end,
   }
 
-  -- Checks once per call whether workers have requested holds or reported observations. A store without them pays for
+  -- Checks once per call whether workers have requested holds or reported observations. If there are none, this costs
   -- one command.
   local has_holds, has_observed = nil, nil
   local function look_for_wishes()
@@ -88,7 +88,7 @@ local limit_kinds = lazily.made_by(function()
     has_holds = count == 2 or count == 1 and not has_observed
   end
 
-  -- A hold: a worker has asked to keep the gate closed for some time. It is not part of a constraint.
+  -- A hold is a worker's request to keep the gate closed for some time. It is not part of a constraint.
   local hold = {
     room = function(gate, _, now_ms)
       if has_holds == nil then look_for_wishes() end
@@ -101,8 +101,8 @@ local limit_kinds = lazily.made_by(function()
     opens_at = function(gate) return gate.held_until_ms end,
   }
 
-  -- An observation: how much another system still admits until an instant, according to that system, in thousandths of
-  -- the gate's unit. A gate without a weight counts jobs. An observation is not part of a constraint.
+  -- An observation is how much another system still admits until an instant, as that system says. The number is in
+  -- thousandths of the gate's unit. A gate without a weight counts jobs. An observation is not part of a constraint.
   local observation = {
     room = function(gate, _, now_ms)
       if has_observed == nil then look_for_wishes() end
@@ -120,10 +120,10 @@ local limit_kinds = lazily.made_by(function()
       return math.floor(gate.observed_left / 1000) <= gate.taken and gate.observed_until_ms or nil
     end,
     on_start = function(gate, begun, now_ms)
-      -- Skip a running job that is merely matched to the constraints again: it started earlier.
+      -- Skip a running job that is only being matched to the constraints again, because it started earlier.
       if not gate.observed_left or begun[1] ~= now_ms then return end
-      -- Count jobs at a gate without a weight; elsewhere, `weighing.use` has counted the units. Add to the count: jobs
-      -- of several groups may start at one gate in one call.
+      -- At a gate without a weight, count jobs. Elsewhere, `weighing.use` has counted the units. Add to the count,
+      -- because jobs of several groups may start at one gate in one call.
       gate.observed_starts = (gate.observed_starts or 0) + #begun / 2
       local left = gate.observed_left - (gate.weight_default and 0 or 1000 * gate.observed_starts)
       redis.call('HSET', tag .. 'observed', gate.id, string.format('%.0f', left) .. gate.observed_times)
@@ -139,11 +139,11 @@ local limit_kinds = lazily.made_by(function()
     opens_at = function(gate) return gate.is_paused and NEVER or nil end,
   }
 
-  -- Put `observation` before `units`, which takes it into account.
+  -- `observation` stands before `units`, which takes it into account.
   local all, with_start = {concurrency, rate, hold, observation, units, pause}, {rate, observation}
 
-  -- Returns the room that all kinds leave, and the time at which the gate opens by itself; nil if only an event can
-  -- open it.
+  -- Returns the room that all kinds together leave, and the time at which the gate opens by itself; nil: only an event
+  -- can open it.
   local function room_of(gate, limits, now_ms, room)
     local due_ms = nil
     for n = 1, #all do

@@ -8,8 +8,8 @@
 -- include lib/constraints/kept_room.lua
 -- include lib/constraints/weighing.lua
 -- include lib/constraints/weights.lua
--- Lets claims pass their gates: uses up room, takes slots and remembers starts. A script that claims many jobs
--- collects these changes and writes them at the end.
+-- Lets claims pass their gates: uses up room, takes slots and remembers starts. A script that claims many jobs collects
+-- these changes and writes them at the end.
 local passing = lazily.made_by(function()
   local tag = ARGV.tag
   local add_pair, under = lists.add_pair, lists.under
@@ -21,12 +21,12 @@ local passing = lazily.made_by(function()
   -- By gate with a weight: the charges of the claims of this call.
   local charged = {}
 
-  -- Uses up room at these gates for `taken` more jobs. Leaves out gates with a weight, where `charge` does this.
+  -- Uses up room at these gates for `taken` more jobs. Skips gates with a weight, because `charge` uses up their room.
   local function use_room(ids, taken, now_ms)
     for _, gate_id in ipairs(ids) do
       local gate = gates.of(gate_id, now_ms)
       if gate.weight_default then
-        -- Do nothing, because `charge` uses up the room of a gate with a weight.
+        -- A gate with a weight: `charge` uses up its room.
       elseif gate.is_shadow then
         local delayed = math.min(taken, taken - gate.shadow_room)
         gate.shadow_room = math.max(0, gate.shadow_room - taken)
@@ -41,7 +41,7 @@ local passing = lazily.made_by(function()
   local function charge_at(gate, weight, id, token_bytes, begun_ms, kept)
     local list = charged[gate.id]
     if not list then
-      -- Create no list of starts for a gate without a window, which most gates are.
+      -- Most gates have no window. Create no list of starts for them.
       list = {gate = gate, entries = {}, filled = 0, sum = 0, begun = gate.window_most and {} or nil, begun_sum = 0}
       charged[gate.id] = list
     end
@@ -66,15 +66,16 @@ local passing = lazily.made_by(function()
     end
   end
 
-  -- Charges a claim at the gates among these that have a weight. `found`: the weights in the job's record. `kept`: by
-  -- gate, see `charge_at`.
+  -- Charges a claim at those of the gates that have a weight. `found`: the weights in the job's record. `kept`: by
+  -- gate, the gate's present entry of this claim, or nil.
   local function charge(ids, found, id, token_bytes, begun_ms, now_ms, kept)
     for _, gate in ipairs(weights.among(ids, now_ms) or {}) do
       charge_at(gate, (weights.at(gate, found)), id, token_bytes, begun_ms, kept and kept[gate.id])
     end
   end
 
-  -- Lets a claim pass the gates of `owner`: a lane with keyed gates, or a group with shared gates. `job`: its record.
+  -- Lets a claim pass the gates of `owner`, which is a lane with keyed gates or a group with shared gates. `job`: the
+  -- record of the job.
   local function add(ids, owner, id, token_bytes, now_ms, job)
     local list = passed[owner]
     if not list then
@@ -91,7 +92,7 @@ local passing = lazily.made_by(function()
     end
   end
 
-  -- Lets a claim pass the gates that only its job has. `job`: its record.
+  -- Lets a claim pass the gates that only its job has. `job`: the record of the job.
   local function add_own(ids, id, token_bytes, now_ms, job)
     for _, gate_id in ipairs(ids) do
       local gate = gates.of(gate_id, now_ms)
@@ -103,8 +104,8 @@ local passing = lazily.made_by(function()
     end
   end
 
-  -- Lets claims pass these gates, which are all shared or all keyed. `holders` alternates job IDs and tokens; `begun`
-  -- alternates start times and tokens of the same claims.
+  -- Lets claims pass these gates. Either all of them are shared, or all are keyed. `holders` alternates job IDs and
+  -- tokens. `begun` alternates start times and tokens of the same claims.
   local function pass(ids, holders, begun, now_ms)
     local is_held = false
     for _, id in ipairs(ids) do

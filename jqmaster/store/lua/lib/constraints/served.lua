@@ -8,15 +8,15 @@ local served = lazily.made_by(function()
   local tag = ARGV.tag
   local newest, of_cid = nil, {}
 
-  -- Returns a stamp: the present instant in the form of a job ID, so that it can be compared with job IDs. Each stamp
-  -- is later than all earlier ones.
+  -- Returns a stamp: the present instant in the form of a job ID, so that it sorts among job IDs. Each stamp is later
+  -- than all earlier stamps.
   local function next_stamp(now_ms)
     newest = math.max((newest or tonumber(redis.call('GET', tag .. 'served_stamp') or 0)) + 1, now_ms * 1000)
     local ms = math.floor(newest / 1000)
     return string.format('%08x-%04x-%03d', math.floor(ms / 65536), ms % 65536, newest % 1000)
   end
 
-  -- Marks the key values of a lane as served. Returns whether any of them takes turns.
+  -- Marks the key values of a lane as served. Returns whether any of these values takes turns.
   local function mark(lane, now_ms)
     local stamp, is_marked = nil, false
     for _, gate_id in ipairs(lane.keyed) do

@@ -5,8 +5,8 @@
 -- include lib/constraints/handed_over.lua
 -- include lib/constraints/charges.lua
 -- Slots at gates. `slots:{gates}` has the slots of one keyed gate, or of all shared gates of a group together, because
--- claims always pass these together. `slot_counts` has the sum for each shared gate. So a claim costs the same for any
--- number of shared gates.
+-- claims always pass these together. `slot_counts` has the sum for each shared gate. A claim therefore costs the same
+-- for any number of shared gates.
 local slots = lazily.made_by(function()
   local tag = ARGV.tag
   local split, is_shared = gate_ids.split, gate_ids.is_shared
@@ -39,8 +39,8 @@ local slots = lazily.made_by(function()
     return freed
   end
 
-  -- Returns the gate lists under which slots of this gate are stored. For a gate with a key, this is its own ID;
-  -- otherwise it is each list that contains it.
+  -- Returns the gate lists under which slots of this gate are stored. A keyed gate is its own list. A shared gate may
+  -- be in several lists.
   local function kept_under(gate_id)
     if not is_shared(gate_id) then return {gate_id} end
     local found = {}

@@ -4,9 +4,8 @@
 -- Turns in proportion to shares, by a virtual clock for each constraint (start-time fair queueing).
 --
 -- After a value is served, its next turn is later by STEP divided by its share. If the constraint counts units, a job
--- that is twice as heavy as the average takes two turns. The clock shows the turn that was served last. A value that
--- was idle has its next turn at the present time of the clock, so being idle is neither an advantage nor a
--- disadvantage.
+-- that is twice as heavy as the average takes two turns. The clock shows the turn that was served last. If a value was
+-- idle, its next turn is at the present time of the clock. Being idle is then neither an advantage nor a disadvantage.
 --
 -- A turn is a text that sorts like the IDs of jobs: an anchor, then the time on the virtual clock. An anchor is an
 -- instant in the form of an ID. A round is the time in which the value with the smallest share has one turn. Each round
@@ -14,7 +13,8 @@
 local turn_clock = lazily.made_by(function()
   local tag = ARGV.tag
   local STEP, ANCHOR_LENGTH, CLOCK = 1000, 17, 'clock'
-  -- MIN_TURN: the smallest part of a turn that a job takes. AVERAGED: number of jobs over which the weight is averaged.
+  -- MIN_TURN: the smallest part of a turn that a job takes. AVERAGED: the number of jobs over which weights are
+  -- averaged.
   local MIN_TURN, AVERAGED = 0.01, 256
   local of_cid, share_of = {}, {}
 
@@ -48,8 +48,8 @@ local turn_clock = lazily.made_by(function()
     return found
   end
 
-  -- Returns the position of a gate in the order of turns. `first_id`: the first job of the lane. `turn`: the next turn
-  -- of the gate; nil if the gate has not been served since its constraint got shares.
+  -- Returns the position of a gate in the order of turns. `first_id`: the first job of the lane. `turn`: the gate's
+  -- next turn; nil if the gate has not been served since its constraint got shares.
   local function order_of(gate_id, first_id, turn)
     local virtual = clock_of(gate_ids.constraint_of(gate_id))
     local earliest = first_id
@@ -72,16 +72,16 @@ local turn_clock = lazily.made_by(function()
     return average and math.max(MIN_TURN, job_weight / average) or 1
   end
 
-  -- Serves a gate at its next turn, `turn`, and returns the one after it. `new_anchor`: a function that returns an
-  -- anchor later than all before it.
+  -- Serves a gate at its next turn, `turn`. Returns the turn after it. `new_anchor`: a function that returns an anchor
+  -- later than all earlier anchors.
   local function serve(gate, turn, new_anchor)
     local gate_id = gate.id
     local cid = gate_ids.constraint_of(gate_id)
     local limits, virtual = constraints.limits_of(cid), clock_of(cid)
     virtual.anchor = virtual.anchor or new_anchor()
     local due = turn and #turn > ANCHOR_LENGTH and tonumber(string.sub(turn, ANCHOR_LENGTH + 1)) or 0
-    -- A turn of an earlier anchor does not advance the clock. It comes before all turns of the present anchor, even
-    -- before those with lower numbers.
+    -- A turn of an earlier anchor does not advance the clock. Such a turn comes before all turns of the present anchor,
+    -- even if its number is higher.
     if due > virtual.at and string.sub(turn, 1, ANCHOR_LENGTH) == virtual.anchor then virtual.at = due end
     if virtual.at >= virtual.anchored_at + STEP / limits.least_turn_weight then
       virtual.anchor, virtual.anchored_at = new_anchor(), virtual.at

@@ -2,8 +2,8 @@
 -- include lib/lists.lua
 -- include lib/constraints/gate_ids.lua
 -- include lib/constraints/constraints.lua
--- Counts the jobs that wait behind each gate. The key of a gate in the store holds this number, and the text of the
--- gate's key value.
+-- Counts the jobs that wait at each gate. The store has this number for each gate, with the text of the gate's key
+-- value.
 local waiting = lazily.made_by(function()
   local tag = ARGV.tag
   local constraint_of = gate_ids.constraint_of
@@ -16,7 +16,7 @@ local waiting = lazily.made_by(function()
     return tonumber(string.sub(note, 1, colon - 1)), string.sub(note, colon + 1)
   end
 
-  -- Returns the facts before this call: the number of waiting jobs, and the text of the key value (nil: unknown).
+  -- Returns the facts before this call: the number of waiting jobs, and the text of the key value; nil: unknown.
   local function at(gate_id)
     return split_note(redis.call('HGET', tag .. 'gates:' .. constraint_of(gate_id), gate_id))
   end
@@ -35,17 +35,17 @@ local waiting = lazily.made_by(function()
     more_at[gate_id] = more_at[gate_id] or 0
   end
 
-  -- Returns the exponent of the largest power of two up to `count`. The list of the most crowded gates is updated only
-  -- when this exponent changes.
+  -- Returns the exponent of the largest power of two that is not above `count`. The list of the most crowded gates
+  -- changes only when this exponent changes.
   local function crowd(count)
     if count < 2 then return 0 end
     local _, exponent = math.frexp(count)
     return exponent - 1
   end
 
-  -- Writes the counts of all gates of a constraint. Commands for each gate would cost as much as the rest of the
-  -- script.
-  local numbers = {}  -- a cache: formatting is slow, and notes have few beginnings
+  -- Writes the counts of all gates of a constraint together. One command for each gate would cost as much as the rest
+  -- of the script.
+  local numbers = {}  -- A cache, because formatting is slow, and most gates have one of a few numbers.
   local function write_notes(cid, ids, from, last)
     local key, noted, filled, gone, crowded, uncrowded = tag .. 'gates:' .. cid, {}, 0, {}, {}, {}
     for i, note in ipairs(redis.call('HMGET', key, unpack(ids, from, last))) do
@@ -53,8 +53,8 @@ local waiting = lazily.made_by(function()
       local before, text = 0, nil
       if note then before, text = split_note(note) end
       local now = before + more_at[gate_id]
-      -- Remove the entries of deleted constraints here. The leader removes those of idle key values, but may no longer
-      -- know a deleted constraint.
+      -- Remove the entries of deleted constraints here, because the leader may no longer know the constraint. The
+      -- leader removes the entries of idle key values.
       if now == 0 and (gate_ids.is_shared(gate_id) or not constraints.limits_of(cid)) then
         if note then gone[#gone + 1] = gate_id end
       elseif not note or now ~= before then
@@ -63,7 +63,7 @@ local waiting = lazily.made_by(function()
         noted[filled + 1], noted[filled + 2] = gate_id, number .. (text or text_of[gate_id] or '')
         filled = filled + 2
       end
-      -- Leave gates with one waiting job out of the list of the most crowded gates. Most gates have one.
+      -- Leave gates with one waiting job out of the list of the most crowded gates, because most gates have one.
       local its_crowd = now > 1 and crowd(now) or 0
       if its_crowd ~= (before > 1 and crowd(before) or 0) then
         if its_crowd > 0 then

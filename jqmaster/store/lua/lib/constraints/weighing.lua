@@ -1,15 +1,15 @@
 -- include lib/lazily.lua
 -- include lib/constraints/charges.lua
 -- include lib/constraints/kept_room.lua
--- Room at gates whose constraint has a weight. All numbers are thousandths of its unit.
+-- Room at gates whose constraint has a weight. All numbers are thousandths of the constraint's unit.
 local weighing = lazily.made_by(function()
   local tag = ARGV.tag
   local UNIT = 1000
   -- Maximum number of starts that are read to find the time at which there will be room.
   local MAX_WALKED = 1000
 
-  -- Returns whether a job of this weight may start. A job that is heavier than a limit needs the whole limit. Two
-  -- comparisons are faster than `math.min`, and each job of a claim runs this.
+  -- Returns whether a job of this weight may start. A job that is heavier than a limit needs the whole limit. Each job
+  -- of a claim runs this, so it has two comparisons, which are faster than `math.min`.
   local function fits(gate, weight)
     local running, window, observed = gate.running_left, gate.window_left, gate.observed_left
     return (not running or weight <= running or gate.running_most <= running)
@@ -17,7 +17,7 @@ local weighing = lazily.made_by(function()
       and (not observed or weight <= observed)
   end
 
-  -- Returns whether the gate keeps room for another job and has too little left for this one. `place`: see
+  -- Returns whether the gate keeps room for another job and therefore has too little left for this job. `place`: see
   -- `kept_room.is_first`.
   local function holds_back(gate, weight, place)
     local note = gate.kept
@@ -28,7 +28,7 @@ local weighing = lazily.made_by(function()
       or observed and lacks(observed, math.huge) or false
   end
 
-  -- Returns when the window will have room for `lacking` more thousandths. If that is not known, returns when to check
+  -- Returns when the window will have room for `lacking` more thousandths. If this is not known, returns when to check
   -- again.
   local function opening_after(gate, lacking)
     if gate.has_more_expired then return gate.now_ms end
@@ -43,7 +43,7 @@ local weighing = lazily.made_by(function()
     return gate.now_ms + gate.period_ms + 1
   end
 
-  -- Returns the least room that the next job needs.
+  -- Returns the minimum room that the next job needs.
   local function need_of(gate)
     return math.max(1, gate.needed or gate.kept and gate.kept.need or 1)
   end
@@ -61,7 +61,7 @@ local weighing = lazily.made_by(function()
     return due_ms
   end
 
-  -- Implements the function `room` of a limit kind for units: see limit_kinds.lua.
+  -- Implements `room` of the limit kind for units: see limit_kinds.lua.
   local function room(gate, limits)
     local note
     if limits.concurrency then
@@ -103,12 +103,12 @@ local weighing = lazily.made_by(function()
       gate.observed_left = observed
     end
     gate.taken, gate.last_weight = gate.taken + 1, weight
-    -- Compare these before calling `fits`: usually, every limit still has room after a job has started.
+    -- Compare these values before calling `fits`, because every limit usually has room after a job has started.
     local may_be_used_up = running and running < 1 or window and window < 1 or observed and observed < 1
     if may_be_used_up and not gate.is_shadow and not fits(gate, 1) then gate.room = 0 end
   end
 
-  -- Keeps room for a job that cannot start, unless the gate already keeps room for an earlier job.
+  -- Keeps room for a job that cannot start. Does nothing if the gate already keeps room for an earlier job.
   local function keep_for(gate, weight, place)
     if not gate.kept or kept_room.is_first(gate.kept, place) then
       gate.kept = kept_room.keep(gate.id, gate.kept, math.max(1, weight), place, gate.now_ms)
@@ -117,13 +117,14 @@ local weighing = lazily.made_by(function()
     end
   end
 
-  -- Closes a gate for the rest of this call if the next job does not fit, so that later jobs do not start before it.
+  -- Called when the next job does not fit. Keeps room for it, and closes the gate for the rest of this call, so that
+  -- later jobs do not start first.
   local function close_for(gate, weight, place)
     keep_for(gate, weight, place)
     gate.room, gate.needed, gate.is_asked = 0, gate.kept.id == place.id and gate.kept.need or nil, true
   end
 
-  -- Returns how many jobs of the default weight may start at an open gate: at least one.
+  -- Returns how many jobs of the default weight may start at an open gate. This is at least one.
   local function usual_room(gate)
     local left = math.min(gate.running_left or math.huge, gate.window_left or math.huge,
       gate.observed_left or math.huge)

@@ -5,8 +5,8 @@
 -- include lib/constraints/kept_room.lua
 -- include lib/constraints/weighing.lua
 -- include lib/lanes/turns.lua
--- The weights of jobs. The extras of a record hold the job's own weights by constraint, in thousandths. Where they hold
--- none, the job has the constraint's default weight.
+-- The weights of jobs. The extras of a record have the job's own weights by constraint, in thousandths. For a
+-- constraint that is not there, the job has the constraint's default weight.
 local weights = lazily.made_by(function()
   local tag = ARGV.tag
   local NONE = {}
@@ -28,14 +28,14 @@ local weights = lazily.made_by(function()
     return last_found
   end
 
-  -- Returns the weight of a job at a gate, and whether its record has it. `found`: the weights in the record.
+  -- Returns the weight of a job at a gate, and whether its record has this weight. `found`: the weights in the record.
   local function at(gate, found)
     local weight = found[gate.cid]
     if type(weight) == 'number' then return weight, true end
     return gate.weight_default, false
   end
 
-  -- Returns the gates among these that have a weight; nil if none has.
+  -- Returns those of the gates that have a weight; nil: none has.
   local function among(ids, now_ms, so_far)
     for _, id in ipairs(ids) do
       if gate_ids.may_have_charges(id) then
@@ -49,7 +49,7 @@ local weights = lazily.made_by(function()
     return so_far
   end
 
-  -- Returns whether a job can start at all of these gates, and none of them keeps room for another. If not,
+  -- Returns whether a job can start at all of these gates, and whether none of them keeps room for another job. If not,
   -- `first_too_small` finds the gate.
   local function all_have_room(weighted, found)
     for n = 1, #weighted do
@@ -59,8 +59,8 @@ local weights = lazily.made_by(function()
     return true
   end
 
-  -- Returns the first of these gates at which a job cannot start, and closes that gate for the rest of this call; nil
-  -- if the job can start at all of them. `place`: the job's place in the order of claims.
+  -- Returns the first of these gates at which a job cannot start; nil: it can start at all of them. Closes that gate
+  -- for the rest of this call. `place`: the job's place in the order of claims.
   local function first_too_small(weighted, found, place)
     local first
     for _, gate in ipairs(weighted) do
@@ -70,8 +70,8 @@ local weights = lazily.made_by(function()
         first = first or gate
       end
     end
-    -- Let the gates that keep room for the job continue to do so. Otherwise, while the job waits at one gate, other
-    -- jobs would use up the room at another.
+    -- Gates that keep room for the job continue to do so. Otherwise, other jobs would use up this room while the job
+    -- waits at another gate.
     for _, gate in ipairs(first and weighted or {}) do
       if gate.kept and gate.kept.id == place.id then weighing.keep_for(gate, at(gate, found), place) end
     end
@@ -85,8 +85,8 @@ local weights = lazily.made_by(function()
     end
   end
 
-  -- Keeps room for the first job of a lane at a gate that is closed to all jobs, unless this call has closed the gate
-  -- for such a job. Reads the job's record only if the note does not have its weight.
+  -- Keeps room for the first job of a lane at a gate that is closed to all jobs. Does nothing if this call has closed
+  -- the gate for such a job. Reads the job's record only if the note does not have the job's weight.
   local function keep_for_first(gate, lane)
     if gate.is_asked then return end
     -- Skip the jobs that this call has already taken, because they are not removed from the lane yet.

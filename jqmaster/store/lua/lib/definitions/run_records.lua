@@ -1,6 +1,6 @@
 -- The run records of definitions, one for each instant or event: `due_at_ms outcome reason job_id recorded_at_ms`. The
--- record of an event ends with the ID of the event. If a calendar moved an instant, its record ends with `moved:` and
--- the original time. Callers then name the instant by both times: `due_at_ms:moved_from_ms`.
+-- record of an event ends with the ID of the event. If a calendar moved an instant, the record ends with `moved:` and
+-- the original time. The name of such an instant has both times: `due_at_ms:moved_from_ms`.
 local run_records = (function()
   local tag = ARGV.tag
   local max_runs, life_ms = tonumber(ARGV.max_runs), tonumber(ARGV.runs_life_ms)
@@ -9,7 +9,7 @@ local run_records = (function()
     return tag .. 'runs:' .. name
   end
 
-  -- Splits the name of an instant into its due time and the text that ends its record.
+  -- Splits the name of an instant. Returns its due time, and the text at the end of its record.
   local function parts_of(instant)
     local due_at_ms, moved_from_ms = string.match(instant, '^([^:]+):(.+)$')
     return due_at_ms or instant, moved_from_ms and ' moved:' .. moved_from_ms or ''
@@ -24,7 +24,7 @@ local run_records = (function()
     return nil
   end
 
-  -- Returns whether there is a record at a time.
+  -- Returns whether any record has this due time.
   local function has_any(name, due_at_ms)
     return redis.call('ZCOUNT', key_of(name), due_at_ms, due_at_ms) > 0
   end
@@ -37,8 +37,9 @@ local run_records = (function()
       table.concat({due_at_ms, outcome, reason, job_id, string.format('%.0f', now_ms)}, ' ') .. ending)
   end
 
-  -- The memory of removed records, stored as `did until_ms first_ms`. `until_ms`: the last instant whose record may
-  -- have been removed. `first_ms`: the first instant that still has a record. Each is nil if there is no such instant.
+  -- The memory of removed records, stored as `did until_ms first_ms`. `until_ms`: the last instant whose record
+  -- may have been removed. `first_ms`: the first instant that still has a record. Each is nil if there is no such
+  -- instant.
   local function number_or_empty(ms)
     return ms and string.format('%.0f', ms) or ''
   end
@@ -51,9 +52,9 @@ local run_records = (function()
     return tonumber(redis.call('ZRANGE', key_of(name), 0, 0, 'WITHSCORES')[2])
   end
 
-  -- Returns the memory for the incarnation `did` of a definition. `text`: the stored form (false: none). `handled_ms`:
-  -- the last instant that may have a record. Masters of older releases remove records without updating the memory, so
-  -- the stored memory may be out of date.
+  -- Returns the memory of a definition's removed records. `did`: the incarnation of the definition. `text`: the
+  -- stored form (false: none). `handled_ms`: the last instant that may have a record. The stored form may be out of
+  -- date, because masters of older releases remove records without updating it.
   local function memory_of(name, did, text, handled_ms)
     local its_did, until_text, first_text = string.match(text or '', '^(%S+) (%S*) (%S*)$')
     local is_known, noted_ms = its_did == did, tonumber(first_text)
@@ -68,7 +69,7 @@ local run_records = (function()
 
   local PAGE, MAX_PAGES = 100, 10
   -- Removes records that exceed the limit of number or age. Updates `memory` and writes it to `memory_key`. `memory` is
-  -- nil for records that no backfill needs.
+  -- nil if no backfill needs these records.
   local function trim(name, now_ms, memory, memory_key)
     local key = key_of(name)
     local function remove(count)
@@ -80,8 +81,8 @@ local run_records = (function()
     end
     local excess = redis.call('ZCARD', key) - max_runs
     if excess > 0 then remove(excess) end
-    -- Count the age of a record from the time when it was written, not from its instant. A young record also protects
-    -- the records after it.
+    -- The age of a record counts from when it was written, not from its instant. A young record also protects the
+    -- records after it.
     for _ = 1, MAX_PAGES do
       local old = 0
       for n, run in ipairs(redis.call('ZRANGE', key, 0, PAGE - 1)) do
@@ -100,7 +101,7 @@ local run_records = (function()
   end
 
   local CHUNK = 1000
-  -- Records of events that are not written yet, by definition. Several may have the same instant.
+  -- By definition: records of events that are not written yet. Several of them may have the same instant.
   local added = {}
 
   -- Adds the run record of an event, which `write_added` writes.

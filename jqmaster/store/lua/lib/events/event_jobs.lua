@@ -1,14 +1,15 @@
 -- include lib/jobs/record.lua
 -- include lib/jobs/new_jobs.lua
 -- include lib/jobs/cancellation.lua
--- Starts the jobs of definitions for events, where the definitions' `overlap` permits it.
+-- Starts jobs of definitions for events, if the `overlap` of the definition permits it.
 local event_jobs = (function()
   local tag = ARGV.tag
   local is_unfinished, is_waiting = layout.is_unfinished, layout.is_waiting
   local canceled, freed_workers = {}, {}
   local clocks_read = {}
 
-  -- Returns the clock of a definition whose overlap depends on its newest job: the stored `handled`, and `last_job`.
+  -- Returns the clock of a definition: the stored `handled`, and `last_job`. Called if the overlap depends on the
+  -- newest job.
   local function clock_of(clocks_key, name)
     local found = clocks_read[name]
     if not found then
@@ -19,14 +20,14 @@ local event_jobs = (function()
     return found
   end
 
-  -- Returns the head of a stored job that has not ended, otherwise nil.
+  -- Returns the head of a stored job that has not ended; nil: it has ended, or does not exist.
   local function unfinished(id)
     if id == '' or canceled[id] then return nil end
     local head = record.read_head(tag .. 'job:' .. id)
     return head ~= '' and is_unfinished[record.state_of(head)] and head or nil
   end
 
-  -- By definition: its newest job, if this call created it, so that it is not in the store yet.
+  -- By definition: its newest job, if this call creates that job. Such a job is not in the store yet.
   local made = {}
 
   local function gather(id, terms, digest, rest, now_ms, replaced)
@@ -40,7 +41,7 @@ local event_jobs = (function()
   end
 
   -- Starts the job of a definition. Returns fired, overlap, superseded or backlog_full. `is_last`: whether this is the
-  -- last event of the call for the definition. With the overlap `replace`, only that one fires.
+  -- call's last event for the definition. With the overlap `replace`, only that event fires.
   local function start(clocks_key, name, overlap, id, terms, digest, rest, now_ms, is_last)
     if overlap == 'allow' then return gather(id, terms, digest, rest, now_ms, nil) end
     if overlap == 'replace' and not is_last then return 'superseded' end

@@ -1,6 +1,6 @@
--- The access log. It has its own limits of number and age, so that other logs do not push out its entries. Repeated
--- events of callers without the scope `admin` are folded into one entry, so that a flood of them cannot push out the
--- rest.
+-- The access log. It has its own limits of number and age, so that other logs do not push out its entries. Events of
+-- callers without the scope `admin` may come as a flood, and push out other entries. So repeats of such an event are
+-- folded into one entry.
 local access_log = (function()
   local MAX_ENTRIES, KEPT_MS = 100000, 400 * 86400000
   local FOLD_MS, MAX_FOLDS = 3600000, 10
@@ -30,9 +30,9 @@ local access_log = (function()
     return now_ms - since_ms >= FOLD_MS or now_ms < since_ms
   end
 
-  -- Writes the first event of a kind, and counts further events of this kind within the hour. Callers influence the
-  -- kind: it is the user name of a failed login, or the address of the caller. So the number of kinds in a group is
-  -- bounded. Beyond that, all other kinds count as one.
+  -- Writes the first event of a kind, and counts further events of this kind within the hour. The kind is the user name
+  -- of a failed login, or the address of the caller. Callers choose it, so the number of kinds in a group is limited.
+  -- All further kinds count as one.
   local function write_folded(access_key, folds_key, now_ms, group, kind, entry)
     local field = group .. '\0' .. kind
     local fold = redis.call('HGET', folds_key, field)

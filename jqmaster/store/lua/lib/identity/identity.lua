@@ -1,7 +1,7 @@
 -- Code that all changes of users and tokens share.
 local identity = (function()
-  -- Raises the version of users and tokens, so that caches notice the change. The version is at least the clock's time:
-  -- see put_constraint.lua.
+  -- Raises the version of users and tokens, so that caches notice the change. The version is at least the present time
+  -- in ms: see put_constraint.lua.
   local function raise_version(identity_key, now_ms, wake_channel)
     local version = tonumber(redis.call('HGET', identity_key, 'version') or 0) + 1
     local text = string.format('%.0f', math.max(version, now_ms))
@@ -10,8 +10,8 @@ local identity = (function()
     return tonumber(text)
   end
 
-  -- Ends all sessions of one user or token except `kept` (empty: no exception). It reads all of them, because their
-  -- number is limited.
+  -- Ends all sessions of one user or token except `kept` (empty: no exception). Reads all of these sessions, because
+  -- their number is limited.
   local function end_sessions(list_key, session_prefix, kept)
     for _, digest in ipairs(redis.call('ZRANGE', list_key, 0, -1)) do
       if digest ~= kept then

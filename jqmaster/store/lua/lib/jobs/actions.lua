@@ -7,14 +7,14 @@ local actions = (function()
     local action_key = tag .. 'action:' .. action_id
     if action_id == '' or redis.call('EXISTS', action_key) == 0 then return end
     redis.call('HINCRBY', action_key, 'done', 1)
-    -- Add the job to those for whose end the action waits. Once the action is over, nothing waits for it.
+    -- Let the action wait for the end of this job. Once the action is over, nothing waits for the job.
     if is_watched and redis.call('SISMEMBER', tag .. 'running_actions', action_id) == 1 then
       redis.call('SADD', tag .. 'watched:' .. action_id, job_id)
     end
   end
 
-  -- Returns whether the action has reached its limit of changed jobs. A script that changes a job for an action checks
-  -- this before it writes, so that neither a repeated page nor a second leader exceeds the limit.
+  -- Returns whether the action has changed as many jobs as it may. A script that changes a job for an action checks
+  -- this before it writes. A repeated page or a second leader then cannot exceed the limit.
   local function is_used_up(action_id)
     if action_id == '' then return false end
     local found = redis.call('HMGET', tag .. 'action:' .. action_id, 'at_most', 'done')

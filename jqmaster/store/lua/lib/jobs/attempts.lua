@@ -5,13 +5,13 @@
 -- include lib/lanes/lanes.lua
 -- include lib/lanes/lane_writes.lua
 -- include lib/challenges/challenges.lua
--- Ends many attempts together, with a few commands for all jobs instead of a few for each.
+-- Ends many attempts together, with a few commands for all jobs instead of a few commands for each job.
 local attempts = (function()
   local tag = ARGV.tag
   local IS_FINAL = layout.is_final
 
-  -- Returns a table that gathers changes. `ended`: by worker ID, the jobs whose attempts ended. `indexes`: by key of an
-  -- index, the members to add.
+  -- Returns a table that collects changes. `ended`: by worker ID, the jobs whose attempts ended. `indexes`: by key of
+  -- an index, the members to add.
   local function new_batch(now_ms)
     return {now_ms = now_ms, ended = {}, indexes = {}, finished = {}, wakes = false, delays = false}
   end
@@ -23,11 +23,11 @@ local attempts = (function()
   end
 
   -- Ends the running attempt of `id` with the decided outcome. `head`: the job's record up to the end of the name.
-  -- `target`: its new state. The record gets `cause`, `is_counted` and `is_loss`. The history gets `entry`, unless it
-  -- is empty.
+  -- `target`: its new state. The record gets `cause`, `is_counted` and `is_loss`. The history gets `entry` if it is not
+  -- empty.
   --
-  -- An attempt may continue instead: if its job would start a new attempt without having failed, and the callbacks of
-  -- its challenge have arrived. Then the job waits for a worker that runs the callbacks. Returns whether the attempt
+  -- The attempt continues instead if the job would start a new attempt without having failed, and the callbacks of its
+  -- challenge have arrived. The job then waits for a worker that runs the callbacks. Returns whether the attempt
   -- continues.
   local function finish(batch, id, head, target, index_key, due_at_ms, cause, is_counted, is_loss, entry)
     local flags = record.flags_of(head)

@@ -10,7 +10,7 @@ local cancellation = lazily.made_by(function()
   local tag = ARGV.tag
 
   -- Cancels a job that has not ended. `head`: the beginning of its record. Returns the ID of the worker that runs the
-  -- job, or nil. The caller writes lanes and batches afterwards.
+  -- job; nil: it does not run. The caller writes lanes and batches afterwards.
   local function cancel(id, head, now_ms)
     local key, state = tag .. 'job:' .. id, record.state_of(head)
     local lane, own = lanes.home_of(head)

@@ -1,20 +1,20 @@
 -- include lib/jobs/record.lua
 -- include lib/jobs/mail.lua
--- The shares of the workers for which one call claims, in the order of their keys. Each share is filled before the
--- next.
+-- The shares of the workers for which one call claims, in the same order as the keys of the workers. A share is filled
+-- before the next one.
 local claim_shares = (function()
   local workers, max_bytes = ARGV.workers, tonumber(ARGV.max_bytes)
   local ID_LENGTH, WORKER_LENGTH, KEYS_EACH = 16, 21, 3
-  -- `all`: the shares of all workers. `open`: those of workers that may take jobs. `limit`: how many jobs these workers
-  -- may take together.
+  -- `all`: the shares of all workers. `open`: the shares of workers that may take jobs. `limit`: how many jobs these
+  -- workers may take together.
   local all, open, limit = {}, {}, 0
   -- The share that is being filled, and the numbers of jobs and bytes at which it is full.
   local filling, full_at, full_at_bytes = 1, 0, max_bytes
 
-  -- Fills in `busy`, `limit`, `is_pulling` and `is_target` of a share. Returns why its worker may take no jobs; nil if
-  -- it may.
+  -- Sets `busy`, `limit`, `is_pulling` and `is_target` of a share. Returns why its worker may take no jobs; nil: it may
+  -- take some.
   local function refusal_of(share, now_ms)
-    -- Read without raising errors: a key of the wrong type must not prevent other workers from getting jobs.
+    -- Read without raising errors: a key of another type must not prevent other workers from getting jobs.
     local worker = redis.pcall('HMGET', share.worker_key, 'max_jobs', 'is_draining', 'is_detached', 'alone_with', 'url',
       'poll_until_ms', 'poll_max', 'target')
     local busy = redis.pcall('SCARD', share.claims_key)
@@ -24,16 +24,15 @@ local claim_shares = (function()
     if share.is_pulling and tonumber(worker[6] or 0) <= now_ms then return 'no_poll' end
     local most = math.min(share.limit, tonumber(worker[1]) - busy)
     if share.is_pulling then most = math.min(most, tonumber(worker[7])) end
-    -- Give no other job to a worker that runs a suspect, which has lost its earlier workers: the job could be lost with
-    -- it.
+    -- A worker that runs a suspect gets no other job, because it may be lost like the suspect's earlier workers.
     if busy > 0 and worker[4] and redis.call('SISMEMBER', share.claims_key, worker[4]) == 1 then most = 0 end
     share.busy, share.limit, share.is_target = busy, most, worker[8]
     return most <= 0 and 'full' or nil
   end
 
   -- Reads the workers. For each worker in turn, `keys` has the keys of the worker, its claims and its mail. Returns how
-  -- many jobs the workers may take together, and whether they deliver to a target. Either all workers of a call do, or
-  -- none.
+  -- many jobs the workers may take together, and whether they deliver to a target. All workers of a call are of the
+  -- same kind.
   local function read(keys, now_ms)
     for at = 1, #workers, WORKER_LENGTH do
       local key_at = 1 + (at - 1) / WORKER_LENGTH * KEYS_EACH
@@ -52,7 +51,8 @@ local claim_shares = (function()
     return limit, open[1].is_target
   end
 
-  -- Returns whether the call may claim another job after this many jobs and bytes, and how many it may claim in all.
+  -- Returns whether the call may claim another job, and how many jobs it may claim in all. `count`, `bytes`: what it
+  -- has claimed so far.
   local function has_room(count, bytes)
     while filling <= #open and (count >= full_at or bytes > full_at_bytes) do
       local share = open[filling]
@@ -66,7 +66,7 @@ local claim_shares = (function()
   end
 
   -- Returns the shares after `count` jobs with `bytes` bytes were claimed. The first `share.count` of these jobs belong
-  -- to the first share, and so on.
+  -- to the first share, the next ones to the second share, and so on.
   local function filled(count, bytes)
     if has_room(count, bytes) then
       local share = open[filling]
@@ -75,7 +75,7 @@ local claim_shares = (function()
     return open
   end
 
-  -- For workers that pull, gives the jobs of each share to the worker's poll. `share.offers` alternates IDs and tokens.
+  -- Gives each pulling worker's poll the jobs of the worker's share. `share.offers` alternates IDs and tokens.
   local function give(life_ms, mail_channel)
     for _, share in ipairs(open) do
       if share.is_pulling and share.count > 0 then

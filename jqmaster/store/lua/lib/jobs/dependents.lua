@@ -9,8 +9,8 @@
 local dependents = lazily.made_by(function()
   local tag = ARGV.tag
   local WHEN_FINISHED, ID_LENGTH = '2', 36
-  -- Limits of one call: how many dependents of a finished job are checked to find out whether the job is still needed,
-  -- and how many predecessors of a skipped job are checked.
+  -- Limits of one call: how many dependents of a finished job it checks, to find out whether the job is still needed;
+  -- and how many predecessors of a skipped job it checks.
   local MAX_LOOKED_AT, MAX_PREDECESSORS = 100, 20
   -- The scores of dependents, by their condition at the last check.
   local OVER, MAY_RUN_AGAIN, UNFINISHED = 0, 0.5, 1
@@ -27,12 +27,14 @@ local dependents = lazily.made_by(function()
     return not (state and is_unfinished[state])
   end
 
-  -- Returns whether a predecessor in this state (nil: deleted) meets the condition `when` of its dependent.
+  -- Returns whether a predecessor meets the condition `when` of its dependent. `state`: of the predecessor; nil:
+  -- deleted.
   local function is_met(state, when)
     return state == layout.STATE.succeeded or when == WHEN_FINISHED and is_over(state)
   end
 
-  -- Returns, from the extras of a job's record, its predecessors and the condition for them; nil if there are none.
+  -- Returns the predecessors of a job and the condition for them, as its record's extras have them; nil: there are
+  -- none.
   local function after_of(key, head)
     local ok, fields = pcall(cmsgpack.unpack, record.extras_of(key, head))
     local after = ok and type(fields) == 'table' and fields.after
@@ -42,8 +44,8 @@ local dependents = lazily.made_by(function()
     return ids, tostring(after[1])
   end
 
-  -- Notes a job with the flag `followed` that has ended, or is unfinished again. Its follow-up, which `write` adds,
-  -- updates the dependents of the job.
+  -- Notes a job with the flag `followed` that has ended, or is unfinished again. `write` adds a follow-up for it, which
+  -- updates the job's dependents.
   local function note(id)
     noted[#noted + 1] = id
   end
@@ -99,9 +101,9 @@ local dependents = lazily.made_by(function()
     return state == layout.STATE.failed or state == layout.STATE.canceled or state == layout.STATE.skipped
   end
 
-  -- Checks at most MAX_LOOKED_AT dependents with the score `at`, and updates their scores. Returns their need of the
-  -- job, and how many were checked. The need is 'must' if a dependent is unfinished, 'may' if a dependent would need
-  -- the job when it runs again, otherwise nil. A skipped dependent needs only those predecessors that succeeded.
+  -- Checks at most MAX_LOOKED_AT dependents with the score `at`, and updates their scores. Returns whether they need
+  -- the job, and how many were checked. 'must': an unfinished dependent needs it. 'may': a dependent would need it if
+  -- it ran again. nil: no dependent needs it. A skipped dependent needs only predecessors that succeeded.
   local function look(key, at, ended)
     local need, changed = nil, {}
     local found = redis.call('ZRANGEBYSCORE', key, at, at, 'LIMIT', 0, MAX_LOOKED_AT)
@@ -119,27 +121,27 @@ local dependents = lazily.made_by(function()
     return need, #found
   end
 
-  -- Returns whether dependents need the record and the result of a job that ended in the state `ended`: see `look`.
+  -- Returns whether dependents need the record and the result of a job that has ended in the state `ended`: see `look`.
   local function need_of(id, ended)
     local key = tag .. 'dependents:' .. id
     local need, count = look(key, UNFINISHED, ended)
-    -- Assume that the job is needed if this call has reached its limit. The next call checks further dependents.
+    -- If this call has reached its limit, assume that the job is needed. The next call checks other dependents.
     if need == 'must' or count == MAX_LOOKED_AT then return 'must' end
     return (look(key, MAY_RUN_AGAIN, ended)) or need
   end
 
-  -- Updates the score of the job in the lists of its predecessors, because the job is unfinished again.
+  -- Updates the score of a job in the lists of its predecessors, because the job is unfinished again.
   local function come_back(id, key, head)
     for _, predecessor in ipairs(after_of(key, head) or {}) do
       redis.call('ZADD', tag .. 'dependents:' .. predecessor, 'XX', UNFINISHED, id)
     end
   end
 
-  -- Returns whether a retry of the predecessor would revive a job that was skipped because of it. That requires that
-  -- all predecessors that have not succeeded still exist. Checks only the first of them.
+  -- Returns whether a retry of a predecessor would revive a job that was skipped because of it. All predecessors that
+  -- have not succeeded must still exist. Checks only the first MAX_PREDECESSORS predecessors.
   local function may_be_revived(id, key, head)
     local root = redis.call('HGET', tag .. 'awaits:' .. id, 'root')
-    -- Check the root cause, too: in a long chain, all jobs depend on it.
+    -- Check the root cause, too, because in a long chain all jobs depend on it.
     if root and not state_of(string.sub(root, 1, ID_LENGTH)) then return false end
     local ids, when = after_of(key, head)
     for n = 1, math.min(ids and #ids or 0, MAX_PREDECESSORS) do
@@ -173,8 +175,8 @@ local dependents = lazily.made_by(function()
     return ''
   end
 
-  -- Lets a job that would never start (see `fault_of`) wait for all of its predecessors again. Returns whether its
-  -- record names its predecessors. The caller writes the follow-ups.
+  -- Makes a job that would never start (see `fault_of`) wait for all of its predecessors again. Returns false if the
+  -- job's record names no predecessors. The caller writes the follow-ups.
   local function wait_again(id, key, head)
     local ids, when = after_of(key, head)
     if not ids then return false end
@@ -182,8 +184,8 @@ local dependents = lazily.made_by(function()
     for _, predecessor in ipairs(ids) do
       if not is_met(state_of(predecessor), when) then wait(id, {predecessor}, when) end
     end
-    -- If all predecessors have ended as required, nothing is left to wait for. Then let the job wait for the last one,
-    -- whose follow-up starts it.
+    -- If all predecessors have ended as required, there is nothing left to wait for. Let the job wait for the last one:
+    -- the follow-up of that predecessor then starts the job.
     if redis.call('EXISTS', tag .. 'awaits:' .. id) == 0 then wait(id, {ids[#ids]}, when) end
     return true
   end

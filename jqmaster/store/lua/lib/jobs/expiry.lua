@@ -1,12 +1,12 @@
 -- include lib/jobs/record.lua
--- The index of `expires_at`, which lists each unfinished job. If the instant passes while the job runs, its entry moves
--- to a time at most RECHECK_MS ahead, because the job may wait again. The entry of a finished job stays until its
--- `expires_at`.
+-- The index of `expires_at`, which lists the unfinished jobs that have one. If this time passes while a job runs, the
+-- job's entry moves to a time at most RECHECK_MS ahead, because the job may wait again. The entry of a finished job
+-- stays until its `expires_at`.
 local expiry = (function()
   local tag = ARGV.tag
   local RECHECK_MS, is_unfinished = 60000, layout.is_unfinished
 
-  -- Returns the fault of a job's entry in the index of expiries as a text; empty if the entry agrees with the record.
+  -- Returns the fault of a job's entry in the index as a text; empty: the entry agrees with the record.
   local function fault_of(id, head, now_ms)
     if not is_unfinished[record.state_of(head)] then return '' end
     local expires_at_ms = record.int64(head, layout.expires_at_ms.at)
@@ -17,7 +17,7 @@ local expiry = (function()
     return is_wrong and string.format('expires at %.0f, in the index at %.0f', expires_at_ms, score) or ''
   end
 
-  -- Repairs a job's entry in the index of expiries. Returns how many entries it changed.
+  -- Repairs a job's entry in the index. Returns how many entries it changed.
   local function put_right(id, head, now_ms)
     if fault_of(id, head, now_ms) == '' then return 0 end
     local expires_at_ms = record.int64(head, layout.expires_at_ms.at)

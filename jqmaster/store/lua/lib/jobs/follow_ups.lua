@@ -1,8 +1,8 @@
 -- include lib/lazily.lua
 -- include lib/lists.lua
--- Follow-ups: work that a change causes later. They are written in the same step as the change, to the sorted set
--- `follow_ups`, and the leader carries out each at least once. An entry has the form `kind:subject`; its score is its
--- number. Writing an entry again gives it a new number, so that a leader that has just carried out the old entry does
+-- Follow-ups: work that a change causes later. They are written to the sorted set `follow_ups` in the same step as the
+-- change. The leader carries out each follow-up at least once. An entry has the form `kind:subject`, and its score is
+-- its number. Writing an entry again gives it a new number. A leader that has just carried out the old entry then does
 -- not remove the new one.
 local follow_ups = lazily.made_by(function()
   local tag = ARGV.tag

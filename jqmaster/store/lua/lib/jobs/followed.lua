@@ -4,7 +4,7 @@
 -- include lib/jobs/follow_ups.lua
 -- include lib/jobs/dependents.lua
 -- Jobs whose ends have consequences for batches, dependents or webhooks. Their records have the flag `followed`, and
--- their extras name the consequences. A job without the flag costs only the test of that flag.
+-- their extras name the consequences. For a job without the flag, only the flag is tested.
 local followed = lazily.made_by(function()
   local tag = ARGV.tag
   local FLAG, JOB_PREFIX_LENGTH = layout.FLAG.followed, #(tag .. 'job:')
@@ -15,8 +15,8 @@ local followed = lazily.made_by(function()
     return head ~= '' and record.has_flag(record.flags_of(head), FLAG)
   end
 
-  -- Returns facts from the record of a job with the flag `followed`. `batch`: its batch. `told`: by state code, whether
-  -- an end in that state is reported. Either is nil if the record lacks it.
+  -- Returns facts from the record of a job with the flag `followed`. `batch`: its batch; nil: none. `told`: by state
+  -- code, whether an end in that state is reported; nil: no end is.
   local function facts_of(key, head)
     local extras = record.extras_of(key, head)
     local facts = facts_of_extras[extras]

@@ -2,13 +2,13 @@
 -- Reads the heads of many jobs.
 local heads = (function()
   -- Small records are read whole, many of them in one command, which takes a third of the time of single reads. Larger
-  -- records are read only up to their arguments. The number of records read at once grows by FACTOR while they are
-  -- SMALL.
+  -- records are read only up to their arguments. As long as the records are SMALL, the number of records read at once
+  -- grows by FACTOR.
   local MANY, FACTOR, SMALL = 64, 4, 4096
 
-  -- Returns two functions. `of(n)` returns the head of the job at `keys[n]`, as `record.read_head` does; each call must
-  -- have a greater `n` than the one before. `forget()` drops heads that were read ahead, after the caller may have
-  -- changed them.
+  -- Returns two functions. `of(n)` returns the head of the job at `keys[n]`, as `record.read_head` does. Each call of
+  -- `of` must have a greater `n` than the call before. `forget()` drops the heads that were read ahead; the caller
+  -- calls it if it may have changed them.
   local function reader(keys)
     local at_once, held, count = 1, {}, #keys
 

@@ -6,7 +6,7 @@ local history = lazily.made_by(function()
   -- Each entry begins with this byte: a MessagePack array of six parts.
   local SIX_PARTS = '\150'
 
-  -- Adds an entry. Ignores errors: a history key of the wrong type must not stop a script in the middle.
+  -- Adds an entry. Ignores errors, because a history key of another type must not stop a script in the middle.
   local function add(key, ended_at_ms, entry)
     redis.pcall('RPUSH', key, struct.pack('>i8', ended_at_ms) .. entry)
   end

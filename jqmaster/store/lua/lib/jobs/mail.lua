@@ -1,12 +1,12 @@
 -- include lib/lazily.lua
 -- include lib/jobs/record.lua
--- The mail of a pulling worker: the jobs that were claimed for its newest poll. It is one string of job IDs and tokens,
--- and expires when the offers end.
+-- The mail of a pulling worker: the jobs that were claimed for its newest poll. The mail is one string of job IDs and
+-- tokens, and expires when the offers end.
 local mail = lazily.made_by(function()
   local ID_LENGTH, TOKEN_LENGTH = 36, 16
 
   -- Stores the jobs of a claim as the answer to the worker's poll, and notifies the master that holds the poll.
-  -- `channel`: empty if the claiming master holds it.
+  -- `channel`: empty if the claiming master itself holds the poll.
   local function give(worker_key, mail_key, pieces, life_ms, channel, message)
     redis.call('SET', mail_key, table.concat(pieces), 'PX', life_ms)
     redis.call('HSET', worker_key, 'poll_until_ms', 0, 'poll_is_told', channel == '' and 1 or 0)
@@ -19,8 +19,8 @@ local mail = lazily.made_by(function()
       and record.int64(job, layout.not_after_ms.at) >= now_ms
   end
 
-  -- Returns the ID and the record of each job that is still offered to this worker: the offer has not expired, was not
-  -- accepted, and no other claim has replaced it.
+  -- Returns the ID and the record of each job that is still offered to this worker. Leaves out a job if its offer has
+  -- expired or was accepted, or if another claim has replaced the offer.
   local function offers(mail_key, worker_id_bytes, now_ms, job_prefix)
     local given = redis.pcall('GET', mail_key)
     -- Ignore a damaged value. The jobs return when their leases end.

@@ -3,16 +3,15 @@
 -- include lib/lists.lua
 -- include lib/lanes/lanes.lua
 -- include lib/lanes/homes.lua
--- Creates jobs for definitions: checks the backlogs of their constraints, and writes their records and indexes. For
--- pushes, jobs/enqueue/enqueue.lua does this without these functions, because each function call would cost too much
--- there.
+-- Creates jobs for definitions. Checks the backlogs of their constraints, and writes their records and indexes. For
+-- pushes, jobs/enqueue/enqueue.lua does this work itself, because so many function calls would cost too much there.
 local new_jobs = (function()
   local tag, edition = ARGV.tag, ARGV.edition
   local job_prefix = tag .. 'job:'
   local unpack_terms, sub = struct.unpack, string.sub
   local definitions = homes.read(ARGV.lanes)
 
-  -- By gate: the room in its backlog; false if its backlog has no limit.
+  -- By gate: the room in its backlog; false: the backlog has no limit.
   local rooms = {}
   local function backlog_room(gate_id)
     local room = rooms[gate_id]
@@ -24,7 +23,7 @@ local new_jobs = (function()
     return room
   end
 
-  -- Returns the gates of lane `number` whose backlog has a limit.
+  -- Returns those gates of lane `number` whose backlogs have a limit.
   local backlogs = {}
   local function bounding_gates(number)
     if not backlogs[number] then
@@ -40,7 +39,7 @@ local new_jobs = (function()
     return backlogs[number]
   end
 
-  -- Returns, as a set, the gates at which the job with this head is counted. A job that replaces it needs no room
+  -- Returns the gates at which the job with this head is counted, as a set. A job that replaces this job needs no room
   -- there.
   local function counted_at(head)
     local found, lane, own = {}, lanes.home_of(head)
@@ -51,7 +50,7 @@ local new_jobs = (function()
   end
 
   -- Takes room for one job at all of its gates, or at none. `counted`: gates at which the job needs no room. Returns a
-  -- gate that has no room; nil if the room was taken.
+  -- gate without room; nil: the room was taken.
   local function take_place(number, counted)
     local full_gate
     local bounding = bounding_gates(number)
@@ -66,10 +65,10 @@ local new_jobs = (function()
     return full_gate
   end
 
-  -- A cache, because all jobs of a definition have the same terms. Key: the terms. Value: facts that follow from them;
-  -- `head` is the part of the record before the digest.
+  -- A cache, because all jobs of a definition have the same terms. Key: the terms. Value: facts that follow from the
+  -- terms. Among them, `head` is the part of the record before the digest.
   local kinds, kinds_seen = {}, {}
-  -- Positions in the terms, whose first field is the priority. The creation time is filled in here.
+  -- Positions in the terms, which begin with the priority. The creation time is filled in here.
   local CREATED_AT = layout.created_at_ms.at - layout.priority.offset
   local CREATED_LAST = layout.created_at_ms.last - layout.priority.offset
   local TERMS_LENGTH = layout.expires_at_ms.last - layout.priority.offset
@@ -99,7 +98,7 @@ local new_jobs = (function()
   end
 
   local scheduled, expiring, records, filled, wakes = {}, {}, {}, 0, false
-  -- Notes a new job, whose ID must be free, for `write`. `rest`: the fields of its record after the lane.
+  -- Notes a new job, which `write` writes. Its ID must be free. `rest`: the fields of its record after the lane.
   local function add(id, kind, digest, rest)
     if not kind.lane then
       kind.lane, kind.own = homes.of(definitions, kind.number, tonumber(edition))
@@ -119,7 +118,7 @@ local new_jobs = (function()
     if kind.expires_at_ms > 0 then lists.add_pair(expiring, kind.expires_at_ms, id) end
   end
 
-  -- Writes the noted jobs, except for the lanes, which lib/lanes/lane_writes.lua writes afterwards.
+  -- Writes the noted jobs. The caller writes the lanes afterwards with lib/lanes/lane_writes.lua.
   local function write(scheduled_key, expiring_key)
     for _, kind in ipairs(kinds_seen) do
       if kind.lane then lanes.count(kind.lane, kind.own, kind.accepted, kind.accepted) end

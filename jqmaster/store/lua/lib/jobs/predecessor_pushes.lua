@@ -2,9 +2,12 @@
 -- include lib/jobs/dependents.lua
 -- Checks the predecessors of the jobs of one push.
 local predecessor_pushes = lazily.made_by(function()
-  -- Returns the predecessors of each job of the push (nil: none). `packed` is MessagePack of a list for each job with
-  -- predecessors: the number of the job, from 1; its condition; its predecessors; and for each of them, whether it
-  -- belongs to the same push.
+  -- Returns the predecessors of each job of the push (nil: none). `packed`: MessagePack with a list for each job that
+  -- has predecessors:
+  --   its number, from 1
+  --   its condition
+  --   its predecessors
+  --   for each predecessor, whether it belongs to the same push
   local function read(packed)
     local of_job = {}
     for _, request in ipairs(cmsgpack.unpack(packed)) do
@@ -13,11 +16,11 @@ local predecessor_pushes = lazily.made_by(function()
     return of_job
   end
 
-  -- Adds to `request.waits` the predecessors for which the job must wait. `accepted`: the jobs that the same call
-  -- accepts, by key. Returns nil, or the reply word of a refusal and the predecessor that causes it.
+  -- Adds to `request.waits` the predecessors for which the job must wait. `accepted`: the jobs that this call accepts,
+  -- by key. Returns nil, or the reply word of a refusal and the predecessor that causes the refusal.
   --
-  -- A predecessor causes a refusal if it does not exist, or if it has ended in another way than required. The end of a
-  -- predecessor from the same push causes none.
+  -- A predecessor causes a refusal if it does not exist, or if it has ended in another way than required. A predecessor
+  -- of the same push causes no refusal by its end.
   local function judge(request, accepted, job_prefix)
     for n, id in ipairs(request.ids) do
       local state = dependents.state_of(id)

@@ -5,8 +5,9 @@ local push_quota = lazily.made_by(function()
   local second, has_begun, later, most_here, room
   local refused = 0
 
-  -- Reads the quota, and how many jobs were pushed in this second. `packed` is MessagePack of two numbers: how many
-  -- jobs may be pushed in a second, and how many jobs later calls of this push have, which this call counts, too.
+  -- Reads the quota, and how many jobs were pushed in this second. `packed`: MessagePack of two numbers: how many jobs
+  -- may be pushed in a second, and how many jobs the later calls of this push have. This call counts the later jobs,
+  -- too.
   local function read(packed, now_ms)
     local given = cmsgpack.unpack(packed)
     second, later = string.format('%.0f', math.floor(now_ms / 1000)), given[2]

@@ -1,15 +1,15 @@
 -- include lib/jobs/record.lua
--- Changes the records of ready jobs for a claim. Records of similar jobs share most values, which are computed once.
+-- Changes the records of ready jobs for a claim. Records of similar jobs share most values, which it computes once.
 local ready_jobs = (function()
   local byte, sub, unpack_bytes = string.byte, string.sub, struct.unpack
   -- A cache. Key: the bytes of the length fields of a record, from `name` to the extras. Value: the offset of the
-  -- argument; false if the record holds gates.
+  -- argument; false: the record holds gates.
   local arguments_at = {}
   -- A cache. Key: the old bytes of a record from `version` to `returned_offers`. Value: the new bytes from `state` on;
-  -- false if such a job is not ready.
+  -- false: such a job is not ready.
   local beginnings = {}
 
-  -- Returns whether the record is long enough to have an argument, which has at least one byte.
+  -- Returns whether the record is long enough to have an argument. An argument has at least one byte.
   local function is_whole(job)
     if #job < layout.name.at + byte(job, layout.name.length_at) then return false end
     local _, extras_at = record.gates_span(job)
@@ -39,7 +39,7 @@ local ready_jobs = (function()
     return beginning
   end
 
-  -- Returns the bytes of a claimed record from `state` to `returned_offers`; nil if the record is damaged or the job is
+  -- Returns the bytes of a claimed record from `state` to `returned_offers`; nil: the record is damaged, or the job is
   -- not ready. Also returns whether the record may hold gates.
   local function as_claimed(job)
     if not job or #job < layout.name.at then return nil end

@@ -21,14 +21,14 @@ local record = (function()
   end
 
   -- Returns at most the first `length` bytes of a record; empty if the key does not exist or is not a string. Raises no
-  -- error: it would stop a script in the middle, but a damaged record must not affect other jobs.
+  -- error. An error would stop a script in the middle, and a damaged record must not affect other jobs.
   local function beginning(key, length)
     local s = redis.pcall('GETRANGE', key, 0, length - 1)
     return type(s) == 'string' and s or ''
   end
 
-  -- Returns head, name and gates of a record, given its beginning or the whole record; empty if any of them is missing
-  -- or cut short. Also returns the two offsets of `gates_span`.
+  -- Returns the head, the name and the gates of a record as one string; empty if one of them is missing or cut short.
+  -- `s`: the beginning of the record, or the whole record. Also returns the two offsets of `gates_span`.
   local function checked_head(s)
     local length = #s
     if length < NAME_AT then return '' end
@@ -62,7 +62,7 @@ local record = (function()
   -- Returns the list of gates in `bytes`. The byte at offset `at` is their number.
   local function gates_at(bytes, at)
     local count = byte(bytes, at)
-    -- Create a list of one gate at once, because most jobs have at most one, and growing a list reallocates it.
+    -- Create a list of one gate at once. Most jobs have at most one gate, and growing a list reallocates it.
     if count == 1 then return {sub(bytes, at + 1, at + layout.gates.length)} end
     local list = {}
     if count == IN_LANE then return list end
@@ -72,7 +72,7 @@ local record = (function()
     return list
   end
 
-  -- Returns the keyed gates that a job's record lists. It lists them only while the job is in a base lane; nil: none.
+  -- Returns the keyed gates in a job's record; nil: none. A record lists them only while the job is in a base lane.
   local function own_gates(head)
     local at = NAME_AT + byte(head, NAME_LENGTH_AT)
     if byte(head, at) == 0 then return nil end
@@ -80,7 +80,7 @@ local record = (function()
     return #own > 0 and own or nil
   end
 
-  -- Returns the stored extras of a record; empty if there are none, or if they are cut short.
+  -- Returns the stored extras of a record; empty if there are none or if they are cut short.
   local LENGTH_BYTES = 4
   local function extras_of(key, head)
     local _, at = gates_span(head)
@@ -108,7 +108,7 @@ local record = (function()
     return sub(job, at + LENGTH_BYTES + unpack_bytes('>I4', job, at))
   end
 
-  -- Returns the state's code; nil if the head is empty.
+  -- Returns the code of the state; nil if the head is empty.
   local function state_of(head)
     return (byte(head, layout.state.at))
   end
@@ -149,8 +149,8 @@ local record = (function()
     return is_claim_of(head, token_bytes, worker_id_bytes) and state_of(head) == layout.STATE.running
   end
 
-  -- Writes a byte of the record for a repeated call. Otherwise WAIT would confirm the first write, although it may
-  -- never have reached the replicas. Writes the byte that is there, even if another release has written the record.
+  -- Writes a byte of the record again on a repeated call. WAIT covers only writes of its own connection, and the write
+  -- of the first call may never have reached the replicas. The byte keeps its value, even if another release wrote it.
   local function write_again(key, head)
     redis.call('SETRANGE', key, layout.version.offset, sub(head, layout.version.at, layout.version.last))
   end
@@ -169,7 +169,7 @@ local record = (function()
     redis.call('SETRANGE', key, layout.finished_at_ms.offset, struct.pack('>i8', now_ms))
   end
 
-  -- Clears the job's token, so that its holder becomes stale.
+  -- Clears the job's token, so that the holder of the token becomes stale.
   local function void_token(key)
     redis.call('SETRANGE', key, layout.token.offset, layout.NO_ID)
   end

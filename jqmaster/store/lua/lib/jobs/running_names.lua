@@ -5,8 +5,8 @@ local running_names = (function()
   local FIRST, LAST = layout.worker_id.offset, layout.name.length_at - 1 + 255
   local WORKER, LENGTH_AT = layout.worker_id.last - layout.worker_id.offset, layout.name.length_at - FIRST
 
-  -- Counts the jobs in a part of the index of running jobs. Returns a list that alternates keys (16 bytes of the worker
-  -- ID, then the name) and counts, and how many jobs follow this part.
+  -- Counts the jobs in a range of the index of running jobs. Returns a list that alternates keys and counts. A key is
+  -- the worker ID in 16 bytes, then the name. Also returns how many jobs follow this range.
   local function of(running_key, from_rank, most)
     local counts, found = {}, {}
     local ids = redis.call('ZRANGE', running_key, from_rank, from_rank + most - 1)

@@ -17,8 +17,8 @@ local taking = (function()
   local TOKEN_LENGTH = 16
   local sub, unpack_bytes, under, add_to = string.sub, struct.unpack, lists.under, table.insert
   local take_first, as_claimed, own_gates = read_ahead.take_first, ready_jobs.as_claimed, record.own_gates
-  -- Jobs that are not claimed: expired jobs, with their names, and damaged jobs. `watched`: those whose end clients
-  -- wait for.
+  -- Jobs that are not claimed: expired jobs with their names, and damaged jobs. `watched`: expired jobs whose end
+  -- clients wait for.
   local expired, expired_names, damaged, watched = {}, {}, {}, {}
   -- Counts of claimed jobs, of their bytes, and of jobs that were moved to closed gates.
   local count, bytes, moves = 0, 0, 0
@@ -32,7 +32,7 @@ local taking = (function()
     return sub(tokens, (n - 1) * TOKEN_LENGTH + 1, n * TOKEN_LENGTH)
   end
 
-  -- Returns when the leader checks the claim: when the lease ends or at the deadline, whichever is sooner.
+  -- Returns when the leader checks the claim: at the end of the lease or at the deadline, whichever is sooner.
   local function end_of(timeout_ms, now_ms)
     local end_ms = string.format('%.0f', now_ms + math.min(lease_ms, offer_ms + timeout_ms + grace_ms))
     ends[timeout_ms] = end_ms
@@ -90,10 +90,10 @@ local taking = (function()
     return not weights.first_too_small(weighted, found, place)
   end
 
-  -- Takes the first job from its lane. `most`: how many jobs the call may claim in all. `weighted`: the gates of its
-  -- lane that count units (nil: none); `order`: see `is_admitted`. Returns whether the job is claimed, and whether it
-  -- stays first in its lane because it does not fit at these gates. A job that has expired, is damaged or was moved to
-  -- a closed gate is not claimed.
+  -- Takes the first job from its lane. `most`: how many jobs the call may claim in all. `weighted`: the gates of the
+  -- lane that count units; nil: none. `order`: see `is_admitted`. Returns whether the job is claimed, and whether it
+  -- stays first in its lane because it does not fit at these gates. Does not claim a job that has expired, is damaged,
+  -- or was moved to a closed gate.
   local function take(lane, group, score, id, most, now_ms, weighted, order)
     local job, key = take_first(lane, most - count)
     local beginning, may_bring_gates = as_claimed(job)
@@ -108,7 +108,7 @@ local taking = (function()
     local own = may_bring_gates and #keyed == 0 and own_gates(job) or nil
     local timeout_ms, _, expires_at_ms = unpack_bytes('>i8i8i8', job, layout.timeout_ms.at)
     if expires_at_ms > 0 and expires_at_ms <= now_ms then
-      -- Drop room that gates may keep for the job.
+      -- Gates may keep room for this job. Drop this room.
       if shared[1] or keyed[1] then add_to(under(lane, 'shifted'), id) end
       expired[#expired + 1] = id
       expired_names[#expired] = record.name_of(job)
@@ -143,7 +143,7 @@ local taking = (function()
   end
 
   -- Claims a job whose attempt continues with its callbacks. `beginning`: the new bytes of its record from `state` to
-  -- `returned_offers`. Its slots then belong to the new token. Returns the number of bytes claimed so far.
+  -- `returned_offers`. The slots of the job then belong to the new token. Returns how many bytes are claimed so far.
   local function take_callback(id, job, beginning, now_ms)
     count = count + 1
     bytes = bytes + #job
@@ -183,9 +183,9 @@ local taking = (function()
     return #expired + #damaged, expired_names
   end
 
-  -- Writes the claims. The first `share.count` of them belong to the first share, and so on. Each share also has
-  -- `claims_key` and its worker's `id_bytes`; its `offers` becomes a list that alternates IDs and tokens. Returns the
-  -- first fence (0: no claims), and a list that alternates IDs and records.
+  -- Writes the claims. The first `share.count` claims belong to the first share, the next ones to the second share, and
+  -- so on. Each share has its worker's `claims_key` and `id_bytes`, and gets `offers`, a list that alternates IDs and
+  -- tokens. Returns the first fence (0: no claims), and a list that alternates IDs and records.
   local function write(running_key, fence_key, shares, now_ms)
     if count == 0 then return 0, claimed end
     local first_fence = math.max(tonumber(redis.call('GET', fence_key) or '0') + 1, now_ms)

@@ -1,10 +1,10 @@
 -- include lib/jobs/record.lua
 -- include lib/jobs/uniqueness.lua
--- Finds uniqueness keys whose state no script can have caused.
+-- Finds uniqueness keys in a state that no script can have caused.
 local unique_faults = (function()
   local tag = ARGV.tag
 
-  -- Returns the fault of a uniqueness key as a text; empty if it has none or does not exist.
+  -- Returns the fault of a uniqueness key as a text; empty: the key is sound, or does not exist.
   local function of(digest)
     local key = uniqueness.key_of(digest)
     local value = redis.pcall('GET', key)
@@ -16,7 +16,7 @@ local unique_faults = (function()
       return redis.call('PTTL', key) < 0 and 'names a job that is gone' or ''
     end
     local head = record.read_head(job_key)
-    -- Report nothing here, because other checks report an unreadable record.
+    -- Report nothing here. Other checks report an unreadable record.
     if head == '' then return '' end
     if not record.has_flag(record.flags_of(head), layout.FLAG.unique) then return 'names a job without a key' end
     local own = uniqueness.of_record(job_key, head)

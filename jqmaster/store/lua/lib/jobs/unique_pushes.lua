@@ -3,16 +3,15 @@
 -- include lib/lanes/lanes.lua
 -- include lib/jobs/uniqueness.lua
 -- include lib/jobs/unique_requests.lua
--- Resolves conflicts of the uniqueness keys of one push, with stored jobs and within the push.
+-- Resolves conflicts between the uniqueness keys of one push and stored jobs, and conflicts within the push.
 local unique_pushes = lazily.made_by(function()
   local tag = ARGV.tag
-  -- By number of each job with a uniqueness key: the key, its rule, and the ID of the job.
+  -- By number of each job with a uniqueness key: the key, the rule of the key, and the ID of the job.
   local keys_of, rules_of, ids_of = {}, {}, {}
-  -- `holders`: by key, the job in the store that holds it. `takers`: by key, the number of the job of this push that
-  -- takes it.
+  -- `holders`: by key, the stored job that holds it. `takers`: by key, the number of the job of this push that takes
+  -- it.
   local holders, takers = {}, {}
-  -- The jobs in the store whose content this push replaces, in order. `from`: the number of the job with the new
-  -- content.
+  -- The stored jobs whose content this push replaces, in order. `from`: the number of the job with the new content.
   local replaced = {}
 
   -- Looks up the holders of the keys. The IDs of the jobs are every `width`-th argument from `first` on. Returns the
@@ -28,8 +27,8 @@ local unique_pushes = lazily.made_by(function()
     return rules_of
   end
 
-  -- Returns the holder of the key of job number `n`, and the outcome for the job: `existing`, `replaced`, `refused` or
-  -- `offered`, as jobs/enqueue/enqueue.lua answers; nil if the key is free.
+  -- Returns the holder of the key of job number `n`; nil: the key is free. Also returns the outcome for the job, as in
+  -- jobs/enqueue/enqueue.lua: `existing`, `replaced`, `refused` or `offered`.
   local function judge(n)
     local key = keys_of[n]
     local holder, taker = holders[key], takers[key]
@@ -47,8 +46,8 @@ local unique_pushes = lazily.made_by(function()
     return holder, 'existing'
   end
 
-  -- Records that job number `n` takes the key if it is free (`holder` is nil). Otherwise, records that the holder
-  -- receives the content of this job.
+  -- Records that job number `n` takes the key, if `holder` is nil. Otherwise records that the holder gets the content
+  -- of this job.
   local function take(holder, n)
     if not holder then
       takers[keys_of[n]] = n
@@ -58,7 +57,7 @@ local unique_pushes = lazily.made_by(function()
     holder.from = n
   end
 
-  -- Returns the number of the job of this push whose content is stored for the new job number `n`.
+  -- Returns which job of this push gives its content to the new job number `n`.
   local function content_of(n)
     local holder = holders[keys_of[n]]
     return holder and holder.from or n
@@ -72,7 +71,7 @@ local unique_pushes = lazily.made_by(function()
       added = added + 2
     end
     for key, holder in pairs(holders) do
-      if holder.head == '' then -- it is one of the takers
+      if holder.head == '' then -- The holder is one of the takers.
       elseif holder.from then
         local rule = rules_of[holder.from]
         local until_ms = rule.scope == layout.SCOPE.window

@@ -1,9 +1,9 @@
 -- include lib/lazily.lua
--- Uniqueness keys that the jobs of one push request. Usually each key is free and only one job requests it. Otherwise
--- lib/jobs/unique_pushes.lua decides.
+-- The uniqueness keys that jobs of one push request. Usually each key is free, and only one job requests it. In other
+-- cases, lib/jobs/unique_pushes.lua decides.
 local unique_requests = lazily.made_by(function()
   local tag = ARGV.tag
-  -- Parallel lists: the number of each job with a key, that key, and its rule.
+  -- Three parallel lists: the number of each job with a key, its key, and the rule of the key.
   local numbers, keys, rules = {}, {}, {}
   local filled = 0
 
@@ -29,8 +29,8 @@ local unique_requests = lazily.made_by(function()
     return list[2] and redis.call('EXISTS', unpack(asked)) == 0
   end
 
-  -- Appends keys and values for MSET to `list` if all keys were free. `outcomes`: the outcomes of jobs that are not
-  -- accepted. The IDs of the jobs are every `width`-th argument from `first` on.
+  -- Appends keys and values for MSET to `list`. Called if all keys were free. `outcomes`: the outcomes of jobs that are
+  -- not accepted. The IDs of the jobs are every `width`-th argument from `first` on.
   local function add_writes(list, added, outcomes, first, width)
     local before = added
     for n = 1, filled do

@@ -1,9 +1,9 @@
 -- include lib/lazily.lua
 -- include lib/jobs/record.lua
--- Uniqueness keys. The string `unique:{digest}` names the job that took the key last. Whether this job still holds the
--- key is derived on demand from the record of the job. So starts and ends of jobs write nothing here. A claim counts as
--- the start, because the master does not know when the worker begins. If the worker never begins, `take_back` decides
--- which job has the key.
+-- Uniqueness keys. The string `unique:{digest}` names the job that took the key last. The record of this job tells
+-- whether it still holds the key, so starts and ends of jobs write nothing here. A claim counts as the start, because
+-- the master does not know when the worker begins. If the worker never begins, `take_back` decides which job has the
+-- key.
 local uniqueness = lazily.made_by(function()
   local tag = ARGV.tag
   local ID_LENGTH, VALUE_LENGTH = 36, 45
@@ -13,7 +13,7 @@ local uniqueness = lazily.made_by(function()
     return tag .. 'unique:' .. digest
   end
 
-  -- Returns the end of a key's value, which follows the job ID.
+  -- Returns the end of a key's value, which comes after the job ID.
   local function ending_of(scope, until_ms)
     return struct.pack('>Bi8', scope, until_ms)
   end
@@ -40,8 +40,8 @@ local uniqueness = lazily.made_by(function()
       and not record.has_flag(flags, layout.FLAG.confirmed) and not record.has_flag(flags, layout.FLAG.has_challenge)
   end
 
-  -- Returns the job that now holds the key with this value, or nil. `head`: empty if the job's record is gone.
-  -- `has_not_started`: the job can still be replaced. `is_offered`: it is unknown whether it can.
+  -- Returns the job that holds the key with this value now; nil: none does. `head`: empty if the record is gone.
+  -- `has_not_started`: the job can still be replaced. `is_offered`: it is unknown whether it can still be replaced.
   local function holder_in(value, now_ms)
     local id = named_in(value)
     if not id then return nil end
@@ -61,13 +61,14 @@ local uniqueness = lazily.made_by(function()
     return holder_in(redis.pcall('GET', key_of(digest)), now_ms)
   end
 
-  -- Writes the value of a key again, with the same expiry, for a caller that learns who holds it. Otherwise WAIT would
-  -- confirm a key that may never have reached the replicas.
+  -- Writes the value of a key again with the same expiry, because the caller learns which job holds it. WAIT covers
+  -- only writes of its own connection, and the earlier write may never have reached the replicas.
   local function write_again(key, holder)
     redis.call('SET', key, holder.value, 'KEEPTTL')
   end
 
-  -- Returns digest, scope and end of the window of a job's uniqueness key from its record; nil if it has no key.
+  -- Returns the digest, the scope and the end of the window of a job's uniqueness key, from the job's record; nil: it
+  -- has no key.
   local function of_record(key, head)
     local ok, fields = pcall(cmsgpack.unpack, record.extras_of(key, head))
     local unique = ok and type(fields) == 'table' and fields.unique
@@ -77,8 +78,8 @@ local uniqueness = lazily.made_by(function()
     return unique[1], unique[2], until_ms
   end
 
-  -- Gives the key, which the claim had released, back to a job that was offered but never started. If another job has
-  -- taken the key since, and is unfinished or ran instead, returns that job; otherwise nil.
+  -- Gives a key back to a job that was offered but never started. The claim had released the key. If another job has
+  -- taken the key meanwhile, and is unfinished or ran instead, returns that job; otherwise nil.
   local function take_back(id, key, head)
     local digest, scope = of_record(key, head)
     if not digest or scope ~= layout.SCOPE.until_start then return nil end
@@ -90,7 +91,7 @@ local uniqueness = lazily.made_by(function()
     return nil
   end
 
-  -- Removes a key whose job is gone, or keeps it until its window ends.
+  -- Removes a key whose job is gone. If its window has not ended, keeps it until then.
   local function drop(digest, now_ms)
     local value = redis.pcall('GET', key_of(digest))
     local until_ms = 0
@@ -113,8 +114,8 @@ local uniqueness = lazily.made_by(function()
     if digest and named_in(redis.pcall('GET', key_of(digest))) == id then drop(digest, now_ms) end
   end
 
-  -- Returns whether any job of this shard ever had a uniqueness key. If not, a script that removes jobs need not check
-  -- each of them.
+  -- Returns whether any job of this shard has ever had a uniqueness key. If not, a script that removes jobs need not
+  -- check each of them.
   local function is_used()
     return redis.call('EXISTS', tag .. 'unique_used') == 1
   end
