@@ -1,13 +1,13 @@
 -- Checks and begins leaderships.
 local leadership = (function()
-  -- Returns whether the caller's leadership is the newest. Epochs are compared for equality, so that a rolled-back
-  -- epoch does not pass.
+  -- Returns whether the caller's leadership is the newest. Compares epochs for equality, so that an epoch from before a
+  -- restore of the store does not pass.
   local function holds(epoch_key, epoch)
     return redis.call('GET', epoch_key) == epoch
   end
 
-  -- Begins a leadership: sets the lock and a new epoch, and returns the epoch. The epoch is at least the clock's time,
-  -- so that a store that was restored to an older state does not use an epoch twice.
+  -- Begins a leadership: sets the lock and a new epoch, and returns the epoch. The epoch is at least the present time
+  -- in ms, so that a store that was restored to an older state uses no epoch twice.
   local function begin(leader_key, epoch_key, now_ms, master_id, nonce, ttl_ms)
     local newest = tonumber(string.match(redis.call('GET', epoch_key) or '0', '^%d+'))
     local epoch = string.format('%.0f:%s', math.max(newest + 1, now_ms), nonce)

@@ -1,13 +1,12 @@
 -- Functions on lists, and commands on all members of a list.
 local lists = (function()
-  -- Appends two elements. Uses `#` only once, because it searches for the end of the list, which may have hundreds of
-  -- elements.
+  -- Appends two elements. Uses `#` only once, because it searches for the end of the list.
   local function add_pair(list, first, second)
     local n = #list
     list[n + 1], list[n + 2] = first, second
   end
 
-  -- Returns the list at a key of a table of lists, and creates it if it is missing.
+  -- Returns the list at a key of a table of lists. Creates the list if it is missing.
   local function under(of_key, key)
     local list = of_key[key]
     if not list then
@@ -17,7 +16,7 @@ local lists = (function()
     return list
   end
 
-  -- Calls ZADD with one command. `list` alternates scores and members, and has at most 1,000 elements, because a call
+  -- Calls ZADD once. `list` alternates scores and members. It has at most 1,000 elements, because a call of a script
   -- handles at most 500 jobs.
   local function zadd(key, list)
     return #list > 0 and redis.call('ZADD', key, unpack(list)) or 0
@@ -28,9 +27,10 @@ local lists = (function()
     return #list > 0 and redis.call(command, key, unpack(list)) or 0
   end
 
-  -- Runs a step for one entry, such as a gate or a lane, in a script that has begun to write. A damaged key ends only
-  -- the step, because the other entries must agree with the records that are already written. The server's log names
-  -- the fault, and fsck finds what the step has left undone. Returns the result of the step; nil if it failed.
+  -- Runs `step`, a function, for one entry such as a gate or a lane, in a script that has begun to write. A damaged key
+  -- ends only this function, because the other entries must agree with the records that are already written. The
+  -- server's log names the fault, and fsck finds what was left undone. Returns the result of the function; nil: it
+  -- failed.
   local function alone(step, ...)
     local is_done, result = pcall(step, ...)
     if is_done then return result end

@@ -1,4 +1,4 @@
--- Reads for scripts that must not stop at a key of a wrong type, and for those whose keys mostly do not exist.
+-- Reads keys for scripts that must not stop at a key of another type, and for scripts whose keys mostly do not exist.
 local reading = (function()
   -- Returns the reply to a command; nil if the store answered with an error.
   local function try(...)
@@ -7,8 +7,8 @@ local reading = (function()
     return found
   end
 
-  -- Calls `read` with the place of each key between two places that exists. Checks half of them at a time if only some
-  -- exist. `unpack` cannot fail, because callers have at most some thousand keys.
+  -- Calls `read` with the index of each key that exists, from index `from` to index `to`. If only some of these keys
+  -- exist, checks each half separately. `unpack` cannot fail, because callers have at most some thousand keys.
   local function each_existing(keys, from, to, read)
     local count = redis.call('EXISTS', unpack(keys, from, to))
     if count == to - from + 1 then

@@ -4,20 +4,20 @@
 -- include lib/lanes/lanes.lua
 -- include lib/constraints/waiting.lua
 -- include lib/constraints/gate_conditions.lua
--- Definitions of lanes, which say where jobs have to wait. A master computes them from the constraints.
+-- Definitions of lanes, which say in which lanes jobs have to wait. A master computes them from the constraints.
 local homes = (function()
   local tag = ARGV.tag
   local byte, sub = string.byte, string.sub
   local NONE = {}
 
-  -- Reads definitions from MessagePack: one flat list, because hundreds of small tables would take longer to create
-  -- than to read. Its first element lists the base lanes: [ID, name, group, shared gates] each. Then follow for each
-  -- definition:
+  -- Reads definitions from MessagePack. They are one flat list, because hundreds of small tables would take longer to
+  -- create than to read. The first element lists the base lanes, each as [ID, name, group, shared gates]. After it,
+  -- each definition has these elements:
   --   1. the number of its base lane, from 1
   --   2. its keyed gates, as a job's record stores them
-  --   3. the IDs of these gates, if the lane stores them and the job's record does not; otherwise an empty text
-  --   4. for each keyed gate, the text of its key value; if the constraint has conditional overrides, [text, ID of the
-  --     override that the job meets]
+  --   3. the IDs of these gates, if the lane stores them and not the job's record; otherwise an empty text
+  --   4. for each keyed gate: the text of its key value; or, if the constraint has conditional overrides,
+  --      [text, ID of the override that the job meets]
   local function read(packed)
     local parts = cmsgpack.unpack(packed)
     local definitions, bases, n, at, last = {}, parts[1], 0, 2, #parts
@@ -36,8 +36,8 @@ local homes = (function()
         keyed = record.gates_at(bytes, 1)
       end
       n = n + 1
-      -- Set all fields at once, because a table that grows is reallocated. Keep it at four fields: a table with eight
-      -- takes twice as long. So `home_of` and `own_of` hold what is found later.
+      -- Set all fields at once, because a table that grows is reallocated. Keep four fields, because a table with eight
+      -- takes twice as long. `home_of` and `own_of` therefore hold what is found later.
       definitions[n] = {base = bases[parts[at]], bytes = bytes, keyed = keyed, before_texts = at + 2}
       at = at + 3 + #keyed
     end
@@ -55,8 +55,8 @@ local homes = (function()
     return has_lanes[name]
   end
 
-  -- Looks up, in one command, which definitions already have a lane with their keyed gates. Returns the IDs of these
-  -- lanes by number of the definition; false or nil stands for no lane.
+  -- Looks up which definitions already have a lane with their keyed gates, in one command. Returns the IDs of these
+  -- lanes by number of the definition; false or nil: there is no lane.
   local function find_lanes(definitions, edition)
     local found, keys, ids = {}, {}, {}
     for n, definition in ipairs(definitions) do
@@ -74,15 +74,15 @@ local homes = (function()
     return ids
   end
 
-  -- Records which conditional overrides apply to another job of definition `n`. The job that was placed last decides,
-  -- and jobs of other definitions may have been placed since the first job of this one. Call this only if
+  -- Records which conditional overrides apply to another job of definition `n`. The job that was placed last decides.
+  -- Since the first job of this definition, jobs of other definitions may have been placed. Call this only if
   -- `definitions.conditions` exists.
   local function note_again(definitions, n)
     for gate_id, condition in pairs(definitions.conditions[n] or NONE) do gate_conditions.note(gate_id, condition) end
   end
 
-  -- Returns the lane of definition `n`, and the keyed gates that its jobs have in their records, as `lanes.home_of`
-  -- does.
+  -- Returns the lane of definition `n`, and the keyed gates that its jobs have in their records. `lanes.home_of`
+  -- returns the same.
   local function of(definitions, n, edition)
     local home_of = definitions.home_of
     if home_of[n] then
@@ -106,7 +106,7 @@ local homes = (function()
           text = text[1]
         end
         waiting.list(gate_id, text)
-        -- Use a lane of its own for each key value of a fair constraint, which serves lanes in turn.
+        -- Each key value of a fair constraint has a lane of its own, because such a constraint serves lanes in turn.
         waits_in_lane = waits_in_lane or (limits and limits.is_fair)
       end
       local lane_id
@@ -127,8 +127,8 @@ local homes = (function()
     return base.lane, definitions.own_of[n]
   end
 
-  -- Returns the record of a job after its move to this lane. `at` and `behind`: the offsets of `record.gates_span`.
-  -- `extras`: the new extras of the record, which contain its weights; nil if they do not change.
+  -- Returns the record of a job after the job's move to this lane. `at` and `behind`: the offsets of
+  -- `record.gates_span`. `extras`: the new extras of the record, with the job's weights; nil: the extras do not change.
   local function rewritten(job, lane, gates_bytes, at, behind, extras)
     local rest = sub(job, behind)
     if extras then

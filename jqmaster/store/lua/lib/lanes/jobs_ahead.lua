@@ -3,11 +3,11 @@
 -- include lib/lanes/lanes.lua
 -- include lib/lanes/turns.lua
 -- include lib/lanes/parking.lua
--- Counts the jobs that start before a ready job. Limits how much it reads.
+-- Counts the jobs that start before a ready job. Reads only a limited number of groups, lanes and jobs.
 local jobs_ahead = (function()
   local tag = ARGV.tag
-  -- MAX_GROUPS: maximum number of groups of lanes to read for one gate or name. MAX_JOBS: maximum number of waiting
-  -- jobs to read.
+  -- MAX_GROUPS: maximum number of groups of lanes that are read for one gate or name. MAX_JOBS: maximum number of
+  -- waiting jobs that are read.
   local MAX_GROUPS, MAX_JOBS = 200, 500
   -- A text that sorts after every job ID and every stamp of `served`.
   local LAST = '~'
@@ -22,7 +22,7 @@ local jobs_ahead = (function()
   local jobs_left, lanes_left = MAX_JOBS, 0
   local seen_lanes, seen_groups, taken = {}, {}, {}
 
-  -- Returns whether the other lane takes turns with this job at a fair gate that both pass.
+  -- Returns whether the other lane takes turns with this job's lane at a fair gate that both of them pass.
   local function shares_turn(other)
     for _, gate_id in ipairs(other.keyed) do
       if passed[gate_id] and gates.of(gate_id, now_ms).is_fair then return true end
@@ -31,7 +31,7 @@ local jobs_ahead = (function()
   end
 
   -- Counts the members of a sorted set that come before a position. Returns the number with a smaller score, and the
-  -- number with the same score and a smaller member. All members have one length.
+  -- number with the same score and a smaller member. All members have the same length.
   local function count_before(key, score, member)
     local smaller = redis.call('ZCOUNT', key, '-inf', '(' .. score)
     local low, high = smaller, redis.call('ZCOUNT', key, '-inf', score)
@@ -42,9 +42,9 @@ local jobs_ahead = (function()
     return smaller, low - smaller
   end
 
-  -- Returns the room at the gates of another lane or job that this job does not have to pass. At a gate that both jobs
-  -- have to pass, the room does not matter, because the job that comes first starts first. Also returns the gates that
-  -- were counted.
+  -- Returns the room of another lane or job at those of its gates that this job does not have to pass. At a gate that
+  -- both have to pass, the room does not matter, because the job that comes first starts first. Also returns the gates
+  -- that were counted.
   local function room_before(...)
     local room, others = gates.NO_ROOM_LIMIT, {}
     for _, list in ipairs({...}) do
@@ -98,13 +98,13 @@ local jobs_ahead = (function()
       local first = redis.call('ZRANGE', key, 0, 0)[1]
       local _, its_share = turns.share_of(other)
       local turns_before = own_is_fair and math.ceil(own_turns * its_share / own_share) or 0
-      -- Count the next turn of the other lane, too, if it comes before this job. After that turn, the lane moves to the
-      -- end of its priority.
+      -- If the next turn of the other lane comes before this job, count this turn, too. After that turn, the lane moves
+      -- to the end of its priority.
       if smaller == 0 and first and turns.order_of(other, first) .. other.id < own_first then
         turns_before = turns_before + 1
       end
       same = math.min(same, turns_before)
-      -- Report an approximate number, because later turns depend on facts that are not read here.
+      -- Later turns depend on facts that are not read here, so the number is approximate.
       if own_is_fair and smaller + same > 0 and (own_before > 0 or shares_turn(other)) then
         bound = math.max(bound, ABOUT)
       end
@@ -131,7 +131,7 @@ local jobs_ahead = (function()
         end
         lanes_left = lanes_left - 1
         local other = lanes.by_id(string.sub(member, -layout.lane.id_length))
-        -- Stop here if a gate without a key is closed, because it closes all lanes of its group.
+        -- Stop here if a shared gate is closed, because such a gate closes all lanes of its group.
         if is_first and (other.edition ~= edition or room_before(other.shared) <= 0) then return end
         is_first = false
         if not seen_lanes[other.id] then
@@ -180,10 +180,11 @@ local jobs_ahead = (function()
   end
 
   -- Counts the jobs that start before a ready job. Returns a list that alternates names and counts, and the accuracy;
-  -- nil if the job is not ready. `names`: the names whose jobs may start before it, its own first. `job`: a table with
+  -- nil: the job is not ready. `names`: the names whose jobs may start before it, its own name first. `job`: a table
+  -- with
   --   id, lane;
   --   passed: the gates that the job passes, as a list and by ID;
-  --   edition: that of the constraints;
+  --   edition: the edition of the constraints;
   --   is_keyed: whether jobs of one lane may have different gates;
   --   max_lanes: the maximum number of lanes to read.
   local function count(job, names, at_ms)
@@ -204,11 +205,12 @@ local jobs_ahead = (function()
     local is_asked = {}
     for _, name in ipairs(names) do is_asked[name] = true end
     walk_group(lane.group, own_name)
-    -- Also count lanes that are parked at the same gates: when a gate opens, their jobs may start before this job.
+    -- Also count lanes that are parked at the same gates, because their jobs may start before this job when a gate
+    -- opens.
     for _, gate_id in ipairs(passed) do walk_waiters(gate_id, is_asked) end
     for _, name in ipairs(names) do walk_open(name) end
     if lane.at ~= '' and gates.of(lane.at, now_ms).room > 0 and sum() == 0 then
-      -- Another lane of the group passes this gate first, but its jobs were not counted. So report "at least 1".
+      -- Another lane of the group passes this gate first, but its jobs were not counted. Report "at least 1".
       ahead[own_name], bound = 1, AT_LEAST
     end
     local by_name = {}

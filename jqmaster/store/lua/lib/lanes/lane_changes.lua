@@ -6,24 +6,24 @@ local lane_changes = lazily.made_by(function()
   local tag = ARGV.tag
   local READY, RETRYING, index = layout.STATE.ready, layout.STATE.retrying, layout.index
 
-  -- Removes job `id` from its old lane or index, and from the counts of the lane, unless it stays ready in the same
-  -- lane. The caller adds the job to its new lane or index.
+  -- Subtracts job `id` from the counts of its old lane. Removes the job from its old lane or index if it does not stay
+  -- there. The caller adds the job to its new lane or index.
   local function leave(id, state, old_lane, old_own, target, lane)
     if state == READY and (target ~= state or lane.id ~= old_lane.id) then lanes.remove(old_lane, id)
     elseif target ~= state then redis.call('ZREM', tag .. index[state], id) end
     lanes.count(old_lane, old_own, -1, -1)
-    -- The job stays in its lane, but a changed priority moves it there, and may move the lane in its order.
+    -- The job stays in its lane. A changed priority may move the job in the lane, and the lane in its order.
     if target == READY then
       lanes.touch(lane).has_moved = true
       table.insert(lists.under(lane, 'shifted'), id)
     end
   end
 
-  -- Removes job `id`, which no longer waits, from its lane or index. The caller changes the lane's counts.
+  -- Removes job `id` from its lane or index, because it no longer waits. The caller changes the lane's counts.
   local function remove(id, state, lane, own)
     if index[state] then redis.call('ZREM', tag .. index[state], id) else lanes.remove(lane, id) end
-    -- Gates may keep room for a ready job, and for a suspect. A suspect waits for a worker that holds no other job, and
-    -- is in no lane.
+    -- Gates may keep room for a ready job, and for a suspect. A suspect waits for a worker without other jobs, and is
+    -- in no lane.
     if state ~= READY and state ~= RETRYING then return end
     if state == RETRYING then table.insert(lists.under(lanes.touch(lane), 'shifted'), id) end
     for _, gate_id in ipairs(own or {}) do table.insert(lists.under(lane, 'left_own'), gate_id) end

@@ -22,8 +22,8 @@ local lane_faults = (function()
     local score = redis.call('ZSCORE', lanes.order_key(lane), lane.member)
     if not score or tonumber(score) ~= lane.score then return 'is not at the position that it names' end
     local first = redis.call('ZRANGE', ready_key, 0, 0, 'WITHSCORES')
-    -- A fair lane may come after the position of its first job. It may come before that position only if it has a share
-    -- of turns.
+    -- A fair lane may come after the position of its first job. It may come before that position only if it takes turns
+    -- by share.
     if tonumber(first[2]) ~= lane.score
       or (string.sub(lane.member, 1, -layout.lane.id_length - 1) < first[1] and not turns.share_of(lane)) then
       return 'is not at the position of its first job'

@@ -1,7 +1,7 @@
--- The queue of open lanes, in the order in which a claim serves them. An item has the score and the order of its lane's
--- first job.
+-- The queue of open lanes, in the order in which a claim serves them. An item has the score and the order of the first
+-- job of its lane.
 local lane_queue = (function()
-  -- The items in reverse order: the last one is served next.
+  -- The items in reverse order: the last item is served next.
   local items = {}
 
   local function comes_before(score, order, item)
@@ -31,7 +31,7 @@ local lane_queue = (function()
     return table.remove(items)
   end
 
-  -- Returns the next item; nil if the queue is empty.
+  -- Returns the next item; nil: the queue is empty.
   local function first()
     return items[#items]
   end

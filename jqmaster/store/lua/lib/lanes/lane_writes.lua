@@ -9,8 +9,8 @@
 -- include lib/lanes/turns.lua
 -- include lib/lanes/parking.lua
 -- include lib/constraints/gate_conditions.lua
--- Writes the changes of lanes that lib/lanes/lanes.lua has collected. The records of the jobs are already written. So
--- each lane and each gate is written separately, and a damaged one does not prevent the others from being written.
+-- Writes the changes of lanes that lib/lanes/lanes.lua has collected. The records of the jobs are already written. Each
+-- lane and each gate is therefore written separately: a damaged one does not stop the others from being written.
 local lane_writes = (function()
   local tag = ARGV.tag
   local WAKE = 'wake'
@@ -35,7 +35,7 @@ local lane_writes = (function()
     return added[1] < lane.score or added[2] < sub(lane.member, 1, -layout.lane.id_length - 1)
   end
 
-  -- Adds to `gathered` how the place of one lane in the orders changes.
+  -- Adds to `gathered` how the place of one lane changes in the orders of lanes.
   local function gather_place(lane, gathered)
     if not may_come_first(lane) then return end
     local first = first_job(lane)
@@ -66,9 +66,10 @@ local lane_writes = (function()
     if redis.call('EXISTS', item.order_key) == 0 then parking.lanes_left(item.gate_id, item.lane) end
   end
 
-  -- Moves changed lanes in their orders to the positions of their first jobs. If a parked lane moves forward, it may
-  -- now come before the open lane of its group, so it is opened, too, and the next claim checks it. If an open lane
-  -- moves back, lanes parked behind it may come first, so they are opened. Returns whether any lane was opened.
+  -- Moves changed lanes in their orders to the positions of their first jobs. Returns whether any lane was opened:
+  -- * A parked lane that moves forward is opened, because it may now come before the open lane of its group. The next
+  --   claim checks it.
+  -- * If an open lane moves back, lanes parked behind it are opened, because they may now come first.
   local function place()
     local gathered = {leaving = {}, coming = {}, opening = {}, fallen = {}, left = {}, has_opened = false}
     for _, lane in ipairs(changed) do lists.alone(gather_place, lane, gathered) end
@@ -103,8 +104,8 @@ local lane_writes = (function()
     end
   end
 
-  -- Removes empty lanes with keyed gates, because there may be many. The leader removes the other empty lanes, which
-  -- are few.
+  -- Removes empty lanes with keyed gates, because there may be many of them. Other empty lanes are few, and the leader
+  -- removes them.
   local function drop(dropped)
     local keys, names = {}, {}
     for _, lane in ipairs(dropped) do
@@ -123,8 +124,8 @@ local lane_writes = (function()
         local list = under(names, lane.name)
         list[#list + 1] = lane.edition
         list[#list + 1] = lane.id
-        -- Tell the leader about a new queue at once, because it reads the list of queues only every second, to claim
-        -- for workers with their labels.
+        -- Tell the leader about a new queue at once, so that it claims for workers with these labels. It reads the list
+        -- of queues only every second.
         if lane.queue ~= lane.name and redis.call('HINCRBY', tag .. 'requirements', lane.queue, 1) == 1 then
           redis.call('PUBLISH', wake_channel, 'queue:' .. lane.queue)
         end
@@ -142,8 +143,8 @@ local lane_writes = (function()
     local function never_started(gate_id)
       return lists.call('ZREM', tag .. 'starts:' .. gate_id, unstarted_tokens)
     end
-    -- Gives back the charges of jobs at a gate. Called before their slots are given back. Does nothing at a gate
-    -- without charges.
+    -- Gives back the charges of jobs at a gate. Called before the slots of these jobs are given back. Does nothing at a
+    -- gate without charges.
     local function give_back_charges(gate_id, jobs)
       if not gate_ids.may_have_charges(gate_id) then return end
       if unstarted_tokens and not unstarted then
@@ -152,13 +153,13 @@ local lane_writes = (function()
       end
       if charges.give_back(gate_id, jobs, unstarted) then has_room[gate_id] = true end
     end
-    -- Lists a gate to be opened if it may have more room: jobs gave back slots there, never started, or gave back
-    -- charges.
+    -- Lists a gate to be opened if it may have more room. This is the case if jobs gave back slots or charges there, or
+    -- if jobs never started.
     local function note_room(gate_id, slots_freed)
       local unbegun = unstarted_tokens and lists.alone(never_started, gate_id) or 0
       if slots_freed + unbegun > 0 or has_room[gate_id] then ids[#ids + 1] = gate_id end
     end
-    -- Gives back charges and slots of jobs. If a hash of charges is damaged, the slots are given back nevertheless.
+    -- Gives back the charges and the slots of jobs. Gives back the slots even if a hash of charges is damaged.
     local function free_at(gate_list, jobs_of_lanes)
       local count, gates_of_list = 0, gate_ids.split(gate_list)
       for _, jobs in ipairs(jobs_of_lanes) do
@@ -167,7 +168,8 @@ local lane_writes = (function()
       end
       for _, gate_id in ipairs(gates_of_list) do note_room(gate_id, count) end
     end
-    -- Creates no lists, because there may be one such gate for each job.
+    -- Does the same as `free_at` for a gate that only the records of jobs have. Creates no lists, because there may be
+    -- one such gate for each job.
     local function free_own(gate_id, jobs)
       if gate_ids.may_have_charges(gate_id) then lists.alone(give_back_charges, gate_id, jobs) end
       note_room(gate_id, slots.give_back(gate_id, jobs))
@@ -192,7 +194,7 @@ local lane_writes = (function()
     end
     kept_room.leave(lane.shared, is_gone, left)
     kept_room.leave(lane.keyed, is_gone, left)
-    -- These gates are not in the lane, but only in the records of its jobs.
+    -- These gates are not in the lane. Only the records of its jobs have them.
     kept_room.leave(lane.left_own or {}, is_gone, left)
   end
 
@@ -208,7 +210,7 @@ local lane_writes = (function()
       if #lane.keyed > 0 then waiting.add(lane.keyed, lane.waiting_more) end
     end
     local ready_key = tag .. 'ready:' .. lane.id
-    -- Remove taken jobs before adding others, because they are removed from the front by rank.
+    -- Remove taken jobs before adding others. Taken jobs are removed by rank, from the front.
     local more = lane.taken > 0 and -redis.call('ZREMRANGEBYRANK', ready_key, 0, lane.taken - 1) or 0
     more = more + lists.zadd(ready_key, lane.added) - lists.call('ZREM', ready_key, lane.removed)
     if more ~= 0 and lane.name then ready_more[lane.name] = (ready_more[lane.name] or 0) + more end

@@ -5,9 +5,9 @@
 -- Lanes, in which ready jobs wait. docs/redis_keys.md describes the whole structure.
 --
 -- A group has the jobs of one queue that have the same shared gates (gates without a key). Its jobs wait in the base
--- lane, and their records hold their keyed gates. While these gates are open, there is no other lane, even if there are
--- many key values. If a claim finds a job behind a closed keyed gate, it moves the job to a lane for exactly these
--- keyed gates. Later jobs with the same gates go to that lane at once.
+-- lane, and their records hold their keyed gates. As long as these gates are open, there is no other lane, even if
+-- there are many key values. If a claim finds a job with a closed keyed gate, it moves the job to a lane for exactly
+-- the keyed gates of this job. Later jobs with the same gates go to that lane at once.
 --
 -- This module collects changes of lanes. lib/lanes/lane_writes.lua writes them once at the end.
 local lanes = (function()
@@ -16,11 +16,11 @@ local lanes = (function()
   local under = lists.under
   local own_gates = record.own_gates
   local loaded, by_bytes = {}, {}
-  -- `changed`: the changed lanes. `freed_own`: by gate, the jobs with this gate in their records whose claims have
-  -- ended.
+  -- `changed`: the changed lanes. `freed_own`: by gate, the jobs whose claims have ended and whose records have this
+  -- gate.
   local changed, freed_own = {}, {}
 
-  -- A lane is stored as one string of lines, because a hash would cost several times as much:
+  -- A lane is stored as one string with these lines, because a hash would cost several times as much:
   --   queue: the name, with the labels that its jobs require
   --   edition
   --   group
@@ -30,7 +30,7 @@ local lanes = (function()
   --   score in its order
   --   member in its order
   --   number of unfinished jobs
-  -- The pattern is written out for speed, because most scripts begin with it.
+  -- The pattern is written out, because this is faster, and most scripts begin with it.
   local FIELDS = '^([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)$'
 
   -- Returns the name of a queue: the part before the labels that its jobs require.
@@ -69,7 +69,7 @@ local lanes = (function()
   end
 
   -- Returns the lane of the job with this head. If the key of the lane was lost, recreates the lane without gates and
-  -- edition, so that the leader matches its jobs to the constraints again.
+  -- without an edition, so that the leader matches its jobs to the constraints again.
   local function of(head)
     local bytes = record.lane_id_of(head)
     local lane = by_bytes[bytes]
@@ -104,14 +104,14 @@ local lanes = (function()
     return lane.bytes
   end
 
-  -- Returns the lane of a job, and the keyed gates in its record, or nil if the lane has them.
+  -- Returns the lane of a job, and the keyed gates in the job's record; nil: the lane has the keyed gates.
   local function home_of(head)
     local lane = of(head)
     return lane, #lane.keyed == 0 and own_gates(head) or nil
   end
 
-  -- Returns the results of `home_of` for a damaged record, and whether these are all gates of the job; nil if the lane
-  -- cannot be read or does not exist.
+  -- Returns the results of `home_of` for a damaged record; nil: the lane cannot be read or does not exist. Also returns
+  -- whether these gates are all gates of the job.
   local function home_of_damaged(key)
     local head = record.beginning(key, layout.head.length)
     if #head < layout.head.length then return nil end
@@ -122,14 +122,15 @@ local lanes = (function()
     return lane, whole ~= '' and own_gates(whole) or nil, whole ~= ''
   end
 
-  -- Returns the key of the order that contains the lane: the open lanes of its group, or the lanes parked at its gate.
+  -- Returns the key of the order in which the lane stands: the open lanes of its group, or the lanes parked at its
+  -- gate.
   local function order_key(lane)
     if lane.at == '' then return tag .. 'open:' .. lane.group end
     return tag .. 'parked:' .. lane.at .. ':' .. lane.group
   end
 
-  -- Adds to the counts of a lane. `jobs`: how many more jobs are unfinished; `waiting_jobs`: how many more of these are
-  -- not running.
+  -- Adds to the counts of a lane. `jobs`: how many more jobs are unfinished. `waiting_jobs`: how many more of the
+  -- unfinished jobs are not running.
   local function count(lane, own, jobs, waiting_jobs)
     if not lane.is_changed then touch(lane) end
     lane.jobs_more, lane.waiting_more = lane.jobs_more + jobs, lane.waiting_more + waiting_jobs
@@ -137,7 +138,7 @@ local lanes = (function()
   end
 
   local function add(lane, priority, id)
-    -- Call as few functions as possible: this runs for each job of a bulk push, and one call would take as long as the
+    -- Call as few functions as possible. This runs for each job of a bulk push, and one call would take as long as the
     -- rest of the work.
     if not lane.is_changed then touch(lane) end
     local added = lane.added
@@ -147,7 +148,7 @@ local lanes = (function()
     if not first or score < first[1] or (score == first[1] and id < first[2]) then lane.first_added = {score, id} end
   end
 
-  -- Removes a job from a lane. Claims do not use this: they take jobs from the front and count them in `taken`.
+  -- Removes a job from a lane. Claims do not call this: they take jobs from the front and count them in `taken`.
   local function remove(lane, id)
     if not lane.is_changed then touch(lane) end
     local removed = lane.removed

@@ -8,11 +8,12 @@
 local open_lanes = (function()
   local tag = ARGV.tag
   local sub, ID_LENGTH = string.sub, layout.lane.id_length
-  -- Maximum number of lanes to read, and how many more to read under fair constraints: when a key value is served, all
-  -- its lanes move back in the order, so more lanes are needed.
+  -- MAX_LANES: maximum number of lanes to read. MORE_LANES_IF_FAIR: how many more lanes to read under a fair
+  -- constraint. When a key value is served there, all of its lanes move back in the order, so more lanes are needed.
   local MAX_LANES, MORE_LANES_IF_FAIR = 1000, 200
   local edition = tonumber(ARGV.edition)
-  -- `groups`, `closed_groups`: by ID, groups whose shared gates are all open, and groups with a closed one.
+  -- `groups`: by ID, groups whose shared gates are all open.
+  -- `closed_groups`: by ID, groups with a closed shared gate.
   -- `is_asked_for`: by name, whether the claim is for this name.
   local groups, closed_groups, is_asked_for = {}, {}, {}
   local lanes_read, is_cut_short = 0, false
@@ -41,8 +42,8 @@ local open_lanes = (function()
     if first and #open > wanted and turns.are_taken(first) then open = read(group_id, wanted + MORE_LANES_IF_FAIR) end
     lanes_read = lanes_read + #open / 2
     if not first or first.edition ~= edition then
-      -- Unlist the group: it is empty or of an older edition. In the latter case, the leader is moving its jobs to
-      -- other lanes.
+      -- Remove the group from the list, because it is empty or has an older edition. If it has an older edition, the
+      -- leader is moving its jobs to other lanes.
       redis.call('SREM', tag .. 'open_groups:' .. name, group_id)
       return
     end
@@ -64,7 +65,7 @@ local open_lanes = (function()
     end
   end
 
-  -- Puts lanes that were opened during this claim into the queue.
+  -- Puts lanes into the queue that were opened during this claim.
   local function put(came_back)
     for _, lane in ipairs(came_back) do
       local group = groups[lane.group]

@@ -5,14 +5,14 @@
 -- Parks lanes and groups at closed gates until the gates open, so that claims do not read them.
 --
 -- A lane is parked at the gate that was closed. When the gate opens, only the first lane of each group is opened. The
--- next lane is opened after the first has been served. So parked lanes cost nothing, however many there are. A closed
--- shared gate parks its groups as a whole.
+-- next lane is opened after the first lane has been served. Parked lanes therefore cost nothing, even if there are
+-- many. A closed shared gate parks its groups as a whole.
 local parking = lazily.made_by(function()
   local tag = ARGV.tag
   local sub, known_gates = string.sub, gates.known
 
-  -- The text of a waiter at a gate begins with `LANES` (some lanes of a group) or `GROUP` (the whole group). The group
-  -- and its queue follow.
+  -- The text of a waiter at a gate begins with `LANES` (some lanes of a group) or `GROUP` (the whole group). After it
+  -- come the group and its queue.
   local LANES, GROUP, ID_LENGTH = 'L', 'G', layout.lane.id_length
 
   local function read_waiter(waiter)
@@ -34,21 +34,21 @@ local parking = lazily.made_by(function()
     if redis.call('EXISTS', tag .. 'waiters:' .. gate_id) == 0 then redis.call('SREM', tag .. 'closed', gate_id) end
   end
 
-  -- Both return whether the gate has a waiter: for parked lanes of this group, or for the whole group.
+  -- These two functions return whether the gate has a waiter for parked lanes of this group, or for the whole group.
   local function knows_lane(gate_id, lane) return has_waiter(gate_id, LANES .. lane.group .. lane.queue) end
   local function knows_group(gate_id, lane) return has_waiter(gate_id, GROUP .. lane.group .. lane.queue) end
 
   local function lane_lies_at(gate, lane) add_waiter(gate, LANES .. lane.group .. lane.queue) end
 
-  -- Both remove a waiter from the gate: that of parked lanes of this group, or of the whole group.
+  -- These two functions remove the gate's waiter for parked lanes of this group, or for the whole group.
   local function lanes_left(gate_id, lane) remove_waiter(gate_id, LANES .. lane.group .. lane.queue) end
   local function group_left(gate_id, lane) remove_waiter(gate_id, GROUP .. lane.group .. lane.queue) end
 
-  -- Returns the gates among these that have waiters.
+  -- Returns those of the gates that have waiters.
   local function closed_among(ids)
     local closed = {}
     if #ids == 0 or redis.call('EXISTS', tag .. 'closed') == 0 then return closed end
-    -- Read in pieces, because a call may have thousands of gates, which are too many for one command.
+    -- Read in chunks, because a call may have thousands of gates, which are too many for one command.
     for at = 1, #ids, 1000 do
       local piece = redis.call('SMISMEMBER', tag .. 'closed', unpack(ids, at, math.min(at + 999, #ids)))
       for i, is_closed in ipairs(piece) do
@@ -58,7 +58,7 @@ local parking = lazily.made_by(function()
     return closed
   end
 
-  -- Opens the first lane of a group that is parked at a gate. Returns the lane; nil if there is none.
+  -- Opens the first lane of a group that is parked at a gate. Returns this lane; nil: there is none.
   local function bring_back_first(gate_id, group, name)
     local parked_key = tag .. 'parked:' .. gate_id .. ':' .. group
     local first = redis.call('ZRANGE', parked_key, 0, 1, 'WITHSCORES')
@@ -102,8 +102,8 @@ local parking = lazily.made_by(function()
     return has_any_opened
   end
 
-  -- Call this when a lane was parked, or moved back in the order. At each of its keyed gates, opens the next parked
-  -- lane, unless the gate is known to be closed. Returns the opened lanes.
+  -- Call this after a lane was parked or has moved back in the order. At each of the lane's keyed gates, opens the next
+  -- parked lane. Skips a gate that is known to be closed. Returns the opened lanes.
   local function follow(lane, except_gate_id)
     local came_back = {}
     for _, gate_id in ipairs(closed_among(lane.keyed)) do
@@ -117,7 +117,7 @@ local parking = lazily.made_by(function()
     return came_back
   end
 
-  -- Parks a lane at a gate. Returns the lanes that were opened in its place.
+  -- Parks a lane at a gate. Returns the lanes that were opened instead.
   local function park(lane, gate)
     redis.call('ZREM', tag .. 'open:' .. lane.group, lane.member)
     redis.call('ZADD', tag .. 'parked:' .. gate.id .. ':' .. lane.group, lane.score, lane.member)

@@ -3,20 +3,20 @@
 local read_ahead = (function()
   local tag = ARGV.tag
   local job_prefix = tag .. 'job:'
-  -- How many records to read at once: FEW at first, so that large records waste little memory. MANY if the first
-  -- records are smaller than SMALL.
+  -- How many records to read at once. FEW: at first, so that large records waste little memory. MANY: if the first
+  -- records are smaller than SMALL bytes.
   local FEW, MANY, SMALL = 4, 64, 4096
-  -- Maximum number of jobs of one lane that are read ahead if jobs of other lanes may come between them.
+  -- Maximum number of jobs of one lane to read ahead if jobs of other lanes may come between them.
   local MAX_OF_ONE = 16
   local at_once = FEW
   local jobs_read = 0
 
-  -- Returns the priority and ID of the lane's first job that was not taken yet. `most`: how many more jobs the claim
-  -- may take; `room`: for how many of these the lane's gates have room.
+  -- Returns the priority and the ID of the lane's first job that is not yet taken. `most`: how many more jobs the claim
+  -- may take. `room`: for how many more jobs the lane's gates have room.
   local function first_of(lane, room, most)
     local ahead, at = lane.ahead, lane.at_job
     if not ahead or (at > #ahead and lane.has_more) then
-      -- Read one job more than may start: it determines the next position of the lane in the order.
+      -- Read one more job than may start. That job determines the next position of the lane in the order.
       local wanted = math.min(lane_queue.first() and MAX_OF_ONE or most, most, room) + 1
       local from = lane.looked_at or 0
       ahead, at = redis.call('ZRANGE', tag .. 'ready:' .. lane.id, from, from + wanted - 1, 'WITHSCORES'), 1
@@ -24,7 +24,7 @@ local read_ahead = (function()
       lane.records, lane.keys, lane.first_read_at = {}, {}, at
       jobs_read = jobs_read + #ahead / 2
     end
-    -- Add 0 to convert the text to a number, which is faster than `tonumber`.
+    -- Add 0 to convert the text to a number. This is faster than `tonumber`.
     local score = ahead[at + 1]
     return score and score + 0, ahead[at]
   end
@@ -44,8 +44,8 @@ local read_ahead = (function()
     return records[1], keys[1]
   end
 
-  -- Removes the first job. Returns its record (false: missing, or not a string) and its key. `most`: how many more jobs
-  -- the claim may take.
+  -- Removes the first job. Returns its record (false: it is missing or not a string) and the record's key. `most`: how
+  -- many more jobs the claim may take.
   local function take_first(lane, most)
     local at = lane.at_job
     lane.at_job, lane.taken = at + 2, lane.taken + 1

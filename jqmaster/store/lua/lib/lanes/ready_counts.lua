@@ -3,7 +3,7 @@ local ready_counts = (function()
   local tag = ARGV.tag
   local MAX_LANES = 500
 
-  -- Returns the number of ready jobs, the stored count of them, and the number of lanes; nil if there are too many
+  -- Returns the number of ready jobs, the stored count of these jobs, and the number of lanes; nil: there are too many
   -- lanes for one call.
   local function of(name, counts_key)
     local ids = redis.call('ZRANGE', tag .. 'lanes:' .. name, 0, MAX_LANES)

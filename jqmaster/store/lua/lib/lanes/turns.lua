@@ -7,8 +7,8 @@ local turns = (function()
   local tag = ARGV.tag
 
   -- Returns the text that orders the lane within its priority. Usually this is the ID of the lane's first job, so lanes
-  -- are ordered by age, such as the lanes of two names with one key value. Under a fair constraint, the text begins
-  -- with the stamp of the key value's last turn if that stamp is later. For turns by share, see turn_clock.lua.
+  -- are ordered by age. Under a fair constraint, the text begins with the stamp of the key value's last turn, if that
+  -- stamp is later than the ID. For turns by share, see turn_clock.lua.
   local function order_of(lane, first_id)
     local order = first_id
     for _, gate_id in ipairs(lane.keyed) do
@@ -18,7 +18,7 @@ local turns = (function()
           or redis.call('HGET', tag .. 'served:' .. gate_ids.constraint_of(gate_id), gate_id)
         if constraints.limits_of(gate_id).turn_weight then
           stamp = turn_clock.order_of(gate_id, first_id, stamp)
-          -- Use the turn even if it is earlier: a turn by share may come before the age of the first job.
+          -- Use the turn even if it is earlier, because a turn by share may come before the age of the first job.
           if order == first_id then order = stamp end
         end
         if stamp and stamp > order then order = stamp end

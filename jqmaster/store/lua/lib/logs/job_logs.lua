@@ -1,25 +1,28 @@
 -- The logs of jobs. The stream `logs:{job_id}` has the lines of a job in chunks. The ID of a chunk is `last-0`, where
 -- `last` is the number of its last line, counted from 1 over all attempts. The hash `log:{job_id}` has these fields:
 --   last           number of the last line
---   dropped        number of missing lines, which exceeded a limit of the store or of the worker
+--   dropped        number of missing lines: they exceeded a limit of the store or of the worker
 --   size           bytes of the stored chunks that count against the limits
 --   token          token of the claim that wrote last
 --   worker         worker of that claim
 --   attempt        attempt of that claim
---   base           number of the line before its first one
---   sent           the worker's own number of its newest line
---   late_token     token of the claim before it, whose last lines may still arrive
+--   base           number of the line before the first line of that claim
+--   sent           number of the newest line, as the worker of that claim counts
+--   late_token     token of the claim before that one, whose last lines may still arrive
 --   late_worker    worker of the earlier claim
 --   late_attempt   attempt of the earlier claim
---   late_sent      the worker's own number of the newest line of the earlier claim
+--   late_sent      number of the newest line of the earlier claim, as its worker counts
 --   archived       number of the last archived line
 --   ref            place of the log in the archive, set before anything is archived
 --   record         record of a deleted job
 --
--- Other keys list jobs. `logged`: jobs with a log. `log_times`: jobs with stored chunks, by the time of the newest
--- line. `log_waits`: deleted jobs whose log waits to be archived. `log_erasures`: deleted jobs whose log must be
--- removed from the archive. `log_erased`: for a while, jobs whose log was removed from it. The field `size` of
--- `log_totals` is the sum of all sizes.
+-- Other keys list jobs:
+--   logged         jobs with a log
+--   log_times      jobs with stored chunks, by the time of the newest line
+--   log_waits      deleted jobs whose logs wait to be archived
+--   log_erasures   deleted jobs whose logs must be removed from the archive
+--   log_erased     jobs whose logs were removed from the archive recently
+-- The field `size` of `log_totals` is the sum of all sizes.
 local job_logs = (function()
   local tag = ARGV.tag
   local LINES, SIZE = 4, 6
@@ -41,7 +44,7 @@ local job_logs = (function()
     return value and tonumber(value) or 0
   end
 
-  -- Adds to a count. A damaged count restarts, because an error here would block all other logs.
+  -- Adds to a count. A damaged count starts anew, because an error here would block all other logs.
   local function add(key, field, by)
     if type(redis.pcall('HINCRBY', key, field, by)) == 'table' then
       redis.pcall('HSET', key, field, string.format('%.0f', math.max(0, by)))
@@ -70,8 +73,8 @@ local job_logs = (function()
     forget(id)
   end
 
-  -- Keeps the log of a job that is about to be removed, until the log is archived. Also keeps the record of the job,
-  -- which has its name and its redacted values.
+  -- Called before a job is removed. Keeps the job's log until the log is archived. Also keeps the record of the job,
+  -- which has the job's name and redacted values.
   local function keep_for_archive(id, job_key, now_ms)
     if not redis.call('ZSCORE', tag .. 'log_times', id) then return forget(id) end
     local job = redis.pcall('GET', job_key)
@@ -110,7 +113,7 @@ local job_logs = (function()
   local function drop_oldest(id)
     local lines, bytes, is_left = take_oldest(id, 9007199254740991, 1)
     if not is_left and redis.call('ZSCORE', tag .. 'log_waits', id) then
-      -- Remove the rest: the job is deleted, and no line of its log is left to archive.
+      -- Remove all other data, because the job is deleted and no line of its log is left to archive.
       forget(id)
     elseif lines > 0 then
       add(tag .. 'log:' .. id, 'dropped', lines)

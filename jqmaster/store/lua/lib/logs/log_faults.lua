@@ -2,8 +2,8 @@
 -- include lib/logs/job_logs.lua
 local log_faults = (function()
   local tag = ARGV.tag
-  -- MAX_CHUNKS, MAX_LOGS: sizes are added up only within these limits. Longer logs are not checked, because that would
-  -- block the store.
+  -- MAX_CHUNKS: maximum number of chunks of a log whose sizes are added up. MAX_LOGS: maximum number of logs whose
+  -- sizes are added up. Beyond these limits, sizes are not checked, because adding them up would block the store.
   local MAX_CHUNKS, MAX_LOGS = 32, 10000
   local SIZE = 6
 
@@ -47,13 +47,13 @@ local log_faults = (function()
     return ''
   end
 
-  -- Returns the fault of a job's log as a text; empty if the log is sound or does not exist.
+  -- Returns the fault of a job's log as a text; empty: the log is sound or does not exist.
   local function of(id)
     return fault_in(look(id))
   end
 
   -- Returns the fault of the sum of all sizes as a text, and the correct sum. The text is empty if there is no fault,
-  -- or too many logs to add up.
+  -- or if there are too many logs to add up.
   local function of_total()
     if redis.call('SCARD', tag .. 'logged') > MAX_LOGS then return '', 0 end
     local sum = 0

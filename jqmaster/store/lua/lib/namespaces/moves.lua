@@ -1,7 +1,6 @@
 -- Reads the record of a move for the scripts of moves.
 local moves = (function()
-  -- Returns whether the caller is the newest mover. `number`: the mover's number, which the caller got when it took the
-  -- move.
+  -- Returns whether the caller is the newest mover. `number`: the number that the caller got when it took the move.
   local function is_mover(move_key, number)
     return redis.call('HGET', move_key, 'number') == number and redis.call('HGET', move_key, 'until') ~= '0'
   end

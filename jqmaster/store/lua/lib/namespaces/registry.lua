@@ -1,8 +1,8 @@
 -- Writes an entry of the registry of namespaces, and gives it a new version.
 local registry = (function()
-  -- Writes an entry; an empty document removes it. The version is at least the clock's time, so that a store restored
-  -- to an older state does not use a version twice. It is a field of the settings, so that masters read both versions
-  -- with one command.
+  -- Writes an entry, or removes it if the document is empty. The version is at least the present time in ms, so that a
+  -- store that was restored to an older state uses no version twice. The version is a field of the settings, so that
+  -- masters read it together with the version of the settings.
   local function write(namespaces_key, settings_key, name, tag, document, now_ms)
     local version = math.max(tonumber(redis.call('HGET', settings_key, 'namespaces') or '0') + 1, now_ms)
     if document == '' then

@@ -1,5 +1,5 @@
--- Counts of one name in one minute or hour, as a MessagePack list, which jqmaster/store/operations/history.py also
--- reads:
+-- Counts of one name in one minute or hour, as a MessagePack list. jqmaster/store/operations/history.py also reads this
+-- list. Its elements:
 --   pushed, succeeded, failed, canceled, skipped, retried
 --   longest wait ms, longest run ms
 --   backlog, oldest wait ms (-1: not seen)
@@ -28,7 +28,7 @@ local counts = (function()
     return merged
   end
 
-  -- Merges two counts: adds the sums, and keeps the larger of each pair of maxima.
+  -- Merges two lists of counts: adds up the sums, and keeps the larger of two maxima.
   local function merge(one, other)
     local merged = {}
     for n = 1, WAITS - 1 do
