@@ -13,7 +13,7 @@ BUCKETS: Final = len(BOUNDS_MS) + 1
 
 
 class Histogram:
-    """Counts of durations by bucket, and the longest duration. Adding one costs a search in a short list."""
+    """Counts of durations by bucket, and the longest duration. Adding a duration costs a search in a short list."""
 
     __slots__ = ("counts", "max_ms", "sum_ms")
 

@@ -47,7 +47,7 @@ class CallbackState(StrEnum):
 class BatchSpec:
     """A batch as it is requested. The jobs in its callbacks have no IDs yet.
 
-    * `parent`: the batch of which it is a member.
+    * `parent`: the batch that contains it.
     * `owner`: the caller who created it.
     * `life_ms`: its lifetime, counted from its creation. A batch has at most one of `life_ms` and `expires_at_ms`.
     """

@@ -43,7 +43,7 @@ class ChallengeState(StrEnum):
     VOID = "void"
 
 
-# Never change a code, because the store contains them.
+# Never change a code: the store contains these numbers.
 CHALLENGE_CODES: Final = {
     ChallengeState.PROCESSING: 0,
     ChallengeState.SUCCEEDED: 1,

@@ -76,7 +76,8 @@ class Override:
 
 @dataclass(frozen=True, slots=True)
 class ConditionalOverride:
-    """Other limits for values of the key whose jobs a matcher selects, such as customers with a certain plan.
+    """Other limits for some values of the key, such as customers with a certain plan. They apply to the values of jobs
+    that `matcher` selects.
 
     If the jobs of one value differ, the job that was placed last decides. An override of the value itself takes
     precedence, limit by limit.
@@ -107,7 +108,7 @@ class Counted(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """A limit on the jobs that `matcher` selects. With a `key`, each value of it has its own limit.
+    """A limit on the jobs that `matcher` selects. With a `key`, each value of the key has its own limit.
 
     Slots and starts are counted under `cid`. A constraint gets a new `cid` each time that it is created.
 
@@ -129,7 +130,7 @@ class Constraint:
     # Whether a job keeps its slot after another system has taken over its work.
     counts_awaiting: bool = True
     reserve: tuple[Reservation, ...] = ()
-    # The weight whose units concurrency and rate count; None if they count jobs.
+    # The weights of jobs. Concurrency and rate count their units. None: concurrency and rate count jobs.
     weight: Weight | None = None
     overrides: tuple[Override, ...] = ()
     # In order of precedence: the first one whose matcher selects a job applies to that job.
@@ -234,7 +235,7 @@ def _check_own(constraint: Constraint) -> None:
             if kind.needs_key:
                 raise ConstraintError((kind.name,), kind.needs_key)
         if constraint.overrides or constraint.conditions:
-            raise ConstraintError(("overrides",), "require a key whose values they name")
+            raise ConstraintError(("overrides",), "require a key, because each override names a value of it")
     else:
         check_key(constraint.key)
     _check_weight(constraint)
@@ -365,8 +366,8 @@ def keeps_counts(old: Constraint, new: Constraint) -> bool:
 
 
 def needs_rematch(old: Constraint | None, new: Constraint | None) -> bool:
-    """Return whether jobs must be matched again after `old` was replaced by `new`. This is not necessary if the
-    constraint is removed or disabled, unless that constraint changed the order of jobs.
+    """Return whether jobs must be matched again after `old` was replaced by `new`. Removing or disabling a constraint
+    requires this only if the constraint changed the order of jobs.
     """
     if _orders(old) != _orders(new):
         return True

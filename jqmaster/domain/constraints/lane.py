@@ -14,7 +14,7 @@ class Lane(NamedTuple):
     the same for all lanes that differ only in their keyed gates.
 
     Gates are sorted by ID. Group and lane belong to one edition: after a change of constraints, all lanes are
-    new. `base_id` is the lane of the group in which its jobs wait while their keyed gates are open.
+    new. `base_id` is the ID of the lane in which the jobs of the group wait while their keyed gates are open.
     """
 
     queue: str

@@ -36,8 +36,8 @@ MAX_CONCURRENCY: Final = 1_000_000
 MAX_RATE: Final = 100_000
 MAX_PERIOD_MS: Final = 31 * 86_400_000
 MAX_BACKLOG: Final = 100_000_000
-# Maximum number of reservations of a constraint. Each further one doubles the number of gates that a job without a
-# reservation must pass.
+# Maximum number of reservations of a constraint. Each further reservation doubles the number of gates that a job
+# without a reservation must pass.
 MAX_RESERVATIONS: Final = 3
 MAX_NAMED_HOLDERS: Final = 3
 # A longer period is cut to this length. It stays finite in milliseconds, and the check then refuses it.
@@ -295,7 +295,7 @@ class Fairness(LimitKind[bool | ProportionalTurns], Explained):
     name = "fair"
     none = False
     is_per_value = False
-    needs_key = "requires a key, between whose values to be fair"
+    needs_key = "requires a key, because the values of the key take turns"
     # Shares are stored apart from `fair`, so that a master of an earlier release ignores them and gives equal turns.
     # Documents call a share `weight`.
     _stored_shares = "fair_weights"
@@ -566,7 +566,7 @@ def _period_text(period_ms: int) -> str:
 
 
 def _need(gate: GateCheck, what: str, now_ms: int | None = None) -> str:
-    """Return when a gate with a weight opens for the job, and where its weight comes from."""
+    """Return when a gate with a weight opens for the job, and where the job's weight comes from."""
     weight = units_text(gate.weight)
     job = f"this job's {weight}"
     if gate.needed:

@@ -22,7 +22,7 @@ class PastRun:
     * `ended_ms`: None if it still runs.
     * `key`: None if the constraint has no key.
     * `condition`: the ID of the conditional override that the job meets.
-    * `weight`: in thousandths; a constraint without a weight does not read it.
+    * `weight`: in thousandths. It is read only under a constraint with a weight.
     """
 
     started_ms: int

@@ -34,7 +34,7 @@ _FIELDS: Final = (*FIELDS, *EVENT_FIELDS)
 
 @dataclass(frozen=True, slots=True)
 class ContentAccess:
-    """The content that one caller may see. Views and use cases take one; there is no default.
+    """The content that one caller may see. Views and use cases require one.
 
     `allows_name`: names whose jobs' content the caller may see even if `is_granted` is false.
     """

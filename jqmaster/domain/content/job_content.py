@@ -164,7 +164,7 @@ class GoneContent:
 
 
 def shown_error_type(access: ContentAccess, attempt: Attempt) -> str | None:
-    """Return the type of an attempt's exception, which is not content, or None if it is uncertain or redacted."""
+    """Return the type of an attempt's exception, which is not content. None: the type is uncertain or redacted."""
     return error_type_of(attempt.error, attempt.message) if access.shows_error_type else None
 
 

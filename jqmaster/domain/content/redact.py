@@ -69,7 +69,7 @@ class Redactor:
         return any(self._paths.get(root) for root in roots)
 
     def reaches_any_depth(self, root: str) -> bool:
-        """Return whether any map or list below `root` may hold something redacted."""
+        """Return whether any map or list below `root` may contain a redacted value."""
         return any(_ANY_DEPTH in pattern for pattern in self._paths.get(root, ()))
 
     def found(self, root: str, value: object) -> list[object]:

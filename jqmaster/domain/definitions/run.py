@@ -46,7 +46,7 @@ class RunReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """The record of one due instant, or of one event. `job_id` is empty unless a job was enqueued.
+    """The record of one due instant, or of one event. `job_id`: empty if no job was enqueued.
 
     * `left_out`: why the calendar left the instant out; only with the reason CALENDAR.
     * `moved_from_ms`: the instant that a calendar moved to `due_at_ms`.

@@ -44,7 +44,7 @@ class Occurrence(NamedTuple):
 
     * `local`: the local time that the schedule names. None: the schedule counts real time.
     * `left_out`: why a calendar leaves the instant out. Empty: it does not.
-    * `moved_from_ms`: the instant that a calendar moved here.
+    * `moved_from_ms`: the instant before a calendar moved it.
     """
 
     at_ms: int

@@ -45,8 +45,8 @@ class Event:
         # Begin with the length of the source, so that no other pair of source and key gives the same text.
         text = f"{len(self.source)}\n{self.source}{self.dedupe_key}"
         if self.is_bound:
-            # Add the type on a line of its own. No text without a type is equal, because those begin with a digit, and
-            # no type contains a line feed.
+            # Add the type on a line of its own. A text without a type is never equal: it begins with a digit, and a
+            # type contains no line feed.
             text = f"type {self.event_type}\n{text}"
         return blake2b(text.encode(), digest_size=16).hexdigest()
 

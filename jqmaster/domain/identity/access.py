@@ -63,7 +63,7 @@ class Principal:
     * `allows_name`: whether it may push and run jobs of a name. None: all names are allowed.
     * `by_namespace`: the same caller in each namespace where it has other scopes. In all other namespaces, it has
       `scopes`. None: it has `scopes` everywhere.
-    * `elsewhere`: if `scopes` are those of the present namespace, the scopes in other namespaces.
+    * `elsewhere`: the scopes in other namespaces, if `scopes` hold only in the present one.
     """
 
     name: str
@@ -131,7 +131,7 @@ class NewToken(NamedTuple):
 
 
 def make_token(scopes: Iterable[Scope]) -> NewToken:
-    """Return a new token of the form `jqm_SCOPE-SCOPE_ID_SECRET`, so that scanners recognize leaked ones. The secret
+    """Return a new token of the form `jqm_SCOPE-SCOPE_ID_SECRET`, so that scanners recognize leaked tokens. The secret
     ends with a checksum of the whole token."""
     token_id = secrets.token_hex(6)
     text = f"jqm_{'-'.join(sorted(scopes))}_{token_id}_{secrets.token_hex(_SECRET_BYTES)}"
@@ -173,7 +173,7 @@ class ConfiguredTokens:
     def find(self, digest: bytes) -> Principal | None:
         """Return the caller whose token has this digest."""
         found = None
-        # Compare all tokens, so that the time taken reveals neither which one matches nor how much of it.
+        # Compare all tokens. Otherwise the time taken would reveal which token matches, and how much of it.
         for known, principal in self._principals:
             if hmac.compare_digest(known, digest):
                 found = principal

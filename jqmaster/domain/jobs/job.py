@@ -63,7 +63,7 @@ class StateFacts:
     """All facts about a state except its transitions.
 
     * `code`: its number in a record. Never change a code or give it to another state.
-    * `index`: the sorted set with the jobs in this state. None: they are in the lanes of ready jobs.
+    * `index`: the sorted set with the jobs in this state. None: the jobs are in the lanes of ready jobs.
     * `position`: its place among the states in a list of jobs.
     * `actions`: what people may do to a job in this state.
     * `label`: its English name in the web UI.

@@ -8,7 +8,7 @@ from jqmaster.domain.jobs.failures import HOUR_MS, MAX_VERSIONS, QUIET_MS, Group
 
 
 def joined(first: GroupedFailures, other: GroupedFailures) -> GroupedFailures:
-    """Return both groups as one, which has the text, the example and the decisions of the first."""
+    """Return both groups as one. It has the text, the example and the decisions of the first group."""
     versions = {seen.version: seen for seen in other.versions}
     for seen in first.versions:
         if same := versions.get(seen.version):

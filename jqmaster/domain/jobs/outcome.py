@@ -71,7 +71,7 @@ class WantedHold:
 class UsedUnits(NamedTuple):
     """The units of limits that an attempt has used.
 
-    * `called_at_ms`: the store's time at which the other system had counted the last call of the attempt. 0: not
+    * `called_at_ms`: the store time by which the other system had counted the last call of the attempt. 0: not
       reported.
     * `units`: thousandths by unit.
     """

@@ -1,4 +1,4 @@
-"""Progress of a running job, and its checkpoint: the data with which the next attempt continues where this one
+"""Progress of a running job, and its checkpoint: the data with which the next attempt continues where the present one
 stopped."""
 
 from dataclasses import dataclass

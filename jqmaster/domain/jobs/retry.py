@@ -14,8 +14,7 @@ MAX_FLOOR_MS: Final = 1_000
 def floor_ms(repeats: int) -> int:
     """Return the shortest wait, in milliseconds, of a job that has come back `repeats` times without a failure.
 
-    Such attempts use no retry. Without this wait, a job could come back at once for ever. Such attempts use no retry,
-    so without this wait a job could come back at once for ever.
+    Such attempts use no retry. Without this wait, a job could come back at once for ever.
     """
     if repeats < AT_ONCE:
         return 0

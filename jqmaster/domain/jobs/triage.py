@@ -1,5 +1,5 @@
-"""Decisions of people about a group of failures: who looks after it, in which version it is resolved, and in which
-other group it counts."""
+"""Decisions of people about a group of failures: the person who looks after it, the version in which it is resolved,
+and the group into which it is merged."""
 
 import re
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ class AssignedPerson:
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """The decision that a group counts in another one, `into`."""
+    """The decision to count a group in another group, `into`."""
 
     into: str
     who: str

@@ -137,7 +137,7 @@ class ArchiveFigures:
     """Counts of one master.
 
     * `logs`, `lines`: the logs and lines that were moved to the archive.
-    * `erased`: logs of deleted jobs that were removed there.
+    * `erased`: logs of deleted jobs that were removed from the archive.
     * `failures`: failures of the archive.
     * `damaged`: logs that could not be read.
     * `given_up`: lines that were removed because they had waited for too long.

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from jqmaster.domain.jobs.job import FINISHED, JobState
 
-# How long after the end of an attempt its last lines may arrive, because workers send them separately from its result.
+# How long after the end of an attempt its last lines may arrive. Workers send lines separately from the result.
 LATE_MS: Final = 1_500
 
 
@@ -71,7 +71,7 @@ class LogSlice:
 
     @property
     def is_over(self) -> bool:
-        """Return whether no entry will follow those of this slice."""
+        """Return whether no entry will follow after this slice."""
         return self.state in FINISHED and not self.is_full and self.over_ms >= LATE_MS
 
 
@@ -82,7 +82,7 @@ class LinesPage:
     * `state`: None for a deleted job that only the archive has.
     * `is_last`: no entry will follow.
     * `is_archived`: entries come from the archive.
-    * `name`: the name of a deleted job, whose values were redacted when it was deleted.
+    * `name`: the name of a deleted job. Its values were redacted when it was deleted.
     """
 
     state: JobState | None

@@ -11,7 +11,7 @@ from jqmaster.domain.matching.checks import MAX_TEXT, Loc, MatcherError, check_t
 from jqmaster.domain.matching.fields import FIELDS, MISSING, JobFields
 
 MAX_PATH_SEGMENTS: Final = 16
-# The fields whose values contain other values, which a path can name.
+# Fields with values that contain other values. A path can name these other values.
 _NESTED: Final = frozenset({"argument", "payload"})
 Reader = Callable[[JobFields], object]
 _ROOT: Final = re.compile(r"[A-Za-z0-9_]*")

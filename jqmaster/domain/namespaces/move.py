@@ -54,7 +54,7 @@ class MoveTerms:
     """The request for a move.
 
     * `source`, `target`: stores.
-    * `state`: the former state of the namespace, which it gets back.
+    * `state`: the state of the namespace before the move. The namespace gets it back.
     * `who`: the caller.
     * `stop_ms`: the stop that was announced.
     * `began_at_ms`: by the clock of the registry's store.

@@ -76,7 +76,7 @@ class Namespace:
 
 
 def default_namespace(shard: str) -> Namespace:
-    """Return the namespace that every installation has, as long as nobody has changed it."""
+    """Return the default namespace as it is before anybody changes it."""
     return Namespace(DEFAULT, shard)
 
 

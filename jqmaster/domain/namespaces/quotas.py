@@ -10,7 +10,7 @@ class Quotas:
     """The bounds of a namespace. None: the default of the installation, or no bound.
 
     * `waiting_jobs`: jobs that may wait.
-    * `waiting_bytes`: bytes of the records of waiting jobs, of which the arguments are usually the largest part.
+    * `waiting_bytes`: bytes of the records of waiting jobs. Arguments are usually the largest part of a record.
     * `pushes_per_s`: jobs pushed in a second.
     * `argument_bytes`: bytes of the largest argument of one job.
     * `workers`: registered workers.

@@ -29,7 +29,7 @@ class When(StrEnum):
     MOVE_FAILED = "move_failed"
 
 
-# A matcher may read these fields. Those with content are excluded, because people who are notified about a job may not
+# A matcher may read these fields. Fields with content are excluded, because people who are notified about a job may not
 # be allowed to see its content.
 _OF_JOBS: Final = ("name", "priority", "tags", "max_retry", "timeout", "keep_result")
 _OF_NAMES: Final = ("name",)
@@ -41,7 +41,8 @@ class NoticeCondition:
 
     * `is_lasting`: it lasts for a time. One message reports its beginning, and another one its end. All other
       conditions are single occurrences, which are counted.
-    * `texts`: of a lasting condition, the sentences for beginning and end; of others, the noun in singular and plural.
+    * `texts`: two sentences, for the beginning and the end of a lasting condition. For other conditions, the noun in
+      singular and plural.
     * `page` and `query`: the page of the web UI with details.
     * `matched`: the fields that matchers may read. Empty: the condition has no names and takes no matcher.
     * `every_s`: the least seconds between two checks, if a check is expensive.

@@ -7,7 +7,7 @@ from typing import Final
 
 from jqmaster.domain.notices.notice import GroupBy, Notice
 
-# The first message about occurrences is delayed this long, so that it includes further ones.
+# The first message about occurrences is delayed this long, so that it includes further occurrences.
 GATHER_MS: Final = 10_000
 MAX_LINES: Final = 10
 # While a condition lasts, the time at which it was last seen is updated this often. Its end is known with this

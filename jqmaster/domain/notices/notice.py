@@ -26,7 +26,7 @@ MAX_THRESHOLD: Final = 1_000_000
 MIN_INTERVAL_S: Final = 10
 MAX_INTERVAL_S: Final = 7 * 86_400
 DEFAULT_INTERVAL_S: Final = 300
-# The name of the notice that exists while nobody has created one, if mail is configured.
+# If mail is configured, a notice of this name exists until somebody creates a notice.
 DEFAULT_NAME: Final = "default"
 
 _MAIL_ADDRESS: Final = re.compile(

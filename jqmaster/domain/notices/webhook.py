@@ -20,8 +20,8 @@ from jqmaster.domain.jobs.job import OUTCOMES, STATES, Job, JobSpec, JobState, N
 from jqmaster.domain.notices.delivery import WEBHOOK_NAME, reserved_job, stable_id
 
 MAX_URL_CHARS: Final = 2048
-# Maximum size of a result in the body. Larger results, and results that cannot be read, are left out; receivers may
-# fetch them.
+# Maximum size of a result in the body. A larger result is left out, and so is a result that cannot be read. Receivers
+# may fetch it.
 MAX_RESULT_BYTES: Final = 64 * 1024
 
 _URL_CHARACTERS: Final = re.compile(r"[\x21-\x5b\x5d-\x7e]+")

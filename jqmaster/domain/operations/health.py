@@ -31,8 +31,8 @@ LATENCY_WARN_MS: Final = 100
 # A name counts as failing if at least FAILING_LEAST of its attempts fail, and at least this share of all its attempts.
 FAILING_SHARE: Final = 0.05
 FAILING_LEAST: Final = 3
-# Failures are rising if the last ten minutes had at least RISING_LEAST of them, and at least RISING_FACTOR times as
-# many as ten earlier minutes had on average.
+# Failures are rising if the last ten minutes had at least RISING_LEAST of them. This number must also be at least
+# RISING_FACTOR times the average of ten earlier minutes.
 RISING_LEAST: Final = 10
 RISING_FACTOR: Final = 2
 # The backlog is growing if it has at least this many more jobs than ten minutes ago, and at least 1.5 times as many.
@@ -69,7 +69,7 @@ class HealthFinding:
 
     @property
     def key(self) -> str:
-        """Return an identifier of the finding that stays the same while it lasts. It changes if the finding becomes
+        """Return an identifier that stays the same while the finding lasts. It changes if the finding becomes
         worse, so that people who have acknowledged it see it again."""
         return f"{self.code} {self.subject}".rstrip()
 

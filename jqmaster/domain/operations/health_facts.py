@@ -77,7 +77,7 @@ class FullLimit:
     @property
     def eta_ms(self) -> int | None:
         """Return the time in which a rate lets all waiting jobs start. Return None if no rate limits them, or if the
-        rate counts units, which are not summed up for waiting jobs.
+        rate counts units: the units of waiting jobs are not summed up.
         """
         return None if self.rate is None or self.unit else self.waiting * self.rate[1] // self.rate[0]
 

@@ -24,11 +24,12 @@ class MasterRecord:
     """A master process, as it registered itself.
 
     * `url`: its address for other masters.
-    * `listens_sharded`: whether it also receives messages that are published on one node of a Cluster only; masters of
-      older releases do not.
-    * `delivers`: whether it delivers jobs to targets; masters of older releases do not.
-    * `knows_namespaces`: whether it serves namespaces besides the default one; masters of older releases do not.
+    * `listens_sharded`: whether it also receives messages that are published on only one node of a Cluster.
+    * `delivers`: whether it delivers jobs to targets.
+    * `knows_namespaces`: whether it serves namespaces besides the default one.
     * `duty_faults`: by duty, the fault of a side duty that does not stop the master.
+
+    In masters of older releases, `listens_sharded`, `delivers` and `knows_namespaces` are false.
     """
 
     id: str

@@ -15,7 +15,7 @@ from jqmaster.domain.jobs.outcome import Decision
 # Maximum number of names that are counted separately. All others are counted as OTHER.
 MAX_NAMES: Final = 500
 OTHER: Final = "(other)"
-# The key for the counts of all names together. No job is named like this or like OTHER.
+# The key for the counts of all names together. No job has this name or the name OTHER.
 TOTAL: Final = ""
 # Maximum number of messages of failures that are counted separately between two flushes.
 MAX_MESSAGES: Final = 500
@@ -29,7 +29,7 @@ Counted = Literal["pushed", "succeeded", "discarded", "failed", "canceled", "ski
 COUNTED: Final[tuple[Counted, ...]] = get_args(Counted)
 
 
-# Not frozen, because the hot path changes it; with slots for speed.
+# Not frozen, because the hot path changes it. It has slots for speed.
 @dataclass(slots=True)
 class NameCounts:
     """Counts of one name.

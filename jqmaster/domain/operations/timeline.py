@@ -163,7 +163,7 @@ def place_of(worker: Worker) -> str:
 
 
 def _outages(known: KnownState, seen: QueueSeen) -> _Step:
-    # Add only new outages: several masters see the same one, and each of them may lead after it.
+    # Add only new outages. Several masters see the same outage, and any of them may lead after it.
     new = [one for one in seen.outages if one.since_ms > known.away_until_ms]
     entries = [
         TimelineEntry(TimelineKind.STORE_AWAY, one.until_ms, "store", since_ms=one.since_ms) for one in new

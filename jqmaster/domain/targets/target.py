@@ -341,7 +341,7 @@ def _goes_to_same(old: "HttpTarget", new: "HttpTarget") -> bool:
 
 
 def is_host_allowed(host: str, allowed: Iterable[str]) -> bool:
-    """Return whether a host is among those of a target."""
+    """Return whether a host is among the allowed hosts of a target."""
     host = host.lower().strip("[]").removesuffix(".")
     for one in allowed:
         one = one.lower().strip("[]").removesuffix(".")

@@ -19,7 +19,7 @@ class Accuracy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class JobsAhead:
-    """Jobs that start before a ready one, by name."""
+    """Jobs that start before a ready job, by name."""
 
     by_name: Mapping[str, int]
     bound: Accuracy

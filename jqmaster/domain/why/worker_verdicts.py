@@ -9,8 +9,8 @@ from jqmaster.domain.instant import span
 
 @dataclass(frozen=True, slots=True)
 class NoWorker:
-    """No live worker is registered for the name. Others that serve it are silent or detached. `similar`: a similar name
-    that live workers serve, if no worker knows this name."""
+    """No live worker is registered for the name. The workers that serve it, if any, are silent or detached. `similar`:
+    a similar name that live workers serve, if no worker knows this name."""
 
     code: ClassVar = "no_worker"
     name: str
@@ -46,7 +46,7 @@ class NearWorker:
 
     @property
     def place(self) -> str:
-        """Return where it runs, or its ID if it has not told its host."""
+        """Return where the worker runs. If its host is unknown, return its ID."""
         return f"on host {self.node_id}" if self.node_id else self.worker_id
 
     @property
@@ -60,7 +60,7 @@ class NearWorker:
 @dataclass(frozen=True, slots=True)
 class NoMatchingWorker:
     """No live worker for the name has the labels that the job requires. `nearest`: some of the workers that lack the
-    fewest."""
+    fewest labels."""
 
     code: ClassVar = "no_matching_worker"
     name: str
