@@ -124,12 +124,16 @@ class PeriodicLoop:
 class LeaderLoop(PeriodicLoop):
     """Base of the duties of one leadership: they end with it.
 
-    A round raises StaleEpochError once the store knows a newer leadership; then the loop calls `on_stale` and ends.
+    Once the store knows a newer leadership, a round raises StaleEpochError. The loop then calls `on_stale` and ends.
 
-    A duty may follow the looks at the shard (`runtime/duties/shard_look.py`). Then a round that returns less than
-    `poll_s` begins the next one by itself. Otherwise a look or a message begins it, or `rest_s`, in case looks miss
-    something. Until then the duty has no task, because a process may lead a thousand shards with fifteen such duties
-    each.
+    A duty may follow the looks at the shard (`runtime/duties/shard_look.py`). Then the next round begins:
+
+    * by itself, if the last one returned less than `poll_s`,
+    * otherwise at a look or a message,
+    * after `rest_s` at the latest, in case looks miss something.
+
+    The duty has no task while it waits for one of the last two. A process may lead a thousand shards, with fifteen such
+    duties each.
     """
 
     poll_s: ClassVar[float] = math.inf
@@ -190,7 +194,7 @@ class LeaderLoop(PeriodicLoop):
 
     @property
     def next_round_s(self) -> float | None:
-        """Return when the pause under way ends, by the clock of the event loop, or None if there is none or it has no
+        """Return when the pause under way ends, by the clock of the event loop. None: there is no pause, or it has no
         end."""
         if self._resting is not None:
             return self._resting.when()
@@ -265,7 +269,7 @@ class LeaderLoop(PeriodicLoop):
         self._context.run(self._spawn, "rounds", self._round, self._complaint)
 
     async def _rest(self, seconds: float) -> None:
-        """Pause until a message, until `begin_within`, and at most `seconds`."""
+        """Pause until a message or `begin_within` ends the pause, but at most for `seconds`."""
         self._began_pause_s = asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout(seconds) as self._pausing:

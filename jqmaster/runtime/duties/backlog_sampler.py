@@ -10,8 +10,8 @@ from jqmaster.store.leadership.leadership import Leadership
 from jqmaster.store.operations.history import BacklogSample, HistoryStore
 
 SAMPLE_S: Final = 2.0
-# How long to pause after a sample that found no ready jobs, unless a look at the shard finds some. The pause is short
-# enough that each minute has a sample and that the newest sample does not expire.
+# How long to pause after a sample that found no ready jobs. The pause ends earlier if a look at the shard finds some.
+# The pause is short enough that each minute has a sample and that the newest sample does not expire.
 IDLE_SAMPLE_S: Final = 50.0
 
 

@@ -301,7 +301,7 @@ class ClaimOffers:
                 await self._confirm_unique(member.worker.id, part, rejections)
             case NotDelivered(why=why, retry_after_s=retry_after_s):
                 if retry_after_s is not None:
-                    # The worker is alive, and says when it will take more.
+                    # The worker is alive, and says when it will take more jobs.
                     member.breaker.succeeded()
                     member.pause(now_s, retry_after_s)
                 else:

@@ -35,7 +35,8 @@ class ConstraintKeeper(WokenLoop):
     * `on_stale`: called when the store has a newer epoch.
 
     After a change, no job is claimed before every running job holds the slots that the new edition demands. Waiting
-    jobs are moved to their new lanes, beginning with the next to start, and can be claimed once they are moved."""
+    jobs are moved to their new lanes, beginning with the jobs that start next. They can be claimed once they are
+    moved."""
 
     is_vital = True
     poll_s = POLL_MS / 1000

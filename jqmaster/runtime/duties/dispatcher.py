@@ -116,7 +116,7 @@ class Dispatcher:
         self._poll_s = POLL_S
         # The time of the last look, if that look found no ready jobs.
         self._idle_at_s = float("-inf")
-        # Sets of names whose last claim left no ready jobs.
+        # Sets of names for which the last claim left no ready jobs.
         self._exhausted: set[tuple[str, ...]] = set()
         self._times_ready = 0
         # For each set of names that is not exhausted, the number of claims in a row that left jobs behind.
@@ -359,8 +359,8 @@ class Dispatcher:
                 return
             self._last_round_s = self._clock.monotonic_s()
             if self._wants_refresh or self._last_round_s - self._refreshed_at_s >= POLL_S:
-                # A backlog may keep this loop busy for long. Stop it, so that the next round refreshes the fleet and
-                # notices workers that came, left or fell silent.
+                # A backlog may keep this loop busy for long. Stop the loop, so that the next round refreshes the fleet
+                # and notices workers that came, left or fell silent.
                 self._wake.set()
                 return
 
@@ -454,7 +454,7 @@ class Dispatcher:
         """Offer a claim to its worker; see `ClaimOffers.begin`."""
         push = self._offers.begin(member, claim, claimed_at_s, self._became_ready, is_in_doubt=is_in_doubt)
         if push:
-            # Once the push is over, the worker may get another one.
+            # Once the push is over, the worker may get another push.
             push.add_done_callback(lambda _: self._wake_if_useful())
 
     def _note_plenty(self, left_behind: Mapping[tuple[str, ...], bool]) -> None:

@@ -8,8 +8,8 @@ from jqmaster.clock import Clock
 from jqmaster.runtime.periodic_loop import WokenLoop
 from jqmaster.store.leadership.leadership import Leadership
 
-# The longest time between two rounds, unless looks at the shard begin them. A script that adds an entry wakes the loop.
-# If its message is lost, or the store's clock steps, the entry is late by this much at most.
+# The longest time between two rounds of a duty that does not follow the looks at the shard. A script that adds an entry
+# wakes the loop. If its message is lost, or the store's clock steps, the entry is late by this much at most.
 POLL_S: Final = 1.0
 RETRY_S: Final = 0.2
 

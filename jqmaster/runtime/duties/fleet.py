@@ -54,7 +54,7 @@ class Member:
     # When the current poll of a pulling worker ends.
     polls_until_s: float = 0.0
     unknown_names: frozenset[str] = frozenset()
-    # Queues of the jobs whose required labels this worker has; empty for a worker that delivers to a target.
+    # Queues of jobs that require only labels of this worker. Empty for a worker that delivers to a target.
     queues: tuple[str, ...] = ()
     # Names and queues that this worker leaves for now to other workers that have free slots.
     left_to_others: frozenset[str] = frozenset()
@@ -88,8 +88,8 @@ class Member:
 
     def pause(self, now_s: float, seconds: float) -> None:
         """Make the worker no offers for this long. An earlier pause that lasts longer stays."""
-        # Count only the first refusal of a pause. A later one belongs to another job of the same answer, or to a push
-        # that was already under way.
+        # Count only the first refusal of a pause. A later refusal belongs to another job of the same answer, or to a
+        # push that was already under way.
         if now_s >= self.paused_until_s:
             least_s = min(LONGEST_OWN_PAUSE_S, SHORTEST_PAUSE_S * 2 ** min(self.refusals, 10))
             if seconds < least_s:
@@ -124,7 +124,7 @@ class Fleet:
         self._master_id = master_id
         self._members: dict[str, Member] = {}
         # Workers in the process of this master. They get only jobs for which no other worker has room. There is at most
-        # one, except for a moment after it has registered again.
+        # one such worker, except for a moment after it has registered again.
         self._companions: list[Member] = []
         # By worker ID and name of jobs, the oldest first: until when the worker leaves them to others (see `leave_ms`).
         self._left: dict[tuple[str, str], float] = {}
@@ -376,8 +376,8 @@ class Fleet:
         )
 
     def takers(self, workers: Iterable[Worker], store_time_ms: int) -> set[str]:
-        """Return the names whose jobs could be claimed for any of these workers, which were just read from the store.
-        This copy only adds the names of each worker, and whether pushes to it are under way or paused."""
+        """Return the names of jobs that could be claimed for any of these workers. `workers`: as just read from the
+        store. This copy only adds the names of each worker, and whether pushes to it are under way or paused."""
         now_s = self._clock.monotonic_s()
         names: set[str] = set()
         for worker in workers:

@@ -47,7 +47,7 @@ class GivenJobs:
             self._push_to(worker_id, given, is_in_doubt=True)
 
     def unanswered(self, worker_ids: Iterable[str]) -> None:
-        """Push the jobs of these workers, whose reports get no answer."""
+        """Push the jobs that these workers were to get, because their reports get no answer."""
         for worker_id in worker_ids:
             if (given := self._by_worker.pop(worker_id, None)) is not None:
                 self._push_to(worker_id, given, is_in_doubt=False)

@@ -43,8 +43,14 @@ class GracePolicy:
 class Grace:
     """Grace periods of one leadership, in which nothing is reclaimed or detached.
 
-    A grace period of `grace_s` begins with the leadership, after an outage of the store, after a change of its
-    clock, and after many workers fell silent at once. Otherwise one outage would run every long job twice.
+    A grace period of `grace_s` begins:
+
+    * with the leadership,
+    * after an outage of the store,
+    * after a step of the store's clock,
+    * after many workers fell silent at once.
+
+    Without it, one outage would run every long job twice.
 
     One component reads the store in rounds. It reads through `ask`, and reports its own pauses with `pause` or `slept`.
     The master's own delays do not count as an outage. Otherwise a busy master would never reclaim anything. After a

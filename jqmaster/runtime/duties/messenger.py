@@ -147,8 +147,8 @@ class Messenger:
             await asyncio.sleep(RETRY_S)
 
     async def _register(self) -> _Tenure:
-        # Declare the contracts before the worker is registered, and so before any delivery, because the next leader
-        # looks for them.
+        # Declare the contracts before the worker is registered, and so before any delivery. The next leader looks for
+        # them.
         await self._contracts.declare(DELIVERY_NAMES, {})
         spec = WorkerSpec(
             url=None,

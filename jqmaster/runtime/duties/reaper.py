@@ -46,7 +46,7 @@ UNREGISTERED_MESSAGE: Final = (
     "the worker unregistered while it held the job, and did not report how the job ended"
 )
 LEFT_MESSAGE: Final = "the worker announced its end, but did not hand the job back in time"
-# The messages of lost jobs whose worker was detached, by who detached it.
+# The messages of jobs that were lost with a detached worker, by the cause of the detachment.
 DETACHED_MESSAGES: Final = {
     "operator": "the worker was detached by people while it ran the job",
     "successor": "the worker was lost while it ran the job: another one was started at its address",

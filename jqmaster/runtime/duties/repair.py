@@ -25,8 +25,8 @@ AGAIN_AFTER_S: Final = 5.0
 ROUND_S: Final = 3600.0
 # How often a round also looks for keys that no record names (see `Checker`).
 STRAYS_EVERY_S: Final = 86_400.0
-# After a step, rest `REST` times as long as it took, and `LATER_REST` times in later rounds. The first round thus uses
-# at most a tenth of the store's time, and later rounds half a percent.
+# After a step, rest `REST` times as long as it took, and `LATER_REST` times in later rounds. So the first round uses at
+# most a tenth of the store's time, and later rounds half a percent.
 REST: Final = 9
 LATER_REST: Final = 199
 MIN_REST_S: Final = 0.001
@@ -128,7 +128,7 @@ class RepairLoop(LeaderLoop):
             for finding in step.repaired:
                 count += 1
                 if count <= MAX_NAMED:
-                    logger.warning("put right: %s %s (%s)", finding.rule, finding.key, finding.detail)
+                    logger.warning("repaired: %s %s (%s)", finding.rule, finding.key, finding.detail)
             self.repaired += len(step.repaired)
             if step.repaired:
                 # Wake the dispatcher now: the repaired jobs must not wait for the end of the round.

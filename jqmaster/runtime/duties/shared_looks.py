@@ -64,7 +64,7 @@ class SharedLooks(PeriodicLoop):
     def join(self, member: QuietLook, every_s: float) -> None:
         """Read this shard every `every_s` seconds until it leaves."""
         self._every_s[member] = every_s
-        # Join the shards that are read last, so that they share a call, unless there are enough of them.
+        # Join the shards that are read last, so that they share a call. If they already fill a call, begin another one.
         due_s = self._clock.monotonic_s() + every_s
         latest_s = next(reversed(self._due_s.values()), due_s)
         together = sum(1 for _ in takewhile(latest_s.__eq__, reversed(self._due_s.values())))

@@ -39,8 +39,8 @@ class HandOver(PeriodicLoop):
     * `store`: the masters of the installation.
     * `led`: returns the namespaces that this process leads, by name.
 
-    The other master must have been alive for `SETTLED_S`, both in the installation and in the shard of the namespace:
-    it may reach one store but not the other. While the store of the installation is away, nobody hands over a lead.
+    The other master must have been alive for `SETTLED_S`, both in the installation and in the shard of the namespace.
+    It may reach one store but not the other. While the store of the installation is away, nobody hands over a lead.
     """
 
     is_vital = False

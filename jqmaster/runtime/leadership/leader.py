@@ -162,7 +162,7 @@ class Leader:
         if self._silent is None:
             return await self._store.elect(self._master_id, nonce, ttl_ms=ttl_ms)
         (silent, seen_ms), self._silent = self._silent, None
-        logger.warning("master %s, which leads, gives no sign of life; taking over", silent.master_id)
+        logger.warning("the leader, master %s, gives no sign of life; taking over", silent.master_id)
         return await self._store.depose(
             silent,
             seen_ms,

@@ -28,7 +28,7 @@ class LocalLeader:
 
 class LocalLead:
     """Component of one leadership: connects it to the stores of its process. While it runs, the stores of this process
-    wake the leader without a message, and its claims travel with their writes."""
+    wake the leader without a message, and the leader's claims travel with their writes."""
 
     def __init__(self, leader: LocalLeader, wake: Wake, claim_with: ClaimWith) -> None:
         self._leader = leader

@@ -61,8 +61,8 @@ class HeldLock:
 
     @property
     def due_s(self) -> float:
-        """Return when to renew the lock at the latest. After a failed renewal, it must be before the lock is no longer
-        trusted."""
+        """Return when to renew the lock at the latest. After a failed renewal, this is before the trust in the lock
+        ends."""
         pause_s = min(self._pace.current.ttl_s, self._ttl_s) / RENEWALS_PER_TTL
         return min(self._tried_at_s + pause_s, self.trusted_until_s)
 

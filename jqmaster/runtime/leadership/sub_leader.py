@@ -36,9 +36,9 @@ class SubLeader(PeriodicLoop):
     contains a new one, the sub-leader looks only every `CALM_LOOK_S`. So the followers of a thousand quiet shards
     hardly read their stores.
 
-    `order`: the order in which masters should lead, if the installation has several namespaces. The first of them then
-    takes a free lock at once, the second at its next check, and the others when the lock has been free for its
-    lifetime.
+    `order`: the order in which masters should lead, if the installation has several namespaces. The first master then
+    takes a free lock at once. The second one takes it at its next check. The others take it when it has been free for
+    its lifetime.
 
     `has_seen_leader`: whether any check found a leader.
 

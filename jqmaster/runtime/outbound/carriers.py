@@ -22,8 +22,8 @@ _NO_SECRETS: Final = CallEnd(
     DeliveryOutcome.FAILED, "this master cannot sign webhooks: webhook_secrets is not set"
 )
 
-# A function that finds a destination by the name and incarnation of its notice and its position there; None if it no
-# longer exists.
+# Finds a destination. Arguments: the name and the incarnation of its notice, and its position there. Returns None if
+# the destination no longer exists.
 FindDestination = Callable[[str, str, int], Awaitable[Destination | None]]
 
 

@@ -22,7 +22,7 @@ class CancelCommands:
         self._client = client
 
     async def __call__(self, worker_id: str, job_id: str, token: str) -> None:
-        """Send the command. This is best effort, because the answer to the worker's next heartbeat names the canceled
+        """Send the command. Losing it does little harm: the answer to the worker's next heartbeat names the canceled
         job, too."""
         try:
             worker = await self._workers.get(worker_id)
@@ -47,7 +47,8 @@ class WorkerCommands:
         self._client = client
 
     async def __call__(self, worker_id: str, command: WorkerCommand) -> None:
-        """Send the command. This is best effort, because the answer to the worker's next heartbeat repeats it."""
+        """Send the command. Losing it does little harm: the answer to the worker's next heartbeat repeats the
+        command."""
         try:
             worker = await self._workers.get(worker_id)
             epoch = await self._leadership.newest_number()

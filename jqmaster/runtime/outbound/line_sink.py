@@ -24,12 +24,12 @@ class LineSink:
         self._path = None if target == STDOUT else target
         self._descriptor: int | None = None
         self._is_ended = False
-        # A write whose caller has been cancelled goes on in its thread. The write must not find its file closed, or
-        # another file under the same descriptor.
+        # A write whose caller has been cancelled goes on in its thread. While it does, the file must not be closed, and
+        # its descriptor must not be reused for another file.
         self._lock = threading.Lock()
 
     def write(self, lines: bytes) -> None:
-        """Append the lines. Raise OSError; then an unknown part of them was written."""
+        """Append the lines. Raise OSError, possibly after a part of the lines was written."""
         with self._lock:
             try:
                 if self._path is None:
@@ -45,7 +45,7 @@ class LineSink:
                 raise
 
     def end(self) -> None:
-        """Make a write that waits for its reader raise SinkClosedError. Does not block."""
+        """Make a write that waits for its reader raise SinkClosedError. This call does not block."""
         self._is_ended = True
 
     def close(self) -> None:

@@ -70,7 +70,7 @@ class MailClient:
         except aiosmtplib.SMTPRecipientsRefused as exc:
             return _ended(exc.recipients[0].code, exc.recipients[0].message)
         except aiosmtplib.SMTPAuthenticationError as exc:
-            # Report a failure that may pass: somebody will correct the password, so the mail must not be lost.
+            # Report a failure that may pass. Somebody will correct the password, so the mail must not be lost.
             return CallEnd(DeliveryOutcome.FAILED, f"the mail server refuses the login ({exc.code})")
         except aiosmtplib.SMTPResponseException as exc:
             return _ended(exc.code, exc.message)

@@ -31,12 +31,12 @@ MAX_NONSENSE: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Withheld:
-    """Not pushed, because the lead or the offer may have been over."""
+    """The piece was not pushed, because the lead or the offer may have been over."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deferred:
-    """Not delivered, probably because of the job itself: its worker takes others."""
+    """The piece was not delivered, probably because of the job itself: its worker takes other jobs."""
 
     why: str
 
@@ -70,8 +70,8 @@ class Offers:
     * `push`: sends jobs to their worker once.
     * `first`: the result of the first push, if it was made already.
     * `is_in_doubt`: the jobs may have reached the worker in another way before.
-    * `may_push`: called before each push.
-    * `is_stopping`: called before each repeat.
+    * `may_push`: returns whether a push may begin; called before each push.
+    * `is_stopping`: returns whether to stop; called before each repeat.
 
     Pushes without a valid answer are reported to `breaker` here; the consumer of the results reports all other pushes.
     """
@@ -103,7 +103,7 @@ class Offers:
         self._is_heard = False
 
     async def results(self) -> AsyncGenerator[tuple[Claim, OfferResult]]:
-        """Yield each piece of the claim with its outcome, as soon as that is known."""
+        """Yield each piece of the claim with its outcome, as soon as the outcome is known."""
         while self._parts:
             part = self._parts.popleft()
             # The process may be suspended between this check and the push. A late push does no harm, because the worker
@@ -134,8 +134,8 @@ class Offers:
         now_s = self._clock.monotonic_s()
         if self._is_stopping() or now_s >= self._over_at_s:
             return True
-        # Give up if the breaker has opened: the worker refused several times and took no job, so it is at fault, not
-        # the jobs.
+        # Give up if the breaker has opened. The worker refused several times and took no job, so the worker is at
+        # fault, and not the jobs.
         return isinstance(last, NotDelivered) and self._breaker.state(now_s) == "open"
 
     def _judged(self, part: _OfferPiece, result: PushResult) -> OfferResult | None:

@@ -29,7 +29,7 @@ from worker_sdk.transport.http_client import (
 )
 
 CONNECT_TIMEOUT_S: Final = 5.0
-# Maximum size of an answer, which is the largest value of `max_result_bytes`. A larger answer is cut off.
+# Maximum size of an answer. It equals the largest value of `max_result_bytes`. A larger answer is cut off.
 MAX_ANSWER_BYTES: Final = 16 * 1024 * 1024
 # As JSON, a result may take up to this many times its size in MessagePack.
 _JSON_FACTOR: Final = 4
@@ -59,7 +59,7 @@ class TargetAnswer:
     """The end of a request.
 
     * `was_sent`: a part of the request may have reached the endpoint.
-    * `fields` and `body`: of the answer; the body is shortened for display.
+    * `fields` and `body`: header fields and body of the answer. The body is shortened for display.
     """
 
     end: DeliveryEnd
@@ -71,9 +71,12 @@ class TargetAnswer:
 
 
 class TargetClient:
-    """Component: calls HTTP targets. It connects only where `guard` lets it, keeps connections, and follows no
-    redirects. `read_json` turns JSON into MessagePack that every later reader can decode, or raises JqmasterError.
-    `max_result_bytes`: the largest result of a job."""
+    """Component: calls HTTP targets. It keeps connections, and follows no redirects.
+
+    * `guard`: decides where it may connect.
+    * `read_json`: turns JSON into MessagePack that every later reader can decode. Raises JqmasterError.
+    * `max_result_bytes`: the largest result of a job.
+    """
 
     def __init__(
         self,
@@ -177,9 +180,11 @@ class TargetClient:
             try:
                 value = self._read_json(answer.body)
             except JqmasterError as exc:
-                # The endpoint has done the job. Repeating it to get a result would be worse than having none.
+                # The endpoint has done the job. A repeat to get a result would be worse than a missing result.
                 end = DeliveryEnd(
-                    end.result, f"status {answer.status}; its body is no result ({exc.detail})", answer.status
+                    end.result,
+                    f"status {answer.status}; its body is not a result ({exc.detail})",
+                    answer.status,
                 )
             else:
                 if len(value) > self._max_result_bytes.current:
@@ -191,7 +196,7 @@ class TargetClient:
         end = DeliveryEnd(
             DeliveryResult.REJECTED,
             f"status {status}, and the answer is larger than {self._max_result_bytes.current} bytes "
-            "(max_result_bytes); it is not sent again",
+            "(max_result_bytes); the request is not repeated",
             status,
             code="answer_too_large",
         )

@@ -17,7 +17,7 @@ from worker_sdk.transport.http_client import HttpClient, NoAnswerError, NotSentE
 
 CALL_TIMEOUT_S: Final = 15.0
 CONNECT_TIMEOUT_S: Final = 5.0
-# Maximum size of an answer's body, which is not read. A longer one counts as no answer.
+# Maximum size of an answer's body. The body is not used, but an answer with a longer one counts as no answer.
 MAX_ANSWER_BYTES: Final = 1024 * 1024
 MAX_RETRY_AFTER_S: Final = 24 * 3600.0
 _GONE: Final = 410
@@ -29,8 +29,8 @@ class WebhookCall:
     """One call of a webhook.
 
     * `message_id`: the same in each repeat.
-    * `keys`: the keys that sign the call. Empty: the keys of the settings do. A call without a signature is for a
-      receiver that does not support signatures.
+    * `keys`: the keys that sign the call. Empty: the keys of the settings sign it.
+    * `is_signed`: False for a receiver that does not support signatures.
     """
 
     url: str = field(repr=False)
@@ -74,7 +74,7 @@ class WebhookClient:
 
     @property
     def can_sign(self) -> bool:
-        """Return whether there is a secret. Without one nothing is delivered."""
+        """Return whether there is a secret. Without a secret, nothing is delivered."""
         return bool(self._keys)
 
     async def call(self, call: WebhookCall) -> CallEnd:
@@ -123,7 +123,7 @@ def _judged(status: int, retry_after: str | None) -> CallEnd:
 
 
 def retry_after_s(text: str | None) -> float | None:
-    """Return the seconds of a Retry-After field, which holds seconds or a date, or None if it holds neither."""
+    """Return the seconds of a Retry-After field, which contains seconds or a date. None: the field has another form."""
     if text is None:
         return None
     if text.strip().isdecimal():

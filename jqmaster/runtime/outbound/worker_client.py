@@ -74,7 +74,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class MaybeDelivered:
-    """Bytes were sent, but no valid answer came back. `is_answer`: an invalid one came back."""
+    """Bytes were sent, but no valid answer came back. `is_answer`: an invalid answer came back."""
 
     why: str
     is_answer: bool = False
@@ -83,7 +83,7 @@ class MaybeDelivered:
 PushResult = Delivered | NotDelivered | Refused | MaybeDelivered
 
 
-# Status codes of refusals: because of the content of the push, and because of the worker's state.
+# Status codes of refusals: first those because of the content of the push, then those because of the worker's state.
 _ABOUT_THE_PUSH: Final = frozenset({400, 413, 422})
 _ABOUT_THE_WORKER: Final = frozenset({429, 503})
 # Status codes of a gateway whose worker did not answer.
@@ -141,7 +141,7 @@ class WorkerClient:
             return MaybeDelivered(f"status {status}", is_answer=status not in _OF_A_GATEWAY)
         if status == HTTPStatus.UNAUTHORIZED:
             return NotDelivered(
-                "status 401: it rejects the signature; do both clocks agree within five minutes?"
+                "status 401: it rejects the signature; do the clocks of master and worker agree within five minutes?"
             )
         if status in _ABOUT_THE_PUSH:
             return Refused(f"status {status}{_problem_detail(answer.body)}")
@@ -168,8 +168,8 @@ class WorkerClient:
         return answer.status == 200
 
     async def ping(self, worker: Worker, timeout_s: float) -> bool:
-        """Return whether anything answers at the worker's address within `timeout_s`. The call is unsigned, because it
-        contains nothing."""
+        """Return whether the worker's address answers with a success (2xx) within `timeout_s`. The call is unsigned,
+        because it has no content."""
         if worker.spec.url is None:
             return False
         try:
@@ -180,7 +180,7 @@ class WorkerClient:
         return 200 <= answer.status < 300
 
     async def prove(self, url: str, nonce: str) -> Any:
-        """Return the proof that the server at `url` gives, or None if it gives none. Raise AddressRefusedError."""
+        """Return the proof that the server at `url` gives. None: it gives no proof. Raise AddressRefusedError."""
         try:
             answer = await self._send("POST", url, "/challenge", msgpack.packb({"nonce": nonce}), {})
             if answer.status != 200:

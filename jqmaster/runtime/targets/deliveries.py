@@ -1,4 +1,4 @@
-"""Deliver jobs to HTTP targets, at every master: one worker for each target, with this master's part of its slots."""
+"""Deliver jobs to HTTP targets. Every master has one worker for each target, with a part of the target's slots."""
 
 import asyncio
 import logging
@@ -37,8 +37,8 @@ class TargetDeliveries:
     """Component of every master: delivers jobs to the targets. Without targets it does nothing.
 
     * `version`: returns the version of the targets, which comes with the settings.
-    * `follow`: calls back when it has changed.
-    * `figures`: by target; this component fills it.
+    * `follow`: calls back when the version has changed.
+    * `figures`: the figures by target. This component fills them in.
     * `grace_s`: how long requests under way may take when this master stops.
     """
 

@@ -29,9 +29,12 @@ HOST_BUSY_AFTER_S: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Conversions:
-    """The conversions between JSON and MessagePack, as the API has them. `to_json`, `to_msgpack` and `checked` raise
-    JqmasterError, `to_json` also ValueError. Every later reader can decode the values of `to_msgpack` and `checked`.
-    `max_result_bytes`: the largest result of a job."""
+    """The conversions between JSON and MessagePack, as the API has them.
+
+    * `to_json`: raises JqmasterError or ValueError.
+    * `to_msgpack` and `checked`: raise JqmasterError. Every later reader can decode the values that they return.
+    * `max_result_bytes`: the largest result of a job.
+    """
 
     to_json: Callable[[bytes], bytes]
     to_msgpack: Callable[[bytes], bytes]
@@ -97,7 +100,7 @@ def outcome_of(target: HttpTarget, job: ClaimedJob, answer: TargetAnswer, now_ms
     end = answer.end
     if target.body is BodyForm.FIREWORQ and end.result is DeliveryResult.UNREACHABLE and end.wait_s is None:
         # For Fireworq, an unreachable host costs the job a retry. While the breaker of the host is open (`wait_s` is
-        # set), jobs wait without losing one.
+        # set), jobs wait without losing a retry.
         end = replace(end, result=DeliveryResult.FAILED)
     if target.body is BodyForm.FIREWORQ:
         # The Fireworq gateway shows this message, so prefer the endpoint's own text.
@@ -171,7 +174,7 @@ def outcome_of_callback(
             job.token,
             "failure",
             should_retry=False,
-            message=f"the body of the callback is no result ({exc.detail})",
+            message=f"the body of the callback is not a result ({exc.detail})",
             code="bad_callback",
             finished_at=finished_at,
         )

@@ -32,7 +32,7 @@ class TargetHosts:
         return self._breakers.get(origin)
 
     def why_unreachable(self) -> str:
-        """Return why a host cannot be reached. Empty: all can."""
+        """Return why a host cannot be reached. Empty: all hosts can be reached."""
         now_s = self._clock.monotonic_s()
         return next((one.why for one in self._breakers.values() if one.state(now_s) != "closed"), "")
 

@@ -52,8 +52,8 @@ logger = logging.getLogger(__name__)
 
 POLL_S: Final = 20.0
 RETRY_S: Final = 1.0
-# Without a heartbeat that renews the lease, requests are cut off this long before the lease expires, but never in its
-# first three quarters.
+# Without a heartbeat that renews the lease, requests are cut off this long before the lease expires. They are never cut
+# off in the first three quarters of the lease.
 LEASE_MARGIN_S: Final = 2.0
 MAX_REPORTS_PER_CALL: Final = 500
 # Errors of the store after which a call is repeated.
@@ -66,8 +66,8 @@ ClaimId = tuple[str, str]
 class TargetServices:
     """Services and clients that all workers of targets share.
 
-    `callback_base`: returns the address of this service for outside systems, or None if it is unknown. `lease_s`: the
-    length of leases.
+    * `callback_base`: returns the address of this service for outside systems. None: it is unknown.
+    * `lease_s`: the length of leases.
     """
 
     client: TargetClient
@@ -121,7 +121,7 @@ class TargetWorker:
     """Registers, asks for jobs, delivers them, keeps their leases and reports their ends.
 
     * `slots`: how many requests this master may have under way.
-    * `share`: gives its part of other limits.
+    * `share`: gives this master's part of other limits.
     """
 
     def __init__(
@@ -190,7 +190,7 @@ class TargetWorker:
 
     @property
     def unreachable(self) -> str:
-        """Return why the target cannot be reached. Empty: it can, or jobs have their own addresses."""
+        """Return why the target cannot be reached. Empty: it can be reached, or jobs have their own addresses."""
         if self.target.url_from:
             return ""
         return self._hosts.why_unreachable()
@@ -233,7 +233,8 @@ class TargetWorker:
     async def _register(self) -> _Registration:
         # Declare the names first. Otherwise the answer to a push would say that no worker serves the name.
         await self._services.contracts.declare(self._names, {})
-        # Register at least one slot, because each worker must have one. While it has none here, it asks for no jobs.
+        # Register at least one slot, because each worker must have one. While this master has no slot of the target,
+        # the worker asks for no jobs.
         names, slots = self._names, max(self._slots, 1)
         spec = WorkerSpec(
             url=None,
@@ -332,7 +333,7 @@ class TargetWorker:
             del tenure.refused[: len(refused)]
             for offer in reply.offers:
                 self._begin(tenure, offer)
-            # Let the new requests begin before the next claim: that tells a breaker that its target is being tried.
+            # Let the new requests begin before the next claim. Then a breaker knows that its target is being tried.
             await asyncio.sleep(0)
             if reply.is_draining:
                 await asyncio.sleep(RETRY_S)
@@ -353,15 +354,15 @@ class TargetWorker:
         return min(room, 1) if breaker.is_half_open(now_s) else room
 
     def _until_change_s(self) -> float:
-        """Return the longest wait for room, in seconds. It ends when the target may be tried again, if its breaker is
-        open."""
+        """Return the longest wait for room, in seconds. If the target's breaker is open, the wait ends when the target
+        may be tried again."""
         breaker = self._own_breaker()
         if breaker is None or breaker.open_s == 0.0 or breaker.is_probing:
             return POLL_S
         return max(breaker.open_until_s - self._services.clock.monotonic_s(), 0.05)
 
     def _own_breaker(self) -> Breaker | None:
-        """Return the breaker of the target's address, or None if it works or jobs have their own addresses."""
+        """Return the breaker of the target's address. None: the address works, or jobs have their own addresses."""
         return None if self.target.url_from else self._hosts.breaker(origin_of(self.target.url))
 
     def _begin(self, tenure: _Registration, offer: Offer) -> None:
@@ -409,7 +410,8 @@ class TargetWorker:
             tenure.has_changed.set()
 
     async def _report(self, tenure: _Registration, batch: list[Outcome]) -> None:
-        """Report these ends. While the store cannot take them, heartbeats keep their leases. Raise NotFoundError."""
+        """Report these ends. While the store cannot take them, heartbeats keep the leases of their jobs. Raise
+        NotFoundError."""
         while True:
             try:
                 await self._services.reports.results(tenure.worker_id, batch)

@@ -52,7 +52,7 @@ class ProgressWatch:
         return 0.0 if dispatcher is None else self._clock.monotonic_s() - dispatcher.last_round_s
 
     def is_calm(self) -> bool:
-        """Return whether there is certainly no stall, without a read of the store."""
+        """Return whether a stall is ruled out. This check does not read the store."""
         dispatcher = self._dispatcher()
         return dispatcher is None or (
             dispatcher.is_idle and self._clock.monotonic_s() - dispatcher.last_round_s < CALM_S
@@ -89,5 +89,5 @@ class ProgressWatch:
         waiting = ", ".join(f"{count} {name}" for name, count in list(ready.items())[:5])
         return Stall(
             now_s - max(self._idle_since_s, dispatcher.claimed_at_s),
-            f"workers are free, jobs are ready ({waiting}), and none was asked for",
+            f"workers are free and jobs are ready ({waiting}), but none was claimed",
         )

@@ -27,8 +27,8 @@ class StoreHealth(PeriodicLoop):
 
     * `report`: the probe's result at the start.
     * `quorum_of`: the clients whose writes wait for replicas, if that is configured.
-    * `faults`: why new jobs are refused at present, by failed check: `space`, `fitness` (the store must not get any
-      data), `durability` (less than configured).
+    * `faults`: why new jobs are refused at present, by failed check. `space`: the store is full. `fitness`: the store
+      must not get any data. `durability`: it is less than configured.
     * `is_away`: the store did not answer the last look.
     """
 

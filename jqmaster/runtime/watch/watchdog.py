@@ -36,7 +36,7 @@ class Watchdog(PeriodicLoop):
     * `mark`: the mark of the data that this master serves.
     * `is_calm`: returns whether a stall is ruled out. While it is ruled out, and the last heartbeat found this `mark`
       in the data, the watchdog pauses its checks.
-    * `fresh`: until when what the last heartbeat found is current.
+    * `fresh`: until when the result of the last heartbeat is current.
     """
 
     is_vital = True
@@ -75,7 +75,7 @@ class Watchdog(PeriodicLoop):
         return self._is_own(mark)
 
     async def _round(self) -> float:
-        # Check the loops first and without the store: what makes a loop fail may make the following steps fail, too.
+        # Check the loops first, and without the store. The cause of a failing loop may make the next steps fail, too.
         await self._look_at_loops()
         if await self._is_store_serving():
             if self._serving_since_s is None:
@@ -139,8 +139,8 @@ class Watchdog(PeriodicLoop):
         if failing.seconds >= GIVE_UP_AFTER_S and now_s - self._born_s >= GIVE_UP_AGE_S:
             self._fail(f"{failing.name} has failed for {failing.seconds:.0f} s ({failing.error})")
         elif failing.is_of_link and now_s - self._rebuilt_for_loops_s >= REBUILD_AFTER_S:
-            # Replace the connections only if the failing loop uses them: it helps against nothing else, and breaks
-            # calls under way.
+            # Replace the connections only if the failing loop uses them. New connections help against no other fault,
+            # and break calls under way.
             logger.error(
                 "%s has failed for %.0f s (%s); the connections to the store are rebuilt",
                 failing.name,

@@ -96,7 +96,7 @@ async def test_it_goes_through_once_and_tells_what_it_did(
     assert run.repair_loop.repaired == 30
     assert await world.findings() == []
     assert [await world.state(job_id) for job_id in ids] == [JobState.SCHEDULED] * 30
-    named = [r.message for r in caplog.records if r.message.startswith("put right")]
+    named = [r.message for r in caplog.records if r.message.startswith("repaired: ")]
     assert len(named) == module.MAX_NAMED
     assert any("30 inconsistencies" in r.message and r.levelno == logging.WARNING for r in caplog.records)
 
