@@ -1,4 +1,5 @@
-// The worker that `jqmaster conformance worker --run "node clients/typescript/conformance.mjs"` asks. PULL=1: it pulls.
+// The worker that `jqmaster conformance worker --run "node clients/typescript/conformance.mjs"` tests. With PULL=1, it
+// pulls.
 import { setTimeout as sleep } from "node:timers/promises";
 import { Fail, Worker, task } from "jqmaster-sdk";
 

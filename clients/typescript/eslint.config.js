@@ -9,9 +9,9 @@ export default tseslint.config(
     rules: {
       "@typescript-eslint/restrict-template-expressions": ["error", { allowNumber: true, allowBoolean: true }],
       "@typescript-eslint/consistent-type-definitions": ["error", "interface"],
-      // A handler that awaits nothing is as good as any other.
+      // Allow async handlers that await nothing.
       "@typescript-eslint/require-await": "off",
-      // `while (true)` is how a loop says that it ends from within.
+      // Allow `while (true)` for loops that end by `break` or `return`.
       "@typescript-eslint/no-unnecessary-condition": ["error", { allowConstantLoopConditions: true }],
       "@typescript-eslint/no-invalid-void-type": "off",
       "@typescript-eslint/no-floating-promises": ["error", { allowForKnownSafeCalls: [{ from: "package", package: "node:test", name: "test" }] }],
@@ -19,7 +19,7 @@ export default tseslint.config(
     },
   },
   {
-    // It calls the package as JavaScript does, without types.
+    // This test calls the package without types, as JavaScript does.
     files: ["test/mistakes.test.ts"],
     rules: {
       "@typescript-eslint/no-unsafe-assignment": "off",
@@ -29,7 +29,7 @@ export default tseslint.config(
     },
   },
   {
-    // Its variables are there for their types alone, and some of its lines are wrong on purpose.
+    // This test declares variables only for their types, and some of its lines are wrong on purpose.
     files: ["test/types.test.ts"],
     rules: {
       "@typescript-eslint/no-unused-vars": "off",

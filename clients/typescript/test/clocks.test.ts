@@ -1,4 +1,4 @@
-/** What clocks that step, and machines that sleep, do to offers and leases. */
+/** Offers and leases when a clock is set, and when the machine sleeps. */
 
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
@@ -7,7 +7,7 @@ import { task } from "jqmaster-sdk";
 import { LIVE, unique, withWorker } from "./support.js";
 
 const HOUR_MS = 3_600_000;
-/** A clock that shows nothing but whole store time. */
+/** The time of the store at the beginning, in milliseconds. */
 const STORE_MS = 1_790_000_000_000;
 
 /** Lets the wall clock of this process be ahead by `ms()`. */
@@ -25,7 +25,7 @@ test("after a sleep, the time of the store is known again with the next answer",
   store.learn(STORE_MS, clock.instant(), 0);
   assert.ok(Math.abs(store.latestMs() - STORE_MS) < 100);
   sleptMs = HOUR_MS;
-  // Nobody knows whether the machine slept or its clock was set, so leases may have ended.
+  // The worker cannot know whether the machine slept or its clock was set, so leases may have ended.
   assert.ok(store.latestMs() >= STORE_MS + HOUR_MS);
   assert.ok(store.earliestMs() < STORE_MS + 1000);
   store.learn(STORE_MS + HOUR_MS, clock.instant(), 0);
@@ -52,7 +52,7 @@ test("the time of the store is unknown if it was not heard for a whole lease", (
   store.learn(STORE_MS, clock.instant(), 0);
   assert.ok(store.latestMs(15_000) < STORE_MS + 1000);
   sleptMs = 16_000;
-  // Its clock may have been set forward meanwhile.
+  // The store's clock may have been set forward meanwhile.
   assert.equal(store.latestMs(15_000), Infinity);
   store.learn(STORE_MS + sleptMs, clock.instant(), 0);
   assert.ok(store.latestMs(15_000) < STORE_MS + sleptMs + 1000);
@@ -73,7 +73,8 @@ for (const [way, setMs] of [["forward", HOUR_MS], ["back", -HOUR_MS]] as const) 
     let byMs = 0;
     steppedBy(context, () => byMs);
     const echo = task<string, string>(unique(way), { keepResult: true, timeout: 60 }, (text) => text);
-    // One that is pushed to would also need a clock that agrees with the masters': they sign with the time.
+    // Use a worker that pulls: masters sign pushes with the time, so a pushed worker's clock would have to agree with
+    // theirs.
     await withWorker(
       [echo],
       async () => {

@@ -1,4 +1,4 @@
-/** What may befall the process of a worker. */
+/** Faults of the process of a worker. */
 
 import assert from "node:assert/strict";
 import { spawn, type ChildProcess } from "node:child_process";

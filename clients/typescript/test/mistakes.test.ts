@@ -1,4 +1,6 @@
-/** Mistakes in options, which the compiler does not see in JavaScript: each is an error that says what is meant. */
+/**
+ * Mistakes in options, which the compiler does not see in JavaScript. Each mistake is an error that says what is meant.
+ */
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -18,7 +20,7 @@ class Order {
   }
 }
 
-/** For each public function and class: a call with a wrong option, and what the error says. */
+/** For each public function and class, a call with a wrong option, and the text of the error. */
 const MISTAKES: Readonly<Record<string, readonly (readonly [call: () => unknown, message: RegExp])[]>> = {
   Pusher: [
     [() => new Pusher({ url: "http://127.0.0.1:9999" }), /^not an option of Pusher: url \(did you mean master\?\)$/],
@@ -42,7 +44,7 @@ const MISTAKES: Readonly<Record<string, readonly (readonly [call: () => unknown,
     [() => new Worker({ handlers: [resize] }), /^not an option of Worker: handlers \(did you mean tasks\?\)$/],
     [() => new Worker({}), /^a worker needs a task: give them as tasks: \[resize\]$/],
     [() => new Worker({ tasks: resize }), /^Worker: tasks must be a list, not an object$/],
-    [() => new Worker({ tasks: [() => 1] }), /^Worker: tasks must be a list of what task\(…\) returns$/],
+    [() => new Worker({ tasks: [() => 1] }), /^Worker: tasks must be a list of tasks from task\(…\)$/],
     [() => new Worker([resize]), /^Worker takes its options as an object, such as \{ tasks: \[resize\] \}, not a list$/],
     [() => new Worker({ tasks: [resize], maxJobs: "3" }), /^Worker: maxJobs must be a number, not a text$/],
     [() => new Worker({ tasks: [resize], timeout: 3 }), /timeout \(an option of jobs: give timeout to the task/],
@@ -110,7 +112,7 @@ const MISTAKES: Readonly<Record<string, readonly (readonly [call: () => unknown,
   drain: [[() => drain([], { task: [] }), /task \(did you mean tasks\?\)/]],
 };
 
-/** Public names whose calls take no options: errors that the package throws, and what it makes itself. */
+/** Public names whose calls take no options: errors that the package throws, and objects that it makes itself. */
 const WITHOUT_OPTIONS: ReadonlySet<string> = new Set([
   "AnswerMismatchError", "Batch", "Callback", "Challenged", "CheckpointNotSaved", "Discard", "Fail", "Flow", "FlowHandles", "Job",
   "JobCanceled", "JobDiscarded", "JobFailed", "JobSkipped", "JqmasterError", "NoResultError", "NotFinished", "NotUniqueError",

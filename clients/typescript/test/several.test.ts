@@ -77,12 +77,12 @@ for (const pull of [false, true]) {
   test(`a namespace gets its share from one that uses idle slots, if the worker ${way}`, LIVE, async () => {
     const held = new Held();
     await withBoth([held.task], async () => {
-      // The slots of the other namespace are lent while it leaves them idle.
+      // The idle slots of the other namespace are lent.
       const lent = await held.enqueue(mail, 4);
       await until(() => lent.every(held.runs));
       const waiting = await held.enqueue(mail, 4);
       const wanted = await held.enqueue(shop, 3);
-      // The time for offers that are refused.
+      // Wait for offers that are refused.
       await new Promise((resolve) => setTimeout(resolve, 500));
       assert.equal(held.running.size, 4);
       held.release(lent.slice(0, 3));
@@ -91,7 +91,7 @@ for (const pull of [false, true]) {
       held.release(lent.slice(3));
       await until(() => waiting.some(held.runs));
       held.release(wanted);
-      // Refused offers have cost neither a retry nor a loss.
+      // Refused offers count neither as a retry nor as a loss.
       for (const handle of wanted) {
         await until(async () => (await handle.refresh()).state === "succeeded");
         assert.equal((await handle.refresh()).attempt, 1);
@@ -161,7 +161,7 @@ test("the variable names namespaces", () => {
   try {
     process.env["JQMASTER_WORKER_NAMESPACES"] = "shop=3 mail";
     assert.throws(() => worker({ maxJobs: 1 }), /maxJobs is 1, but each of 2 namespaces/);
-    // The code decides.
+    // The code takes precedence over the variable.
     worker({ maxJobs: 1, namespace: "shop" });
     process.env["JQMASTER_WORKER_NAMESPACES"] = "shop=x";
     assert.throws(() => worker(), /share of shop must be an integer/);

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { SharedSlots, checkedShares, slotsByNamespace, type NamespaceShares, type SlotShare } from "#dist/worker/shared-slots.js";
 
-/** Shares whose numbers of running jobs a test sets. */
+/** Returns shares of slots. A test sets the numbers of their running jobs. */
 function sharing(total: number, ...guaranteed: number[]): { shares: SlotShare[]; running: number[]; clock: { ms: number } } {
   const clock = { ms: 0 };
   const slots = new SharedSlots(total, () => clock.ms);
@@ -20,7 +20,7 @@ test("slots are divided by the shares", () => {
     [{ shop: 3, mail: 1 }, 8, [6, 2]],
     [{ shop: 3, mail: 1 }, 10, [7, 3]],
     [{ shop: 1, mail: 1 }, 5, [3, 2]],
-    // Each gets at least one.
+    // Each namespace gets at least one slot.
     [{ shop: 1000, mail: 1 }, 2, [1, 1]],
     [{ shop: 1000, mail: 1 }, 50, [49, 1]],
   ];
@@ -53,7 +53,7 @@ test("idle slots are lent, and kept for a namespace whose jobs were refused", ()
   assert.deepEqual([shop.offer(), mail.offer(), shop.room, mail.room], [3, 4, 0, 0]);
   shop.want(5);
   assert.deepEqual([shop.wanted, mail.hasToYield, told], [3, true, ["pressure"]]);
-  // The slots that become free are for the share, whoever else waits, and not for more than the share.
+  // Free slots go to the namespace up to its share, even if another one waits, but not beyond its share.
   running[1] = 2;
   assert.deepEqual([shop.room, mail.room, mail.offer()], [2, 0, 1]);
   running[0] = 3;

@@ -1,4 +1,4 @@
-/** What the tests share. */
+/** Functions that several tests use. */
 
 import { Worker, configure, type AnyTask, type WorkerOptions } from "jqmaster-sdk";
 
@@ -6,7 +6,7 @@ export const MASTER = process.env["JQMASTER_URL"] ?? "";
 /** Tests with a live master are skipped without one. */
 export const LIVE = { skip: MASTER === "" ? "needs a live master: set JQMASTER_URL" : false, timeout: 120_000 };
 
-/** Takes what a worker says, and shows none of it. */
+/** A logger that drops all messages of a worker. */
 export const SILENT = { info: () => undefined, warn: () => undefined, error: () => undefined };
 
 if (MASTER !== "") configure({ master: MASTER });
@@ -27,7 +27,7 @@ export async function withWorker(tasks: readonly AnyTask[], run: (worker: Worker
   }
 }
 
-/** Waits until something is so. */
+/** Waits until a condition is true. */
 export async function until(isSo: () => boolean | Promise<boolean>, forMs = 60_000): Promise<void> {
   const endMs = performance.now() + forMs;
   while (!(await isSo())) {

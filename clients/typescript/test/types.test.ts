@@ -1,4 +1,4 @@
-/** What compiles, and what does not: `tsc` fails where an error that is expected is missing. */
+/** Code that compiles, and code that must not: `tsc` fails if an expected error is missing. */
 
 import { test } from "node:test";
 import { Worker, chain, task, type Job, type JobHandle, type JobOptions, type Task } from "jqmaster-sdk";

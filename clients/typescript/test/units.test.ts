@@ -1,4 +1,4 @@
-/** What reports tell of calls to services that limit how much is used. */
+/** Reports about calls to services with limits. */
 
 import assert from "node:assert/strict";
 import { createServer } from "node:http";
@@ -11,7 +11,7 @@ import { LIVE, MASTER, unique, withWorker } from "./support.js";
 
 type Item = Readonly<Record<string, unknown>>;
 
-/** Runs a function while a server hands calls on to the master, except the reports that it refuses as older masters do. */
+/** Runs a function while a server passes calls on to the master. It refuses some reports, as older masters do. */
 async function withReports(refused: readonly string[], run: (master: string, items: readonly Item[]) => Promise<void>): Promise<void> {
   const items: Item[] = [];
   const server = createServer((request, response) => {
@@ -55,7 +55,7 @@ async function reportOf(id: string, items: readonly Item[]): Promise<Item> {
   }
 }
 
-/** Does what a handler may do with a service. */
+/** Calls a service in one of the ways of a handler. */
 async function ask(how: string, ctx: Context): Promise<string> {
   if (how === "slow") await sleep(2_600);
   if (how === "observes") ctx.observed("no-such-constraint", { remaining: 5, resetsS: 1 });

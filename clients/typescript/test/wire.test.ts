@@ -18,7 +18,7 @@ test("integers of 64 bits are bigints where a number would round them, and numbe
   for (const value of [2n ** 53n, -(2n ** 63n), 2n ** 64n - 1n]) assert.equal(decode(encode(value)), value);
   assert.equal(decode(encode(5n)), 5);
   assert.equal(decode(encode(Number.MAX_SAFE_INTEGER)), Number.MAX_SAFE_INTEGER);
-  // As an integer, not as a float: masters refuse a float for an integer.
+  // The number is encoded as an integer, because masters refuse a float for an integer.
   assert.equal(encode(2 ** 40)[0], 0xcf);
 });
 

@@ -25,7 +25,7 @@ for (const pull of [false, true]) {
       const late = await slow.with({ timeout: 0.2 }).enqueue(20);
       await assert.rejects(late.result({ wait: 60 }), (error: unknown) => error instanceof JobFailed && error.reason === "timeout");
       await until(() => reasons.length === 2);
-      // The order to cancel may reach the worker late.
+      // The command to cancel may reach the worker late.
       assert.deepEqual(reasons.sort(), ["AbortError", "TimeoutError"]);
     }, { pull });
   });

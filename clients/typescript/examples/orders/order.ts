@@ -38,7 +38,8 @@ class Order implements PrepareChallenger<OrderArgs, Answer, OrderResult> {
   }
 
   /**
-   * Decides the outcome from the answer: a receipt is the result, and a code leads to a retry if it is a retry code.
+   * Decides the outcome from the answer. A receipt is the result. A code fails the attempt, and the job is retried if
+   * the code is a retry code.
    */
   onCallback(answer: Answer): OrderResult {
     if ("error" in answer) throw new CodedError(answer.error, `order ${this.args.order} was not carried out`);

@@ -28,11 +28,11 @@ const MAX_WAIT_S = 300;
  */
 export interface ChallengeContext<Args> {
   readonly args: Args;
-  /** The secret that answers the challenge. It is valid for this attempt. */
+  /** The secret that an answer to the challenge must contain. It is valid for this attempt. */
   readonly requestId: string;
   /** The address at which the other system posts its answer. */
   readonly callbackUrl: string;
-  /** The same key in all attempts, by which the other system can recognize a repeated call. */
+  /** A key that is the same in all attempts. With it, the other system can recognize a repeated call. */
   readonly idempotencyKey: string;
   readonly attempt: number;
   /** Aborted when the phase is to stop. */
@@ -44,7 +44,7 @@ export interface ChallengeContext<Args> {
  * A job whose work another system does. One object serves one run: its constructor gets the argument.
  *
  * @typeParam Args The argument of the job.
- * @typeParam Answer What the other system posts, as JSON.
+ * @typeParam Answer The JSON value that the other system posts.
  * @typeParam Result The result of the job. Default: the answer.
  *
  * @example
@@ -169,7 +169,7 @@ function checkReady(ready: boolean | Defer, limits: NotReady["limits"]): void {
   throw new NotReady(retryAfter, reason, limits);
 }
 
-/** The codes belong to the object, and the worker knows only the codes of the task. */
+/** Decides by the codes of the object whether a job is retried, because the worker knows only the codes of the task. */
 function decided(error: unknown, retryCodes: readonly string[]): unknown {
   const order = orderOf(error);
   if (order === undefined || kindOf(order) !== "coded") return error;

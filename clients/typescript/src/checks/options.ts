@@ -16,11 +16,11 @@ export interface CheckedOptions {
   /** The function or class, for errors. */
   readonly of: string;
   readonly kinds: Readonly<Record<string, unknown>>;
-  /** How to write them, for errors. */
+  /** An example of the options, for errors. */
   readonly example: string;
   /** Null leaves the choice to the master, as for the options of jobs. */
   readonly takesNull?: boolean;
-  /** Names of options of jobs, which belong elsewhere. */
+  /** Names of options of jobs. They are not given here, and an error says where to give them. */
   readonly ofJobs?: readonly string[];
 }
 

@@ -1,4 +1,4 @@
-/** Names of other job queues and of the Python SDK, and the names here. They are used only in errors. */
+/** Names of other job queues and of the Python SDK, and the corresponding names here. They are used only in errors. */
 
 /** For each option, in camelCase, the options that correspond to it. The error suggests the first one that the call takes. */
 const OPTIONS: Readonly<Record<string, readonly string[]>> = {
@@ -65,7 +65,7 @@ export function meantBy(name: string, known: readonly string[], ofJobs: readonly
  * Makes methods of other queues say which method is meant here.
  *
  * @param of The class. Its own methods stay as they are.
- * @param methods By the name elsewhere, what to call here.
+ * @param methods The method to call here, by its name elsewhere.
  */
 export function suggestMethods(of: { readonly prototype: object; readonly name: string }, methods: Readonly<Record<string, string>>): void {
   for (const [name, meant] of Object.entries(methods)) {
@@ -77,7 +77,7 @@ export function suggestMethods(of: { readonly prototype: object; readonly name: 
   }
 }
 
-/** Returns how alike two names are, from 0 to 1: the share of letters that they have in the same order. */
+/** Returns how alike two names are, from 0 to 1: the fraction of letters that they have in the same order. */
 function alike(one: string, other: string): number {
   let row = new Array<number>(other.length + 1).fill(0);
   for (const letter of one.toLowerCase()) {

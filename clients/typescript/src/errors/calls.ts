@@ -103,7 +103,7 @@ export class UnavailableError extends JqmasterError {
 }
 
 /**
- * The answer is about another job than the call: something between pusher and master, such as a proxy, mixed up
+ * The answer is about another job than the call. Something between pusher and master, such as a proxy, mixed up
  * answers. The answer is dropped.
  *
  * @example

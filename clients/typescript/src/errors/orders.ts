@@ -2,7 +2,7 @@
 
 import { check, checkValue, checkedOptions } from "../checks/options.js";
 
-/** The constraint that a deferral holds for all jobs: its name, or its name and one value of its key. */
+/** The constraint that a deferral closes for a time: its name, or its name and one value of its key. */
 export type Hold = string | { readonly constraint: string; readonly key: unknown };
 
 // A worker recognizes these exceptions from every copy of this package in the process, which `instanceof` does not.
@@ -42,7 +42,7 @@ abstract class Order extends Error {
 export class Defer extends Order {
   override name = "Defer";
   readonly [ORDER] = "defer";
-  /** The constraint that also holds back all other jobs until then. */
+  /** The constraint that also holds back its other jobs until then. */
   readonly hold: Hold | undefined;
   /** The reason, for people. */
   readonly reason: string;

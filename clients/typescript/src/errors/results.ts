@@ -28,7 +28,10 @@ export class NotFinished extends JqmasterError {
     readonly jobId: string,
     /** The state of the job, such as `running`. */
     readonly state: JobState,
-    /** The beginning of the last error message, if the job is `retrying`. Missing if it is unknown, or the token may not read it. */
+    /**
+     * The beginning of the last error message, if the job is `retrying`. Missing if the message is unknown, or if your
+     * token may not read it.
+     */
     readonly lastError?: string,
   ) {
     const nextStep = lastError ? `: its last attempt failed: ${lastError}` : NEXT_STEPS[state]?.(jobId);
@@ -59,8 +62,8 @@ export class NoResultError extends JqmasterError {
 }
 
 /**
- * The result was kept, but is deleted by now: somebody fetched it a while ago, or nobody fetched it in time. Also thrown if no job has this ID
- * any more.
+ * The result was kept, but is deleted by now: somebody fetched it a while ago, or nobody fetched it in time. The error
+ * also means that no job has this ID any more.
  *
  * @example
  * ```ts

@@ -69,7 +69,7 @@ export class MasterAnswer {
     return [408, 425, 429].includes(this.status) || this.status >= 500 || (this.status >= 300 && this.status < 400);
   }
 
-  /** Whether the master says that the request had no effect. Every 429 does. */
+  /** Whether the master says that the request had no effect. Every 429 says this. */
   get hadNoEffect(): boolean {
     return this.status === 429 || (this.status === 503 && NO_EFFECT_CODES.has(this.code));
   }
@@ -80,7 +80,7 @@ export class MasterAnswer {
   }
 }
 
-/** Retry-After can also be a date. It would depend on this machine's clock, so it counts as absent. */
+/** Returns the seconds in a Retry-After. A date counts as absent, because it would depend on this machine's clock. */
 function secondsOf(retryAfter: string | null): number | undefined {
   return retryAfter !== null && /^\s*\d+\s*$/.test(retryAfter) ? Math.min(Number(retryAfter), MAX_RETRY_AFTER_S) : undefined;
 }

@@ -50,7 +50,7 @@ export class Masters {
 
   /**
    * Records that the master at an address gave no answer, or a 5xx (`hasAnswered`). If several callers report this at
-   * once, the current address still moves only one step.
+   * once, the current address still changes only once.
    */
   failed(address: string, avoidedMs = 0, hasAnswered = false): void {
     if (this.current !== address) return;

@@ -113,7 +113,7 @@ function checkJobs(answer: MasterAnswer, { of, jobIds = [], keyed }: Call): void
   throw withIds(new AnswerMismatchError(asked, answered), jobIds);
 }
 
-/** Converts the failure of a chunk to a failure of the whole call, whose indexes count from its start. */
+/** Converts the failure of a chunk to a failure of the whole call. Its indexes count from the start of the call. */
 export function afterAccepted(error: unknown, acceptedIds: readonly string[]): unknown {
   if (!(error instanceof JqmasterError)) return error;
   let told = error;

@@ -19,8 +19,8 @@ export type Ref = string | { readonly id: string };
 export type After = Ref | readonly Ref[] | { readonly jobs: readonly Ref[]; readonly when?: AfterWhen };
 
 /**
- * Options of a job, in addition to its name and argument. Their names are those of the wire in camelCase. The master's
- * defaults apply to omitted options.
+ * Options of a job, in addition to its name and argument. The names are the names on the wire, in camelCase. The
+ * master's defaults apply to omitted options.
  *
  * @example
  * ```ts
@@ -82,7 +82,7 @@ export interface JobOptions {
   };
   /** The jobs that must succeed before this one runs. */
   readonly after?: After;
-  /** Labels. Only a worker that has all of them gets the job. */
+  /** Labels. Only a worker with all these labels gets the job. */
   readonly requires?: Readonly<Record<string, string>>;
 }
 

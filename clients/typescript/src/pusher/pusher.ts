@@ -148,7 +148,7 @@ export class Pusher implements Backend {
    * Enqueues any number of jobs in calls of up to 1,000, and returns their handles in order. If one job is refused, its
    * whole call is refused. The error lists the jobs that were accepted before in `acceptedIds`.
    *
-   * @param inOneCall Send all jobs, up to 10,000, in one call: the master accepts all of them, or none.
+   * @param inOneCall Send all jobs in one call, up to 10,000. The master accepts all of them or none.
    *
    * @example
    * ```ts

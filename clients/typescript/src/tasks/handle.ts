@@ -30,7 +30,7 @@ export class JobHandle<Result = unknown> {
   #outcome: (() => Result) | undefined;
 
   constructor(
-    /** Name of the job, which is that of its task. Empty if the handle was made from an ID. */
+    /** Name of the job and of its task. Empty if the handle was made from an ID. */
     readonly name: string,
     enqueued: Enqueued | string,
     backend: Backend,
@@ -45,12 +45,12 @@ export class JobHandle<Result = unknown> {
   }
 
   /**
-   * Waits for the job to end, and returns its result. The job needs `keepResult`. A result can be fetched again for 60 s
-   * after it was first fetched (`result_grace_s`), and is then deleted; this handle keeps it.
+   * Waits for the job to end, and returns its result. The job needs `keepResult`. The master deletes a result 60 s
+   * (`result_grace_s`) after it was first fetched; this handle keeps the result.
    *
    * @throws NotFinished if the job did not end within `wait`.
-   * @throws JobFailed, JobCanceled, JobSkipped, JobDiscarded if it ended otherwise.
-   * @throws ResultNotKept, ResultGone if it succeeded but there is no result.
+   * @throws JobFailed, JobCanceled, JobSkipped, JobDiscarded if the job ended in another way.
+   * @throws ResultNotKept, ResultGone if the job succeeded, but there is no result.
    * @throws UnavailableError if no master answers.
    *
    * @example
@@ -88,7 +88,7 @@ export class JobHandle<Result = unknown> {
   }
 
   /**
-   * Fetches the progress of the job from a master. Undefined: no attempt has reported any.
+   * Fetches the progress of the job from a master. Undefined: no attempt has reported progress.
    *
    * @example
    * ```ts

@@ -47,9 +47,9 @@ export interface TaskOptions
  */
 export interface WithOptions extends JobOptions {
   /**
-   * The namespace that the jobs go to, at the same masters; their handles read from the same namespace. Default: the
-   * namespace of `configure`, or in a handler that of its job. This is not for flows and batches, which belong to one
-   * namespace.
+   * The namespace that the jobs go to, at the same masters. The handles read from the same namespace. Default: the
+   * namespace of `configure`, or, in a handler, the namespace of its job. The option does not apply to flows and
+   * batches, because each of them belongs to one namespace.
    */
   readonly namespace?: string;
 }
@@ -129,7 +129,7 @@ export class Task<Args = unknown, Result = unknown> implements TaskLike<Args, Re
   /**
    * Enqueues a job for each argument, in calls of up to 1,000, and returns their handles in order.
    *
-   * @param inOneCall Send all jobs, up to 10,000, in one call: the master accepts all of them, or none.
+   * @param inOneCall Send all jobs in one call, up to 10,000. The master accepts all of them or none.
    *
    * @example
    * ```ts

@@ -41,8 +41,8 @@ export class TestRunner {
   }
 
   /**
-   * Returns the next job: among the due ones that with the lowest priority number, then the oldest. If none is due, the
-   * clock moves to the first one.
+   * Returns the next job: the due job with the lowest priority number, or the oldest of these. If no job is due, the
+   * clock moves to the time of the first job.
    */
   #next(): Run | undefined {
     const able = this.store.runs.filter(({ state }) => state === "ready" || state === "scheduled" || state === "retrying");

@@ -1,4 +1,4 @@
-/** MessagePack in the form of masters. No value is rounded, and no value is sent that would arrive as another one. */
+/** MessagePack in the form of masters. A value that would arrive changed, for example rounded, is refused. */
 
 import { Decoder, Encoder, ExtData } from "@msgpack/msgpack";
 
@@ -59,7 +59,9 @@ function textKey(key: unknown): string {
   throw new RangeError(`a map has a key that is not text: ${typeof key}`);
 }
 
-/** The encoder writes a number beyond 32 bits as a float, and a bigint as an integer. */
+/**
+ * Returns the value to encode. Integers beyond 32 bits become bigints, because the encoder would write them as floats.
+ */
 function sendable(value: unknown, path: string, depth: number): unknown {
   switch (typeof value) {
     case "undefined":

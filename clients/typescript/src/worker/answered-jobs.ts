@@ -5,7 +5,7 @@ import type { Dispatch } from "../wire/protocol.js";
 import type { Offers } from "./offers.js";
 import type { WorkerState } from "./state.js";
 
-/** Takes the jobs in such answers. */
+/** Takes the jobs in answers to reports. */
 export class AnsweredJobs {
   #newestFence = 0;
 
@@ -37,10 +37,10 @@ export class AnsweredJobs {
     }
     const { accepted, rejected } = judged;
     for (const { fence } of [...accepted, ...rejected.map(({ job }) => job)]) this.#newestFence = Math.max(this.#newestFence, fence);
-    // Do not hand back a duplicate, because it might return at once. It waits until its lease ends.
+    // Do not hand back a duplicate, because a master might offer it again at once. It waits until its lease ends.
     const refused = rejected.filter(({ reason }) => reason !== "duplicate");
     for (const { job, reason } of refused) {
-      // Namespaces that share slots are offered more jobs than there are slots.
+      // Together, namespaces that share slots are offered more jobs than there are slots.
       if (reason !== "busy" || this.state.share === undefined) this.state.logger.warn(`job ${job.job_id} is handed back: ${reason}`);
     }
     return refused.map(({ job }) => job);

@@ -26,7 +26,7 @@ export interface PendingCheckpoint {
 export class Claim {
   readonly abort = new AbortController();
   stopping: Stopping | undefined;
-  /** Whether it occupies a slot. */
+  /** Whether the job occupies a slot. */
   isRunning = true;
   /** Whether heartbeats name it. */
   isOwed = true;
@@ -55,8 +55,8 @@ export class Claim {
   }
 
   /**
-   * Whether heartbeats name it. If a job that had begun was stopped before any answered heartbeat named it, it is named
-   * once more.
+   * Whether heartbeats name the claim. If a job that had begun was stopped before an answered heartbeat named its
+   * claim, the claim is named once more.
    */
   get isNamed(): boolean {
     return this.isOwed || (this.stopping === "lost" && !this.wasNamed);

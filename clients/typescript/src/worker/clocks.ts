@@ -1,6 +1,6 @@
 /** Clocks: the one of this process, and the one of the store. Only the store's time counts for offers and leases. */
 
-/** How fast two clocks may drift apart, as a share of the time. */
+/** How fast two clocks may drift apart, as a fraction of the time. */
 const DRIFT = 0.0005;
 /** If the wall clock advances by this much more than the monotonic clock, the machine has slept. */
 const SLEEP_MS = 500;
@@ -21,7 +21,7 @@ export class LatestClock {
   #sleptMs = 0;
   #leadMs = Date.now() - steadyMs();
 
-  /** Returns the latest time that it may be now. Use it for everything that ends. */
+  /** Returns the latest time that it may be now. Use it to decide whether a lease or a timeout has ended. */
   nowMs(): number {
     const { steadyMs: atMs, sleptMs } = this.instant();
     return atMs + sleptMs;
@@ -60,7 +60,7 @@ export class StoreClock {
     if (known !== undefined) {
       wentBack = highMs < known.lowMs;
       const [low, high] = [Math.max(lowMs, known.lowMs), Math.min(highMs, known.highMs)];
-      // Bounds of before a sleep say nothing about the time after it.
+      // Bounds from before a sleep say nothing about the time after the sleep.
       if (known.sleptMs === sent.sleptMs && low <= high) [lowMs, highMs] = [low, high];
     }
     this.staleFence = wentBack ? fence : Math.min(this.staleFence, fence);

@@ -58,7 +58,7 @@ export interface ObservedRoom {
   readonly resetsS: number;
 }
 
-/** The fields of what `ctx.observed` takes. */
+/** The fields of the second argument of `ctx.observed`. */
 export const ROOM = checkedOptions<ObservedRoom>(
   "observed",
   { value: "anything", remaining: "a number", resetsS: "a number" },
@@ -67,7 +67,7 @@ export const ROOM = checkedOptions<ObservedRoom>(
 
 /** A challenge that was opened. */
 export interface Challenge {
-  /** The secret that answers the challenge. */
+  /** The secret that an answer to the challenge must contain. */
   readonly requestId: string;
   /** The address at which the outside system posts its callback. */
   readonly callbackUrl: string;
@@ -146,8 +146,8 @@ export interface Context {
   /** The jobs for which this one waited, with their results. */
   readonly inputs: readonly JobInput[];
   /**
-   * Aborted when the job is to stop: it was canceled, its time or its lease is over, or the worker ends. Its `reason`
-   * is the cause. A handler that ignores it keeps its slot until it returns.
+   * Aborted when the job is to stop: it was canceled, its time or its lease is over, or the worker ends. The `reason`
+   * of the signal is the cause. A handler that ignores the signal keeps its slot until the handler returns.
    */
   readonly signal: AbortSignal;
   /** Returns the seconds until the timeout. */
@@ -156,13 +156,13 @@ export interface Context {
   readonly lastCheckpoint: unknown;
   /** The log of the job. */
   readonly log: JobLog;
-  /** The answers of outside systems, after a challenge. Empty before. */
+  /** The answers of outside systems, after a challenge. Empty before they have come. */
   readonly callbacks: readonly Callback[];
 
   /**
    * Reports the progress of the job to people. It is sent with the next heartbeat.
    *
-   * @param fraction The completed share, 0 to 1; null: unknown.
+   * @param fraction The fraction of the work that is done, 0 to 1; null: unknown.
    * @param message Up to 200 characters.
    */
   progress(fraction: number | null, message?: string): void;
@@ -178,8 +178,8 @@ export interface Context {
   used(units: Readonly<Record<string, number>>): void;
 
   /**
-   * Reports to masters how many units another service still accepts. Until the service resets its limit, they start
-   * only jobs that fit into these units.
+   * Reports to masters how many units another service still accepts. Until the service resets its limit, the masters
+   * start only jobs that fit into these units.
    *
    * @param constraint Name of the constraint that represents the limit of the service.
    * @throws RangeError for a number out of range.

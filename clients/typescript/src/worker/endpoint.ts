@@ -16,7 +16,7 @@ const REGISTRATION_MS = 2_000;
 
 /** A call, from any server. */
 export interface Incoming extends SignedHead {
-  /** Returns the body; undefined if it is longer. Throws if it is incomplete. */
+  /** Returns the body; undefined if it has more than `maxBytes`. Throws if the body is incomplete. */
   body(maxBytes: number): Promise<Uint8Array | undefined>;
 }
 
@@ -119,7 +119,7 @@ export class Endpoint implements CallServer {
 
   #told(path: string): Outgoing {
     if (path !== "/detach") this.state.drainOrdered = path === "/drain";
-    // The answer to the next heartbeat says the same, and it is the one that counts.
+    // The worker obeys only the answer to the next heartbeat, which says the same.
     this.state.beat.ring();
     return answered({});
   }

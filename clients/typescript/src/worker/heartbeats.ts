@@ -109,7 +109,7 @@ export class Heartbeats {
     if (answer.max_jobs !== undefined) state.resize(answer.max_jobs);
     state.drainOrdered = answer.drain;
     for (const { loc, msg } of answer.ignored ?? []) {
-      // A master that does not know `seq` handles the reports as before.
+      // A master that does not know `seq` handles the reports without it.
       if (loc[2] !== "seq") state.logger.warn(`a heartbeat's field was ignored: ${loc.join(".")}: ${msg}`);
     }
   }

@@ -15,7 +15,7 @@ const MAX_BYTES_PER_CALL = 1024 * 1024;
 /** If masters cannot be reached, or a job writes too much, the oldest lines beyond this number are dropped. */
 const MAX_HELD_LINES = 10_000;
 const MAX_LINE_CHARS = 16_000;
-/** The pause after a master that has no logs or refuses the lines. */
+/** The pause if a master stores no logs or refuses the lines. */
 const REFUSED_MS = 60_000;
 
 interface Line {

@@ -43,8 +43,8 @@ export class Membership {
   }
 
   /**
-   * Registers again after masters forgot this worker, whose running jobs then belong to it no more. Only one call runs
-   * at a time. Results wait meanwhile.
+   * Registers again after masters forgot this worker. Its running jobs then no longer belong to it. Only one call runs
+   * at a time, and results wait meanwhile.
    */
   async rejoin(oldId: string): Promise<void> {
     if (this.state.member?.id !== oldId) return;
@@ -72,7 +72,7 @@ export class Membership {
     const { state } = this;
     state.logger.warn("no longer registered: running jobs are stopped");
     for (const claim of state.claims.all) claim.stop("lost");
-    // Wait: a registration at the same address may release the jobs of the former one at once.
+    // Wait: a registration at the same address may release the jobs of the former registration at once.
     while (state.claims.running.some((claim) => state.clock.nowMs() < claim.leaseEndMs)) await sleep(LOOK_MS);
     await this.#register();
   }

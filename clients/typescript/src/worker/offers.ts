@@ -80,8 +80,8 @@ export class Offers {
     if (task === undefined || !PHASES.includes(job.phase)) return "unknown_name";
     if (state.isDraining) return "draining";
     const { leaseMs } = state.registered;
-    // A process that was suspended for longer cannot know whether the store's clock was set forward. If it was, an
-    // offer whose lease is over looks current.
+    // After a suspension for longer than a lease, the process cannot know whether the store's clock was set forward. If
+    // it was, an offer with an ended lease looks current.
     const latestMs = state.store.latestMs(leaseMs);
     const leftMs = job.lease_until_ms - latestMs - marginMs(leaseMs);
     if (latestMs > job.not_after_ms || leftMs <= 0 || job.fence <= state.store.staleFence) return "too_late";

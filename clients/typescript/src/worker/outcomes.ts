@@ -41,7 +41,7 @@ export function undecodable(error: unknown): Outcome {
   return { ...failure(`the job cannot be decoded: ${messageOf(error)}`, { retries: false }), reason: "undecodable" };
 }
 
-/** Returns the outcome that replaces one that a master refused. */
+/** Returns the outcome to report after a master refused the first one. */
 export function refusedByMaster(detail: string): Outcome {
   return failure(`the master refused the result: ${detail}`, { retries: false });
 }
@@ -95,7 +95,7 @@ function describe(error: unknown): { type: string; message: string; traceback: s
   return { type: error.name, message: textOf(error), traceback: stack.slice(0, MAX_STACK).toWellFormed() };
 }
 
-/** The type comes first, because some viewers may see only the type. */
+/** Returns the text of an error. The type comes first, because some viewers may see only the type. */
 function textOf(error: unknown): string {
   return error instanceof Error && orderOf(error) === undefined ? `${error.name}: ${messageOf(error)}` : messageOf(error);
 }

@@ -1,4 +1,4 @@
-/** Polls masters for jobs, for a worker that they cannot reach. */
+/** Polls masters for jobs, for a worker that the masters cannot reach. */
 
 import { randomUUID } from "node:crypto";
 import { pauseMs } from "../masters/masters.js";
@@ -76,8 +76,8 @@ export class Puller {
   }
 
   /**
-   * Reserves free slots for this namespace until it is known to have no jobs: it cannot poll without a slot, and then
-   * its call must be answered. While the call waits for jobs, the slots may be lent.
+   * Reserves free slots for this namespace until it is known to have no jobs. It needs a slot to poll, and a master
+   * needs a moment to answer. While the call waits for jobs, the slots may be lent.
    */
   #keepShare(room: number): void {
     const { share, isDraining } = this.state;
@@ -95,7 +95,7 @@ export class Puller {
     await this.calls.call("POST", `/api/workers/${this.state.registered.id}/claim`, { body, timeoutMs: WITHDRAW_TIMEOUT_MS });
   }
 
-  /** Hands back the refused jobs while the worker asks for no others. */
+  /** Hands back the refused jobs while the worker does not poll for jobs. */
   async #giveBack(): Promise<void> {
     const refused = this.#refused;
     if (refused.length === 0) return;

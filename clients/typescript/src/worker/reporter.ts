@@ -15,8 +15,8 @@ const MAX_RESULTS = 500;
 const MAX_BYTES = 8 * 1024 * 1024;
 const IDLE_MS = 200;
 /**
- * Some services count a call when it arrives, such as models, which answer much later. Others answer at once. So a call
- * counts as of its answer, or as of this long after the start of the handler, whichever is sooner.
+ * Some services, such as models, count a call when it arrives, and answer much later. So a call counts from its answer,
+ * but at the latest this long after the start of the handler.
  */
 const COUNTED_WITHIN_MS = 2000;
 
@@ -24,7 +24,7 @@ interface Report {
   readonly claim: Claim;
   readonly outcome: Outcome;
   readonly bytes: Uint8Array;
-  /** Whether it replaces a report that a master refused. */
+  /** Whether this report replaces a report that a master refused. */
   readonly isReplacement: boolean;
 }
 

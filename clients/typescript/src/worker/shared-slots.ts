@@ -9,7 +9,7 @@ const MAX_NAMESPACES = 20;
 const MAX_SHARE = 1_000;
 /**
  * How long a slot is reserved for a namespace if its jobs were refused while it had less than its share. Masters offer
- * them again within two seconds.
+ * these jobs again within two seconds.
  */
 const WANTED_MS = 5_000;
 
@@ -48,7 +48,7 @@ export function checkedShares(given: NamespaceShares): ReadonlyMap<string, numbe
 /**
  * Divides all slots of a worker in proportion to the shares, with at least one slot for each namespace.
  *
- * @throws RangeError if there are too few.
+ * @throws RangeError if there are fewer slots than namespaces.
  */
 export function slotsByNamespace(shares: ReadonlyMap<string, number>, maxJobs: number): ReadonlyMap<string, number> {
   if (shares.size > maxJobs) throw new RangeError(`maxJobs is ${maxJobs}, but each of ${shares.size} namespaces needs at least one slot`);

@@ -1,4 +1,4 @@
-/** Signatures: the worker checks those of masters' calls, and proves its own address. */
+/** Signatures: the worker checks the signatures of masters' calls, and proves its own address. */
 
 import { createHash, createHmac, timingSafeEqual } from "node:crypto";
 import { steadyMs } from "./clocks.js";

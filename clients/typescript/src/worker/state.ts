@@ -101,8 +101,8 @@ export class WorkerState {
   }
 
   /**
-   * Returns a secret for the next registration. If a master delays an earlier registration, it can then no longer prove
-   * the address with the old secret, and replaces no later registration.
+   * Returns a new secret for the next registration. If a master delays an earlier registration, its address check then
+   * fails with the old secret, so it cannot replace a later registration.
    */
   newSecret(): string {
     this.secret = randomBytes(32).toString("hex");

@@ -202,7 +202,7 @@ export class Worker {
    */
   async start(): Promise<void> {
     if (!this.#pull && this.#url === undefined) {
-      throw new TypeError("a worker that is pushed to needs the option url, or listen(); one that pulls the option pull");
+      throw new TypeError("give the option url or call listen(), or give the option pull to poll for jobs");
     }
     await this.#start(this.#pull ? null : (this.#url ?? null));
   }
@@ -296,7 +296,7 @@ function tasksByName(tasks: readonly AnyTask[] | undefined): Map<string, AnyTask
   if (tasks === undefined || tasks.length === 0) throw new TypeError("a worker needs a task: give them as tasks: [resize]");
   const byName = new Map<string, AnyTask>();
   for (const task of tasks) {
-    if (!isTask(task)) throw new TypeError("Worker: tasks must be a list of what task(…) returns");
+    if (!isTask(task)) throw new TypeError("Worker: tasks must be a list of tasks from task(…)");
     if (task.handler === undefined) throw new TypeError(`the task ${task.name} has no handler`);
     if (byName.has(task.name)) throw new TypeError(`two tasks are named ${task.name}`);
     byName.set(task.name, task);

@@ -1,4 +1,4 @@
-// A worker in a process of its own. Its jobs say what befalls the process.
+// A worker in a process of its own. Its jobs say which fault the process gets.
 import { setTimeout as sleep } from "node:timers/promises";
 import cluster from "node:cluster";
 import { Worker, task } from "jqmaster-sdk";
@@ -6,7 +6,7 @@ import { Worker, task } from "jqmaster-sdk";
 const name = process.env["NAME"] ?? "fault";
 
 const fault = task<{ fault: string; seconds: number }>(name, async ({ fault: kind, seconds }, ctx) => {
-  // The next attempt finds a process without the fault.
+  // The next attempt runs without the fault.
   if (ctx.attempt > 1) return { attempt: ctx.attempt };
   switch (kind) {
     case "exit":
@@ -17,9 +17,9 @@ const fault = task<{ fault: string; seconds: number }>(name, async ({ fault: kin
       await sleep(10_000);
       break;
     case "block": {
-      // A computation would block it as well, and cost the processor.
+      // Block the event loop without using CPU time, as a computation would.
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, seconds * 1000);
-      // The timers that are due come first.
+      // Let due timers run first.
       await sleep(50);
       break;
     }
