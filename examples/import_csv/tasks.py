@@ -31,7 +31,7 @@ def import_users(ctx: Context, file: str, database: str) -> int:
 
 
 def batches_of(file: Path) -> Callable[[int], Iterator[list[list[str]]]]:
-    """Return a function that reads the batches of a file, and skips a number of finished ones."""
+    """Return a function that reads the batches of a file, and skips a number of finished batches."""
 
     def read(done: int) -> Iterator[list[list[str]]]:
         with file.open(newline="") as lines:

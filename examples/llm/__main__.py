@@ -1,8 +1,8 @@
 """Start a master, a worker and the stand-in for a model's API. Summarize texts for 20 tenants with plans, and print
 what the API admitted.
 
-The exit status is 0 if the API refused nothing, if at least 90 % of its limit was used, and if each tenant got its
-share within 5 %.
+The exit status is 0 if three things are true: the API refused nothing, at least 90 % of its limit was used, and each
+tenant got its share within 5 %.
 """
 
 import argparse

@@ -1,5 +1,5 @@
 """A stand-in for a model's API: `python -m examples.llm.model PORT`. It admits limited numbers of requests and of
-tokens in any window, and answers 429 beyond these limits.
+tokens in any window, and answers 429 to other requests.
 
     POST /v1/summaries      {tenant, text, max_tokens, number}: 200 {summary, usage}, or 429 with Retry-After
     GET  /book              the admitted and refused requests
@@ -34,7 +34,7 @@ class Model:
 
     def ask(self, tenant: str, max_tokens: int, number: int) -> tuple[int, dict[str, str], int]:
         """Return the status and headers of the answer to a request, and the tokens that it used. `number`: number of
-        the request among those of the tenant, which determines the error of the estimate."""
+        the request, counted for each tenant. It determines the error of the estimate."""
         now_s = self.clock()
         while self._window and self._window[0][0] <= now_s - self.window_s:
             self._in_window -= self._window.popleft()[1]

@@ -12,7 +12,7 @@ TENANTS: Final = {
 }
 JOB: Final = "text.summarize"
 _MATCHER: Final = {"field": "name", "op": "eq", "value": JOB}
-# The part of the API's limits that jobs may use. The rest is for jobs that use more tokens than estimated.
+# The fraction of the API's limits that jobs may use. The rest is for jobs that use more tokens than estimated.
 SHARE: Final = 0.96
 
 

@@ -43,7 +43,7 @@ def main() -> None:
     options = parser.parse_args()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in (signal.SIGTERM, signal.SIGHUP):
-        # Under nohup, SIGHUP is ignored; leave it so.
+        # Under nohup, SIGHUP is ignored. Keep it ignored.
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, lambda received, _: sys.exit(128 + received))
     try:

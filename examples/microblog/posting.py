@@ -1,4 +1,4 @@
-"""Save a post, for which the author waits. Everything else is done by jobs."""
+"""Save a post while its author waits. Jobs do everything else."""
 
 import re
 
@@ -16,8 +16,8 @@ LINK = re.compile(r"https?://[^\s<>\"]{1,480}")
 def save_post(author: Account, text: str) -> Post:
     """Save a post with its mentions, tags and links, and enqueue the jobs that fetch titles and fill feeds.
 
-    The jobs are rows in the same transaction. If it commits, they run, even if a process dies. If it does not, there
-    are no jobs.
+    The jobs are rows in the same transaction. If the transaction commits, the jobs run, even if a process dies. If it
+    does not commit, there are no jobs.
     """
     with transaction.atomic():
         post = Post.objects.create(author=author, text=text)

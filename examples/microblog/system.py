@@ -19,12 +19,12 @@ _THREADS: Final = 8
 READY_WITHIN_S: Final = 600.0
 # Reuse this client: a new one for each call would read the certificates of all authorities.
 _HTTP: Final = httpx.Client(timeout=10.0, trust_env=False)
-# The nice values of workers and master. On a shared machine, people's requests come before jobs, and before the master,
-# which requests do not need.
+# The nice values of workers and master. On a shared machine, people's requests take precedence over jobs, and over the
+# master: a request does not need the master.
 _WORKERS_NICE: Final = 10
 _MASTER_NICE: Final = 5
-# How many jobs write to feeds at a time. The more they are, the longer people's posts wait for a CPU and for SQLite,
-# which has one writer at a time. With one job per CPU, posts wait no longer than without jobs.
+# How many jobs write to feeds at a time. With more jobs, people's posts wait longer for a CPU and for SQLite, which has
+# one writer at a time. With one job per CPU, posts wait no longer than without jobs.
 FEEDS_AT_ONCE: Final = min(4, os.cpu_count() or 1)
 
 

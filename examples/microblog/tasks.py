@@ -39,8 +39,8 @@ def distribute(post_id: int) -> None:
         raise Discard("the post was deleted")
     followers = Follow.objects.filter(followed_id=post.author_id).values_list("follower_id", flat=True)
     mentioned = post.mentions.exclude(follows__followed_id=post.author_id).values_list("pk", flat=True)
-    # Followers are read and jobs are sent in chunks. If this job is repeated after a crash, it enqueues all jobs again,
-    # which create no second entries.
+    # Followers are read and jobs are sent in chunks. If this job is repeated after a crash, it enqueues all jobs again.
+    # The repeated jobs create no second entries.
     receivers = chain(followers.iterator(chunk_size=10_000), mentioned)
     insert_into_feed.enqueue_many((post_id, owner_id) for owner_id in receivers)
 

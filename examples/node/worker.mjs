@@ -33,17 +33,11 @@ const HANDLERS = {
 
 // --- time
 
-/** Milliseconds that never go back. They do not advance while the machine sleeps, but leases do. */
-const steadyMs = () => performance.now();
-let sleptMs = 0;
-let wallLeadMs = Date.now() - steadyMs();
-/** The same, plus the time that the machine may have slept. Use this latest possible time for everything that ends. */
-function latestMs() {
-  const lead = Date.now() - steadyMs();
-  if (lead > wallLeadMs + 500) sleptMs += lead - wallLeadMs;
-  wallLeadMs = lead;
-  return steadyMs() + sleptMs;
-}
+/** Milliseconds that never go back. They do not advance while the machine sleeps, but leases do. */ const steadyMs = ()
+=> performance.now(); let sleptMs = 0; let wallLeadMs = Date.now() - steadyMs(); /** The same, plus the time that the
+machine may have slept. Use this latest possible time to decide whether a lease or a timeout has ended. */ function
+latestMs() { const lead = Date.now() - steadyMs(); if (lead > wallLeadMs + 500) sleptMs += lead - wallLeadMs; wallLeadMs
+= lead; return steadyMs() + sleptMs; }
 
 // Bounds of the store's time minus our own time. Each answer gives the time within its round trip. Clocks drift by 0.05
 // %.
@@ -270,7 +264,7 @@ let beatNow = () => {};
 /** Returns true if the heartbeat was answered. */
 async function beat(asks) {
   const id = me.id;
-  // If a job that had begun was stopped before any answered heartbeat named it, it is named once more.
+  // If a job that had begun was stopped before an answered heartbeat named its claim, the claim is named once more.
   const named = [...claims.values()].filter((claim) => claim.isOwed || (claim.stopping === "lost" && !claim.wasNamed)).slice(0, 1000);
   const body = {
     running: named.map(({ job }) => ({ job_id: job.job_id, token: job.token })),

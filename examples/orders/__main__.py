@@ -1,5 +1,5 @@
-"""Start a master, the other systems and workers, process orders, and print the ledger. It compares the jobs with the
-book of the other systems. Exit status 0 if it balances."""
+"""Start a master, the other systems and workers, process orders, and print the ledger. The ledger compares the jobs
+with the book of the other systems. The exit status is 0 if the ledger balances."""
 
 import argparse
 import asyncio

@@ -12,7 +12,7 @@ import httpx
 REJECTED_EACH: Final = 20
 BROWSER: Final = {"Accept": "text/html", "Accept-Language": "en"}
 LOOK_S: Final = 0.5
-# Statuses of a page whose question is over, whoever answered it. The question is then removed from the desk.
+# Statuses of the page of a question that is over. The question is then removed from the desk.
 OVER: Final = frozenset({404, 409, 410})
 
 

@@ -1,5 +1,5 @@
 """The other systems, as one HTTP service: `python -m examples.orders.outside PORT`. It accepts orders, reserves stock
-and ships, and fails in all the ways in which such systems fail.
+and ships, and fails in every way that such systems can fail.
 
     GET  /{step}/room       204, or 503 while too many orders are in progress
     POST /{step}            {order, callback_url} with an Idempotency-Key: 202 accepted, 4xx and 5xx with a code
@@ -62,7 +62,7 @@ class Entry:
     step: str
     order: int
     key: str
-    # `done`, or the error code with which the order was refused permanently.
+    # `done`, or the error code of the permanent refusal.
     outcome: str
     calls: int = 0
     callbacks: Counter[str] = field(default_factory=Counter)
@@ -156,7 +156,7 @@ class Outside:
         return JSONResponse({"taken": True}, 202)
 
     async def _begin(self, entry: Entry, callback_url: str) -> None:
-        """Do the work, which ends with the callback."""
+        """Do the work, and send the callback at its end."""
         if self._happens("callback_lost"):
             return
         body = {"order": entry.order, "step": entry.step}

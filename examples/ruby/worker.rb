@@ -170,8 +170,8 @@ class Worker
     @registering = false
   end
 
-  # Registers again after masters forgot this worker, whose running jobs belong to it no more. Only the heartbeat thread
-  # calls this.
+  # Registers again after masters forgot this worker. Its running jobs then no longer belong to it. Only the heartbeat
+  # thread calls this.
   def rejoin
     @registering = true
     @lock.synchronize { @claims.each_value { |claim| stop(claim, "lost") } }
@@ -227,7 +227,7 @@ class Worker
   # --- jobs
 
   def work(claim)
-    # A stop waits until the handler runs, and cannot come after it.
+    # A stop takes effect only while the handler runs, not before and not after.
     ending = Thread.handle_interrupt(Stop => :never) do
       value = Thread.handle_interrupt(Stop => :immediate) { HANDLERS[claim.job["name"]].call(claim.job["argument"]) }
       { type: "success", result: value }
@@ -322,7 +322,7 @@ class Worker
   # Returns the answer of the master; nil: no answer; :unknown: the master does not know this worker.
   def beat(asks: false)
     named, body = @lock.synchronize do
-      # If a job that had begun was stopped before any answered heartbeat named it, it is named once more.
+      # If a job that had begun was stopped before an answered heartbeat named its claim, the claim is named once more.
       named = @claims.values.select { |claim| claim.owed || (claim.stopping == "lost" && !claim.named) }.first(1000)
       running = named.map { |claim| claim.job.slice("job_id", "token") }
       body = { running:, free: room, as_of_ms: @clock.earliest_ms }

@@ -17,7 +17,7 @@ HOME_DIR=$(mktemp -d)
 mkdir "$HOME_DIR/claims"
 cd "$HOME_DIR" || exit 1
 
-# --- the handlers: the argument comes as JSON, what is printed is the result; 1: retry, 2: never again
+# --- the handlers: they get the argument as JSON, and print the result; exit code 1: retry, 2: fail for good
 
 handle() { # NAME
   case $1 in
@@ -238,7 +238,7 @@ send_results() {
 
 # --- heartbeats
 
-beat() { # MORE FIELDS; leaves what was told in BODY, the status in STATUS
+beat() { # MORE FIELDS; the answer is in BODY, its status in STATUS
   local sent running='' token names='' low high stale interval lease_ms
   read -r interval lease_ms < pace
   read -r low high stale _ < bounds

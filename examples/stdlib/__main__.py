@@ -46,8 +46,8 @@ def main() -> None:
         "--port", type=int, default=8080, help="port of the master; a free one if it is taken"
     )
     options = parser.parse_args()
-    # Restore the effect of SIGINT, which a shell ignores for background processes. Master and worker react to it even
-    # then.
+    # Restore the effect of SIGINT. A shell makes its background processes ignore SIGINT, but master and worker react to
+    # it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         status = asyncio.run(show(options.port, once=options.once))
@@ -63,7 +63,7 @@ async def show(port: int, *, once: bool) -> int:
     console = Console()
     if task := asyncio.current_task():
         for number in (signal.SIGTERM, signal.SIGHUP):
-            # Under nohup, SIGHUP is ignored; leave it so.
+            # Under nohup, SIGHUP is ignored. Keep it ignored.
             if signal.getsignal(number) is not signal.SIG_IGN:
                 asyncio.get_running_loop().add_signal_handler(number, task.cancel)
     with tempfile.TemporaryDirectory(prefix="jqmaster-example-", ignore_cleanup_errors=True) as directory:
@@ -204,7 +204,7 @@ def tell(label: str, job: Mapping[str, Any], counts: dict[str, int]) -> str:
 
 
 def picture(counts: Mapping[str, int], share: float, line: str, story: Iterable[str]) -> Panel:
-    """Return the live view. `share`: the filled share of the bar. `line`: the text next to the bar."""
+    """Return the live view. `share`: the filled fraction of the bar. `line`: the text next to the bar."""
     table = Table(box=None, expand=True)
     for state in STATES:
         table.add_column(state, justify="right")

@@ -1,4 +1,5 @@
-"""Run a master with its own Valkey and one worker, as real processes that end with the process that started them."""
+"""Run a master with its own Valkey and one worker, as real processes. They end together with the process that started
+them."""
 
 import asyncio
 import contextlib
@@ -92,8 +93,8 @@ def start(
     name: str, directory: Path, *arguments: str, env: Mapping[str, str] | None = None, nice: int = 0
 ) -> Child:
     """Start `python ARGUMENTS`. Ctrl-C in the terminal does not reach the process, so that it can be ended in the right
-    order. Call this only from the main thread, because the process ends with this thread. `env`: further environment
-    variables. `nice`: the increment of the nice value."""
+    order. Call this only from the main thread, because the process ends when this thread ends. `env`: further
+    environment variables. `nice`: the increment of the nice value."""
     ends_with_parent = end_with_parent()
 
     def prepare() -> None:
@@ -115,11 +116,12 @@ def start(
 
 
 def end_with_parent(number: signal.Signals = signal.SIGTERM) -> Callable[[], None]:
-    """Return a function for a new process to call. After that, the new process gets a signal when this one ends."""
+    """Return a function for a new process to call. After the call, the new process gets a signal when the process that
+    started it ends."""
     parent = os.getpid()
 
     def call() -> None:
-        # Let the kernel end this process with its parent, which cannot do that itself after a SIGKILL.
+        # Let the kernel end this process when its parent ends: after a SIGKILL, the parent cannot end it.
         _LIBC.prctl(_PR_SET_PDEATHSIG, number)
         if os.getppid() != parent:
             os._exit(1)
@@ -129,8 +131,8 @@ def end_with_parent(number: signal.Signals = signal.SIGTERM) -> Callable[[], Non
 
 @contextlib.contextmanager
 def ending(data: Path) -> Iterator[list[Child]]:
-    """At the end of the block, end the processes in the list, the last one first, so that a worker can hand back its
-    jobs to a running master."""
+    """At the end of the block, end the processes in the list. The last process ends first, so that a worker can hand
+    back its jobs to a running master."""
     children: list[Child] = []
     try:
         yield children

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A receiver in bash, with jq and openssl. It answers one request on its standard input and output, so whatever starts a
-# program for each connection can listen for it: socat, ncat, inetd, or a socket of systemd with Accept=yes.
+# A receiver in bash, with jq and openssl. It answers one request on its standard input and output, so any server that
+# starts a program for each connection can listen for it: socat, ncat, inetd, or a socket of systemd with Accept=yes.
 #
 #   export SECRET=$(jqmaster webhooks secret)
 #   socat TCP-LISTEN:8004,bind=127.0.0.1,reuseaddr,fork EXEC:examples/targets/receiver.sh

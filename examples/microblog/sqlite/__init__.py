@@ -1,1 +1,1 @@
-"""A database engine for Django: SQLite, for a site whose workers write to the same database."""
+"""A database engine for Django: SQLite, for a site with workers that write to the same database."""

@@ -11,9 +11,9 @@ _LOOK_EVERY_S: Final = 0.001
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
-    """SQLite has one writer at a time. A waiting writer sleeps longer each time, up to 100 ms, and others take the lock
-    meanwhile. Here, a transaction, for which a person waits, tries every millisecond. A job that writes a single
-    statement waits in the usual way, so the transaction comes first."""
+    """SQLite has one writer at a time. A waiting writer sleeps longer after each try, up to 100 ms, and other writers
+    take the lock meanwhile. Here, a transaction tries every millisecond, because a person waits for it. A job that
+    writes a single statement waits in the usual way, so the transaction comes first."""
 
     def _start_transaction_under_autocommit(self) -> None:
         timeout_s = self.settings_dict["OPTIONS"].get("timeout", 5)
