@@ -4,7 +4,7 @@ import sys
 
 
 def main() -> None:
-    """Run the command line. The exit codes are those of `jqmaster`."""
+    """Run the command line. It has the same exit codes as `jqmaster`."""
     from worker_sdk.command_line.arguments import PROGRAM, read_arguments
     from worker_sdk.command_line.ends import CommandError, tell
     from worker_sdk.command_line.worker import run_worker

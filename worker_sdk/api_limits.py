@@ -19,13 +19,13 @@ logger = logging.getLogger(__name__)
 
 Unit = Literal["requests", "tokens"]
 
-# The statuses with which services tell a caller to wait. GitHub also uses 403 for this, and Anthropic 529.
+# The statuses that tell a caller to wait. GitHub also uses 403 for this, and Anthropic 529.
 _TOO_MANY: Final = frozenset({403, 429, 503, 529})
 # A reset of this number or more is an instant in seconds since 1970. A smaller number is a duration in seconds.
 _INSTANT_S: Final = 1_000_000_000
 # A reset of this number or more is an instant in milli-, micro- or nanoseconds. It is ignored.
 _NO_INSTANT_S: Final = 100_000_000_000
-# Maximum length of a header that is parsed. Longer ones are ignored, so that parsing them cannot delay a job.
+# Maximum length of a header that is parsed. A longer header is ignored, so that parsing it cannot delay a job.
 _MAX_CHARS: Final = 1000
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|us|µs|μs|ns|d|h|m|s)", re.ASCII)
 _SECONDS: Final = {

@@ -12,7 +12,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class WithOnly:
-    """A class whose objects are for `with`.
+    """The base class of objects for `with`.
 
     * `other_form`: the advice in the error, for code in an event loop.
     """
@@ -31,7 +31,7 @@ class WithOnly:
 
 
 class AsyncWithOnly:
-    """A class whose objects are for `async with`.
+    """The base class of objects for `async with`.
 
     * `other_form`: the advice in the error, for code without an event loop.
     """
@@ -50,7 +50,7 @@ class AsyncWithOnly:
 
 
 class NoBlock:
-    """A class whose objects are neither for `with` nor for `async with`.
+    """The base class of objects that cannot be used with `with` or `async with`.
 
     * `other_form`: the advice in the error.
     """

@@ -65,9 +65,9 @@ def configure(
     * `max_wait_s`: seconds for which a task repeats a call while no master answers.
     * `durability`: as for `Pusher`, for tasks.
     * `middleware`: instances of `Middleware`, the outermost first. Existing clients and workers keep theirs.
-    * `namespace`: namespace in which tasks, workers and pushers work. It becomes a part of each address that names no
-      namespace itself: `http://jobs.example.org` becomes `http://jobs.example.org/ns/shop`. `default` means the
-      namespace of addresses without one. Default: `JQMASTER_NAMESPACE`.
+    * `namespace`: namespace of tasks, workers and pushers. It becomes a part of each address that names no namespace
+      itself: `http://jobs.example.org` becomes `http://jobs.example.org/ns/shop`. `default` means the namespace of
+      addresses without one. Default: `JQMASTER_NAMESPACE`.
 
     For example:
 
@@ -186,7 +186,7 @@ def middleware_or_default(given: "Iterable[EnqueueMiddleware] | None") -> "tuple
 
 
 def tls_of_calls() -> "LiveContext | None":
-    """Return the TLS context of calls to masters, or None if neither `configure` nor a variable names a file.
+    """Return the TLS context of calls to masters, or None if no file is named in `configure` or in a variable.
 
     `JQMASTER_CLIENT_CAFILE` names the authorities that sign the masters' certificates. `…_CERTFILE` and `…_KEYFILE`
     name the certificate to present to masters, and its key. Raise OSError for files that cannot be used.

@@ -1,4 +1,4 @@
-"""Exceptions with which a handler decides how its job continues, and those that a Pusher raises."""
+"""Exceptions that a handler raises to decide how its job continues, and exceptions that a Pusher raises."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -61,8 +61,8 @@ class Fail(Exception):  # noqa: N818
 
 
 class InputMissing(Fail):
-    """Raised by `ctx.inputs` when a predecessor of this job has no result that can be read. Unless the handler catches
-    it, this job fails for good, because another attempt would not find the result either.
+    """Raised by `ctx.inputs` when a predecessor of this job has no result that can be read. If the handler does not
+    catch it, this job fails for good, because another attempt would not find the result either.
 
     * `job_id`: the predecessor.
     * `state`: how the predecessor ended. None: it was deleted.
@@ -106,8 +106,8 @@ class Discard(Exception):  # noqa: N818
 
 
 class CodedError(Exception):
-    """Raise it in a handler to fail the attempt with a code, by which programs and people recognize the failure. The
-    job is retried if the handler's `retry_codes` name the code, and fails for good otherwise. A handler without
+    """Raise it in a handler to fail the attempt with a code. Programs and people recognize the failure by this code.
+    The job is retried if the handler's `retry_codes` name the code, and fails for good otherwise. A handler without
     `retry_codes` retries.
 
     * `code`: the name of the failure, such as `"RESOURCE_CONFLICT"`, up to 64 characters.
@@ -164,7 +164,7 @@ class PhaseTimeout(Exception):  # noqa: N818
 
 
 class Interrupted(Exception):  # noqa: N818
-    """Raised by `ctx.iterate` and `ctx.track` in a `def` handler when the job is to stop: the worker ends, the job was
+    """Raised by `ctx.iterate` and `ctx.track` in a `def` handler when the job is to stop. The worker ends, the job was
     canceled, or its time is over. Let it pass, or clean up and raise it again.
 
     For example:
@@ -182,7 +182,7 @@ class Interrupted(Exception):  # noqa: N818
 
 
 class CheckpointNotSaved(Exception):  # noqa: N818
-    """Raised by `ctx.save` when the checkpoint was not saved: another worker has the job by now, the job is over, or
+    """Raised by `ctx.save` when the checkpoint was not saved. Another worker has the job by now, the job is over, or
     the master is too old for checkpoints.
 
     For example:
@@ -195,9 +195,12 @@ class CheckpointNotSaved(Exception):  # noqa: N818
 
 
 class PartNotKept(Exception):  # noqa: N818
-    """Raised by `ctx.emit` when no master keeps the value. The message says why: the attempt has too many values,
-    another worker has the job by now, the job is over, no master could be reached before the timeout, or the master is
-    too old for partial results.
+    """Raised by `ctx.emit` when no master keeps the value. The message gives one of these reasons:
+
+    * The attempt has too many values.
+    * Another worker has the job by now, or the job is over.
+    * No master could be reached before the timeout.
+    * The master is too old for partial results.
 
     For example:
 
@@ -551,7 +554,7 @@ class JobSkipped(NoResultError):  # noqa: N818
     uniqueness key before it started.
 
     * `cause`: the reason, `expired`, `dependency` or `superseded`.
-    * `skipped_by`: for `dependency`, the ID of the predecessor that caused the skip; else None.
+    * `skipped_by`: the ID of the predecessor that caused the skip, for `dependency`. None for another cause.
 
     For example:
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 from typing import Any, Final
 
-# The modules that calls from threads need, and those that calls from an event loop need. `encodings.idna` is among
-# them, because Python looks up host names with it.
+# The modules for calls from threads, and the modules for calls from an event loop. `encodings.idna` is among them,
+# because Python looks up host names with it.
 OF_SYNC_CALLS: Final = ("worker_sdk.pusher.sync_client", "worker_sdk.transport.tls", "encodings.idna")
 OF_ASYNC_CALLS: Final = ("worker_sdk.pusher.client", "worker_sdk.transport.tls", "encodings.idna")
 # The modules that calls of tasks need in addition.

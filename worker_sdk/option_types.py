@@ -8,7 +8,7 @@ class _Kind(NamedTuple):
     """The values that an option takes.
 
     * `plain`: types that are sent unchanged.
-    * `other`: a type whose values are converted.
+    * `other`: a type with values that are converted.
     * `has_form`: objects that define their own encoded form are accepted and converted, too.
     """
 

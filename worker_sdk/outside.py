@@ -35,12 +35,12 @@ class Ready:
 
 
 class OutsideWork:
-    """Jobs whose work is done by another system, which answers with a callback. Derive a class, and add it to a worker
+    """Jobs for which another system does the work. It answers with a callback. Derive a class, and add it to a worker
     with `worker.outside(…)`. The methods are `def` or `async def`.
 
     * `name`: name of the jobs.
     * `answer_within_s`: seconds to wait for the callback. If none comes, the attempt fails.
-    * `retry_codes`: codes of `CodedError` with which the job is retried. All others are final.
+    * `retry_codes`: codes of `CodedError` after which the job is retried. All other codes are final.
     * `prepare_timeout_s`, `challenge_timeout_s`, `callback_timeout_s`: timeout of each phase in seconds, at most the
       timeout of the job. None: the timeout of the job. A timeout stops an `async def`. It does not stop a `def` before
       the timeout of the job, but the phase fails when the `def` returns too late. `ctx.remaining()` returns the seconds
@@ -88,8 +88,8 @@ class OutsideWork:
         return Ready()
 
     def challenge(self, argument: Any, ctx: "Context") -> Any:
-        """Hand the work over: call `ctx.open_challenge()`, then call the outside system. Pass it the `callback_url` of
-        the challenge, and `ctx.idempotency_key`, by which it can recognize a repeated call.
+        """Hand the work over: call `ctx.open_challenge()`, then call the outside system. Pass the system the
+        `callback_url` of the challenge, and `ctx.idempotency_key`: with this key, it can recognize a repeated call.
 
         * `argument`, `ctx`: as for a handler.
         """

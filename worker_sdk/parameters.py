@@ -69,8 +69,8 @@ def parameters_of(function: Callable[..., Any]) -> dict[str, Parameter]:
 
 
 def has_plain_signature(function: Callable[..., Any]) -> bool:
-    """Return whether the code object of a function describes all its parameters: the function wraps no other, and takes
-    neither `*args` nor `**kwargs`."""
+    """Return whether the code object of a function describes all its parameters: the function wraps no other function,
+    and does not take `*args` or `**kwargs`."""
     return (
         type(function) is FunctionType
         # These tools store attributes in the function: `functools.wraps`, `__signature__` and

@@ -8,7 +8,7 @@ import msgpack
 CONTENT_TYPE: Final = "application/msgpack"
 
 
-# Types whose values cannot contain other values.
+# Types with values that cannot contain other values.
 _PLAIN: Final = frozenset({str, int, float, bool, bytes, datetime, type(None)})
 _TEXT: Final = frozenset({str})
 _LISTS: Final = (list, tuple)

@@ -99,8 +99,8 @@ class Celery(Tasks):
     * `config_source`: as for `config_from_object`.
     * `options`: `broker`, `backend` and others are ignored: `JQMASTER_URL` names the master.
 
-    Its tasks are those of `app.task`, and the shared tasks of the modules that `autodiscover_tasks`, `include` and the
-    setting `imports` name.
+    It has the tasks that `app.task` declares, and the shared tasks of some modules: `autodiscover_tasks`, `include` and
+    the setting `imports` name them.
     """
 
     def __init__(
@@ -294,7 +294,7 @@ class Celery(Tasks):
         * `schedule`: a crontab, a timedelta or seconds.
         * `sig`: a signature, or a task.
         * `args`, `kwargs`: arguments, if `sig` has none.
-        * `name`: name of the entry. Default: that of the task.
+        * `name`: name of the entry. Default: the name of the task.
         * `options`: options of the call.
         """
         signature = sig if isinstance(sig, Signature) else Signature(sig, args, kwargs)

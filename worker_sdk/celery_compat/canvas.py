@@ -43,7 +43,7 @@ class Canvas:
     def with_arguments(
         self, args: Sequence[Any], kwargs: Mapping[str, Any], options: Mapping[str, Any]
     ) -> Any:
-        """Return a canvas whose first steps have further arguments in front, and these options."""
+        """Return a copy of the canvas. Its first steps have further arguments in front, and these options."""
         raise NotImplementedError
 
     def __or__(self, other: Any) -> "chain":
@@ -305,7 +305,7 @@ class group(Canvas):  # noqa: N801 - Celery's name
 
 
 class chord(Canvas):  # noqa: N801 - Celery's name
-    """Steps, and a callback that takes the list of their results when all of them have succeeded.
+    """Steps, and a callback that runs when all steps have succeeded, and takes the list of their results.
 
     * `header`: the steps, as for `group`.
     * `body`: the callback. `chord(header)(callback)` enqueues it.

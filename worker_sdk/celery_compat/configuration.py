@@ -174,7 +174,7 @@ def settings_of(source: Any, namespace: str | None) -> dict[str, Any]:
         if not name.startswith("_") and name.upper().startswith(prefix.upper()) and not _is_code(value):
             settings[_name_of(name[len(prefix) :])] = value
     if not namespace:
-        # A module contains other names, too; read only those of settings.
+        # A module contains other names, too. Read only the names of settings.
         settings = {
             name: value
             for name, value in settings.items()

@@ -51,7 +51,7 @@ INSTEAD_OF_OPTION: Final = {
 
 
 def job_fields(options: Mapping[str, Any], **defaults: Any) -> dict[str, Any]:
-    """Convert options of `apply_async` to options of a job. Raise TypeError for unknown ones."""
+    """Convert options of `apply_async` to options of a job. Raise TypeError for unknown options."""
     check_options(options, _APPLY | OF_BROKERS, "an option of apply_async", INSTEAD_OF_OPTION)
     options = {**defaults, **options}
     given: dict[str, Any] = {}

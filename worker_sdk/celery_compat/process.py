@@ -66,7 +66,8 @@ class CeleryProcess:
 
     @property
     def conf(self) -> Conf:
-        """The settings for shared tasks: those of the application, or the defaults if there is none."""
+        """The settings for shared tasks: the settings of the application, or the defaults if there is no
+        application."""
         return self._conf if self.application is None else self.application.conf
 
 

@@ -302,7 +302,7 @@ ResultBase = AsyncResult
 
 
 def result_of(task_id: str) -> AsyncResult:
-    """Return the result object of a job whose task is not known."""
+    """Return the result object of a job with an unknown task."""
     return AsyncResult(task_id)
 
 

@@ -16,7 +16,7 @@ class Retries:
     """The options of a task about retries.
 
     * `most`: maximum number of retries. None: no limit.
-    * `delay_s`: seconds before a retry, unless the task has a backoff.
+    * `delay_s`: seconds before a retry, if the task has no backoff.
     """
 
     def __init__(self, options: Mapping[str, Any]) -> None:

@@ -23,7 +23,7 @@ class crontab:  # noqa: N801  Celery's name
       either.
 
     Celery starts a task on days that match both `day_of_month` and `day_of_week`. The cron of masters starts it on days
-    that match either. A schedule with both is therefore refused.
+    that match either. A schedule that gives both is therefore refused.
     """
 
     def __init__(

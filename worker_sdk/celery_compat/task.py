@@ -177,7 +177,7 @@ class CeleryTask:
         """Return a signature: a call as data, for `chain`, `group` and `chord`.
 
         * `args`, `kwargs`: arguments of the function.
-        * `options`: `immutable`, and those of `apply_async`.
+        * `options`: `immutable`, and the options of `apply_async`.
         """
         return Signature(self, args, kwargs, **options)
 
@@ -238,7 +238,7 @@ class CeleryTask:
         return self._parameters.bound(args, kwargs, is_first_taken=is_first_taken)
 
     def job_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Convert options of a call to options of a job. Raise TypeError for unknown ones."""
+        """Convert options of a call to options of a job. Raise TypeError for unknown options."""
         conf, declared = self._conf(), self._options
         given = job_fields(options)
         # The application's settings apply if neither the call nor the task sets the option.

@@ -4,8 +4,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
-# Python's -P option keeps `-m` from importing from the current directory. Use it unless this process imports from
-# there.
+# Python's -P option keeps `-m` from importing from the current directory. Use it if this process does not import from
+# there, either.
 _SAFE_PATH: Final = () if {"", str(Path.cwd())} & set(sys.path) else ("-P",)
 
 

@@ -56,7 +56,7 @@ def _imported(module_name: str) -> Any:
     if module_name.startswith(".") or "/" in module_name or module_name.endswith(".py"):
         name = module_name.removesuffix(".py").strip("./").replace("/", ".")
         raise CommandError(USAGE, f"{module_name} is not the name of a module; did you mean {name}?")
-    # Add the current directory, in which the module usually is, as `python -m` does.
+    # Add the current directory, as `python -m` does: the module is usually there.
     if "" not in sys.path:
         sys.path.insert(0, "")
     try:

@@ -37,7 +37,7 @@ class ChildFailedError(Exception):
 class Supervisor:
     """Starts and supervises the children. `child`: the module that children run (see `worker_sdk.command_line.child`).
 
-    Each of `orders` is the work of one child. It is sent through a pipe, so that its secrets appear neither in `ps` nor
+    Each of `orders` is the work of one child. It is sent through a pipe, so that its secrets do not appear in `ps` or
     in the environment of the child's own children.
 
     The pipe stays open as long as this process lives, so a child notices when this process is killed.

@@ -84,8 +84,8 @@ def run_one(target: str | None, given: Mapping[str, Any], ready: Callable[[], No
 
 
 def load_worker(target: str) -> Worker:
-    """Return the Worker that `module:name` names, or one for the Tasks there. Raise CommandError if there is
-    neither."""
+    """Return the Worker that `module:name` names, or a new Worker for the Tasks there. Raise CommandError if it names
+    something else."""
     found = object_at(target)
     if isinstance(found, Tasks):
         return Worker(tasks=found)

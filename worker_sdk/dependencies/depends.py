@@ -72,8 +72,8 @@ def Depends(function: Callable[..., Any], *, scope: Scope = "job") -> Any:  # no
     at the `yield` of the generators of this attempt. An exception of the clean-up itself is only logged, and the job
     can still succeed. Therefore, commit in the handler, and only release in the clean-up.
 
-    A `def` handler needs functions that are not async, unless their scope is `worker`. For an `async def` handler, all
-    functions run in the event loop. An isolated handler makes all values in its own process.
+    A `def` handler needs functions that are not async; with the scope `worker`, a function may be async. For an `async
+    def` handler, all functions run in the event loop. An isolated handler makes all values in its own process.
 
     For example:
 

@@ -27,8 +27,8 @@ class ValueCall:
 
 
 def value_calls(dependencies: Iterable[Dependency]) -> list[ValueCall]:
-    """Return the calls that make these values, each after the calls whose values it needs. Raise TypeError for a
-    function that cannot be called this way, and for functions that depend on each other in a circle."""
+    """Return the calls that make these values. Each call comes after the calls that make the values it needs. Raise
+    TypeError for a function that cannot be called this way, and for functions that depend on each other in a circle."""
     calls: dict[Dependency, ValueCall] = {}
     path: list[Dependency] = []
 
@@ -103,7 +103,7 @@ def _contexts_of(function: Callable[..., Any]) -> list[str]:
         hints = typing.get_type_hints(target)
     except (NameError, TypeError):
         # The annotations cannot be resolved: built-in classes have none, and some types are imported for type checkers
-        # only. Use the unresolved ones.
+        # only. Use the unresolved annotations.
         hints = dict(getattr(target, "__annotations__", {}))
     names = _parameters_of(function).keys()
     return [name for name, hint in hints.items() if name in names and is_context(hint)]

@@ -47,12 +47,12 @@ class JqmasterBackend(BaseTaskBackend):
     """Run Django's tasks as jobs of jqmaster. `TASKS` in the settings names it, with these `OPTIONS`:
 
     * `master`, `token`: as for `Tasks`. Default: `JQMASTER_URL` and `JQMASTER_TOKEN`.
-    * `namespace`: namespace of the jobs at this master. Default: that of the address, of the process or of the running
-      job.
+    * `namespace`: namespace of the jobs at this master. Default: the namespace of the address, of the process or of the
+      running job.
     * `enqueue`: when to push a job that is enqueued inside a transaction. `outbox` (default): after the commit; the
       transaction stores the job, so it cannot be lost. `on_commit`: after the commit; the job is lost if the process
       dies in between. `immediately`: at once.
-    * `database`: alias of the database whose transaction counts. Default: `default`.
+    * `database`: alias of the database with the transaction. Default: `default`.
     * `push_in_background`: let a thread push the outbox, so that a request does not wait for the master.
     * `commands`: names of the management commands that workers run as jobs.
     * the options of jobs that `JqmasterTask` lists. `keep_result` is True by default. Options of a task take precedence

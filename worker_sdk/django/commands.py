@@ -60,7 +60,7 @@ def _output(ended: Ended) -> str:
 
 
 def _manage() -> list[str]:
-    """Return the command line with which this site starts management commands."""
+    """Return the command line that starts management commands of this site."""
     return [sys.executable, "-m", "django"] if not _manage_file() else [sys.executable, _manage_file()]
 
 

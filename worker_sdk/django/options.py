@@ -152,7 +152,7 @@ def options_fault(task: Any) -> str:
 
 
 def options_of(task: Any, defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of the jobs of a task. `defaults`: those of the settings."""
+    """Return the options of the jobs of a task. `defaults`: the options in the settings."""
     found = {}
     for name in JOB_OPTIONS:
         value = getattr(task, name, None)

@@ -1,4 +1,4 @@
-"""The names of Django's tasks: those of Django 6, or of the backport `django-tasks` on Django 5.2."""
+"""The names of Django's tasks: from Django 6, or from the backport `django-tasks` on Django 5.2."""
 
 from importlib import import_module
 from typing import Any, Final

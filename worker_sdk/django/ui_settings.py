@@ -40,7 +40,7 @@ def ui_settings() -> UiSettings:
 
 def role_by_permissions(user: Any) -> str | None:
     """Return the role that Django's permissions give: `jqmaster.view_jobs`, `jqmaster.operate_jobs` and
-    `jqmaster.administer_jobs`. Superusers have all of them."""
+    `jqmaster.administer_jobs`. Superusers have all these permissions."""
     for role, permission in (
         ("admin", "jqmaster.administer_jobs"),
         ("operator", "jqmaster.operate_jobs"),

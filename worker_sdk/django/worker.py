@@ -43,11 +43,11 @@ def django_worker(
     """Return a worker for the tasks in the modules `tasks` of all applications, and for the management commands that
     the settings list.
 
-    * `aliases`: aliases of the backends whose jobs the worker runs. Default: all backends of jqmaster.
-    * `queues`: queues whose jobs the worker runs. Default: all.
+    * `aliases`: aliases of backends; the worker runs their jobs. Default: all backends of jqmaster.
+    * `queues`: queues; the worker runs their jobs. Default: all queues.
     * `relays`: whether the worker also relays the outbox.
     * `middleware`: middleware to run inside `DjangoConnections`.
-    * `options`: those of `Worker`.
+    * `options`: options of `Worker`.
 
     For example:
 
@@ -188,8 +188,7 @@ def _outboxes(found: Iterable[JqmasterBackend]) -> list[Any]:
 
 
 def _add_masters(options: dict[str, Any], found: Sequence[JqmasterBackend]) -> None:
-    """Add the master and the namespaces of backends to the options of their worker, unless these options already name
-    some."""
+    """Add the master and the namespaces of backends to the options of their worker, if these options name none yet."""
     first = found[0].options
     if options.get("master") is None and first.get("master") is not None:
         options.update(master=first["master"], token=options.get("token") or first.get("token"))

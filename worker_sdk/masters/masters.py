@@ -19,7 +19,7 @@ MAX_RETRY_AFTER_S: Final = 60.0
 _AVOIDED_S: Final = 5.0
 # For how long a master that serves another store is tried last.
 _AVOIDED_FOREIGN_S: Final = 60.0
-# The header that names the job, for answers whose body does not.
+# The header that names the job, for answers without the job in their body.
 JOB_ID_FIELD: Final = "JQ-Job-Id"
 # The header that lists the job names of a push that no worker has ever served.
 UNSERVED_FIELD: Final = "JQ-Unserved-Names"
@@ -82,7 +82,7 @@ class MasterAnswer:
 
 class Masters:
     """Chooses among the addresses of masters, which have no trailing slash. The current address is used until it fails,
-    then the next one. `affinity`: the store whose masters are trusted, shared by all clients of the same addresses."""
+    then the next one. `affinity`: the trusted store, shared by all clients of the same addresses."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class Masters:
         return [*self._addresses[turn:], *self._addresses[:turn]]
 
     def store_headers(self) -> dict[str, str]:
-        """Return the headers with which each call names its store."""
+        """Return the headers that name the store in each call."""
         return {HEADER: self.affinity.store} if self.affinity.store else {}
 
     def verified(self, address: str, answer: MasterAnswer) -> MasterAnswer:

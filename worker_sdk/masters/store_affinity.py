@@ -42,8 +42,8 @@ class StoreAffinity:
         self._lock = threading.RLock()
 
     def admits(self, address: str, store: str, *, is_ok: bool, addresses: Collection[str]) -> bool:
-        """Return whether to trust an answer from `address`, whose master named `store`. Older masters do not name their
-        store, and are trusted. `addresses`: all addresses of this client.
+        """Return whether to trust an answer from `address`. The master there named `store`. Older masters do not name
+        their store, and are trusted. `addresses`: all addresses of this client.
         """
         if not store or (store == self.store and not self.foreign):
             return True

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 
 
 class DjangoConnections(Middleware):
-    """Treat database connections of Django around each attempt as Django does around each request: close those that are
-    broken or older than `CONN_MAX_AGE`, and forget the queries that `DEBUG` collects.
+    """Treat database connections of Django around each attempt as Django does around each request. Close connections
+    that are broken or older than `CONN_MAX_AGE`, and forget the queries that `DEBUG` collects.
 
     Call `django.setup()` before the worker starts.
 

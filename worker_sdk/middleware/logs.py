@@ -17,10 +17,11 @@ logger = logging.getLogger("worker_sdk.job")
 
 
 class JobLogs(Middleware):
-    """Add the running job to every log record, also to those of libraries: `job_id`, `job_name` and `attempt`. Log the
-    end of each attempt with its duration.
+    """Add the running job to every log record, also to records of libraries: `job_id`, `job_name` and `attempt`. Log
+    the end of each attempt with its duration.
 
-    * `handlers`: the log handlers whose records get the job. Default: those of the root logger when the worker starts.
+    * `handlers`: the log handlers; their records get the job. Default: the handlers that the root logger has when the
+      worker starts.
     * `level`: level of the record at the end of a successful attempt. The worker itself logs failures.
 
     If structlog is installed, its context variables get the same fields.
@@ -83,7 +84,7 @@ class JobContextFilter(logging.Filter):
         return "<JobContextFilter>"
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Add the attributes, unless the record has them. Return True.
+        """Add the attributes if the record does not have them yet. Return True.
 
         * `record`: the record.
 

@@ -18,7 +18,7 @@ class Sentry(Middleware):
     * `ignore`: as for `ErrorHook`.
 
     It needs the package `sentry-sdk`. It does not send the argument of the job. Sentry itself sends the local variables
-    of handlers, unless `include_local_variables=False` is given to `sentry_sdk.init`.
+    of handlers; `include_local_variables=False` in `sentry_sdk.init` prevents this.
 
     For example:
 

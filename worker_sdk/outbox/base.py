@@ -221,7 +221,7 @@ class Outbox:
         return drain_own(transaction, self.lease_ms, _PUT_OFF_MS, is_lease_over=is_over)
 
     def steps_of_many(self, transactions: Sequence[tuple[str, float]]) -> "Iterator[Steps[Done | None]]":
-        """Yield the steps that push several committed transactions. Transactions whose lease is not over are pushed
+        """Yield the steps that push several committed transactions. Transactions with a current lease are pushed
         together.
 
         `transactions`: pairs (transaction, instant of its first row by the monotonic clock).

@@ -46,8 +46,7 @@ class _Rounds:
         self._told_s = float("-inf")
 
     def steps(self) -> "Steps[Done | None]":
-        """Return the steps of a round. A round tries again at most one destination whose masters accepted nothing
-        before."""
+        """Return the steps of a round. A round tries at most one destination again that failed before."""
         now_s = time.monotonic()
         due = [(at_s, one) for one, (_, at_s) in self._failing.items() if at_s <= now_s]
         self._tried = [min(due, key=lambda one: one[0])[1]] if due else []
@@ -104,7 +103,7 @@ class _Rounds:
         return self.on_stats is not None or time.monotonic() - self._told_s >= _TELL_EVERY_S
 
     def report(self, stats: "OutboxStats") -> None:
-        """Pass the figures to `on_stats`, and log those that need attention, once a minute."""
+        """Pass the figures to `on_stats`. Once a minute, log the figures that need attention."""
         if self.on_stats is not None:
             self.on_stats(stats)
         if time.monotonic() - self._told_s < _TELL_EVERY_S:

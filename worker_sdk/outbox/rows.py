@@ -85,7 +85,7 @@ class Rows(Protocol):
         ...
 
     def claim(self, token: str, lease_ms: int, limit: int, resting: Collection[str] = ()) -> list[str]:
-        """Lease the first rows of up to `limit` transactions whose lease is over, oldest first. Return these
+        """Lease the first rows of up to `limit` transactions with an ended lease, oldest first. Return these
         transactions. `resting`: marks of the destinations to skip, as `mark_of` returns them."""
         ...
 

@@ -9,7 +9,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from worker_sdk.outbox.rows import DESTINED, FORMAT, OutboxStats, Row, format_of
 
 # Databases in which a locking read locks every row that it examines (InnoDB). Such a read also sees the newest version
-# of a row, while its subquery sees that of the snapshot. So a plain read finds the first rows, and then a second
+# of a row, while its subquery sees the version in the snapshot. So a plain read finds the first rows, and then a second
 # statement locks them by their keys.
 _LOCKS_WHAT_IT_SCANS: Final = frozenset({"mysql", "mariadb"})
 # Use UTC, because local time has one hour twice when summer time ends.

@@ -17,7 +17,7 @@ logger = logging.getLogger("worker_sdk.outbox")
 
 T = TypeVar("T")
 
-# Statuses of refusals whose cause is a job in the call, and not the caller or the master.
+# Statuses of refusals that a job in the call causes, and not the caller or the master.
 _OF_THE_JOBS: Final = frozenset({400, 409, 413, 422})
 _BACKLOG_FULL: Final = "backlog_full"
 # How often a lease is renewed within its time. Renewals are few: to find the first rows of transactions outside the
@@ -60,9 +60,9 @@ class Done:
     * `pushed`: number of jobs that masters accepted.
     * `set_aside`: number of jobs that masters refused.
     * `put_off`: number of transactions that wait because a backlog is full.
-    * `failures`: by destination, such as `namespace:mail`, the error because of which no master accepted jobs. The
-      destination None means the masters of the outbox.
-    * `served`: destinations whose masters accepted jobs.
+    * `failures`: by destination, such as `namespace:mail`, the error if no master there accepted jobs. The destination
+      None means the masters of the outbox.
+    * `served`: destinations that accepted jobs.
 
     For example:
 
@@ -79,7 +79,7 @@ class Done:
 
     @property
     def failure(self) -> WorkerSdkError | None:
-        """The first error because of which no master accepted jobs; None if there is none."""
+        """The first error in `failures`. None: there is no error."""
         return next(iter(self.failures.values()), None)
 
 
@@ -93,7 +93,7 @@ class _Outcome:
     full: set[str] = field(default_factory=set)
     failures: dict[str | None, WorkerSdkError] = field(default_factory=dict)
     served: set[str | None] = field(default_factory=set)
-    # Transactions whose leases were given up, so that any relay may continue them at once.
+    # Transactions without a lease: this relay gave it up, so that any relay may continue at once.
     freed: list[str] = field(default_factory=list)
 
 

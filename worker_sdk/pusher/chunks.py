@@ -95,7 +95,7 @@ class Chunker:
             raise
 
     def _full(self, opened: OpenJob | None) -> Chunk | None:
-        """Return the chunk before the job whose middleware is `opened`."""
+        """Return the chunk before the current job. `opened`: the middleware of this job."""
         if opened is not None:
             self._opened.pop()
         chunk = self.take()

@@ -42,7 +42,7 @@ class JobOptions(TypedDict, total=False):
       this key creates no second job, and returns the ID of the first, even when the first is gone. A job with the same
       name and key, but another argument or option, is refused.
     * `key_ttl`: time for which the key works, from its first use, up to 30 days. Default 24 h.
-    * `tags`: up to 16 words by which people find the job.
+    * `tags`: up to 16 words that help people to find the job.
     * `headers`: up to 32 texts that reach the handler as `ctx.headers`.
     * `retry`: the backoff between attempts, a map of `base_s`, `factor`, `max_s` and `jitter`.
     * `rerun_lost`: run the job again if its worker is lost, even if `max_retry` is 0. Default: with `max_retry` 0, a
@@ -87,7 +87,7 @@ class JobOptions(TypedDict, total=False):
 # `make_job` returned.
 EXPIRES_S: Final = "expires_s"
 _OPTIONS: Final = frozenset(JobOptions.__annotations__) | {EXPIRES_S}
-# The options of jobs that the master stores and enqueues later: those of definitions, and callbacks of batches.
+# The options of jobs that the master stores and enqueues later: jobs of definitions, and callbacks of batches.
 STORED_OPTIONS: Final = (
     "priority", "max_retry", "timeout", "retry", "tags", "keep_result", "rerun_lost", "headers", "requires",
     "expires", EXPIRES_S,
@@ -182,8 +182,8 @@ def give_id(job: JobMap) -> None:
 
 
 def _note_trace(job: JobMap) -> None:
-    # Add no trace to a job whose ID or key the caller chose. If the caller pushed it again in another trace, the master
-    # would find another job under the same ID or key, and refuse it.
+    # Add no trace to a job if the caller chose its ID or key. If the caller pushed the job again in another trace, the
+    # master would find a different job under the same ID or key, and refuse the push.
     if "key" not in job:
         tracing.note_creation(job)
 
@@ -192,7 +192,7 @@ def _note_trace(job: JobMap) -> None:
 MAYBE_ANOTHER: Final = frozenset({"key", "unique", "debounce"})
 
 
-# The types of options whose values need no copy.
+# The types of option values that need no copy.
 PLAIN_OPTIONS: Final = frozenset({str, int, float, bool})
 
 

@@ -1,4 +1,4 @@
-"""Lines of the logs of jobs, and the paths from which to read them."""
+"""Lines of the logs of jobs, and the paths of calls that read them."""
 
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Partial results of jobs, and the paths from which to read them."""
+"""Partial results of jobs, and the paths of calls that read them."""
 
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar

@@ -11,8 +11,8 @@ _MAX_SHOWN: Final = 200
 
 
 def place_of(code: str, body: bytes) -> str:
-    """Find the value because of which a master refused a push. Return its path, and what is wrong with it. Return an
-    empty text if `code` is not about a value, or if no such value is found."""
+    """Find the value that made a master refuse a push. Return its path, and what is wrong with it. Return an empty text
+    if `code` is not about a value, or if no such value is found."""
     if code not in _FINDERS:
         return ""
     try:

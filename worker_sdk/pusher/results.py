@@ -1,4 +1,4 @@
-"""Results of jobs, and the paths from which to read them."""
+"""Results of jobs, and the paths of calls that read them."""
 
 import time
 from collections.abc import Mapping

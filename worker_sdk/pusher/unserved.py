@@ -1,4 +1,4 @@
-"""A warning, once per process and name, about jobs whose name no worker has ever served."""
+"""A warning, once per process and name, about job names that no worker has ever served."""
 
 import logging
 import re
@@ -8,8 +8,8 @@ logger = logging.getLogger(__name__)
 
 MAX_NAMES: Final = 1_000
 _NAME: Final = re.compile(r"[A-Za-z0-9_.:/-]{1,200}")
-# The job names of which this process has warned. Each task, thread and handler may have its own pusher, so all pushers
-# share this set.
+# The job names for which this process has logged a warning. Each task, thread and handler may have its own pusher, so
+# all pushers share this set.
 _warned: Final[set[str]] = set()
 
 

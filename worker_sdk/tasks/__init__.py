@@ -1,1 +1,1 @@
-"""Tasks: functions with typed parameters whose calls can be enqueued as jobs."""
+"""Tasks: functions with typed parameters. Their calls can be enqueued as jobs."""

@@ -35,7 +35,7 @@ class Batch:
     * `on_complete`: a job that starts when all members are over, however they ended.
     * `on_failure`: a job that starts when the first member fails for good.
     * `description`, `tags`: texts for people.
-    * `batch`: the batch of which this batch is a member, or its ID.
+    * `batch`: the batch that this batch is a member of, or its ID.
     * `expires`: time from now, by the clock of the master, at which the batch is canceled if it is not complete.
     * `expires_at`: a time, with a time zone, instead of `expires`.
     * `id`: a UUID that you choose. Default: a new one.

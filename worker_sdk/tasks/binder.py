@@ -10,7 +10,7 @@ from worker_sdk.transport.suggestions import suggestion
 
 
 class Binder:
-    """The parameters of one task whose arguments are sent."""
+    """The parameters of one task that a job has arguments for."""
 
     def __init__(self, task: str, signature: Signature) -> None:
         self._task = task

@@ -1,4 +1,4 @@
-"""The clients that enqueue tasks: those of the process, or inside a job those of its worker."""
+"""The clients that enqueue tasks: the clients of the process, or, inside a job, the clients of its worker."""
 
 from collections.abc import Sequence
 from contextvars import ContextVar

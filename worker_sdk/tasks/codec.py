@@ -37,7 +37,7 @@ class Codec:
     * `bind`: find the arguments of a call by name.
     * `types`: for each argument, the type that checks it: its annotation, or a `PydanticType`.
 
-    The constructor raises TypeError for an annotation whose values cannot be encoded.
+    The constructor raises TypeError for an annotation with values that cannot be encoded.
     """
 
     def __init__(self, task: str, signature: Signature) -> None:

@@ -39,7 +39,7 @@ ArgumentT = TypeVar("ArgumentT")
 
 
 class Tasks:
-    """Declare tasks: functions whose calls can be enqueued. A module of tasks needs no master and no worker:
+    """Declare tasks: functions with calls that can be enqueued. A module of tasks needs no master and no worker:
 
         tasks = Tasks()
 
@@ -197,7 +197,7 @@ class Tasks:
         * `name`: as for `task`.
         * `argv`: the program and its arguments. `{day}` is a placeholder; `{{` and `}}` stand for braces.
         * `env`: variables in addition to those of the worker.
-        * `cwd`: working directory. Default: that of the worker.
+        * `cwd`: working directory. Default: the directory of the worker.
         * `ok_codes`: exit codes that mean success.
         * `retry_codes`: exit codes after which the job is retried. Default: all codes that are in no other list. If you
           give this option, a code that is in no list fails the job for good. If a signal ended the command, the code is
@@ -205,8 +205,8 @@ class Tasks:
         * `discard_codes`: exit codes that mean that nothing is left to do: the job ends as `discarded`.
         * `cpu_s`: seconds of CPU time, after which the system kills a process of the command.
         * `memory_mb`: MiB of address space of each process, where the system has such a limit.
-        * `file_mb`: MiB that a process of the command may write to one file. Beyond this size, the system ends the
-          process with a signal. If the process ignores the signal, its write fails.
+        * `file_mb`: MiB that a process of the command may write to one file. When a file exceeds this size, the system
+          ends the process with a signal. If the process ignores the signal, its write fails.
         * `options`: options of the jobs, as for `task`.
 
         Raise ValueError for an argv that cannot be run, and the errors of `task`:

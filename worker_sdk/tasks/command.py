@@ -110,7 +110,7 @@ class Command:
 
 
 def function_of(name: str, command: Command) -> Callable[..., CommandOutput]:
-    """Return a function for a task, whose parameters are the placeholders."""
+    """Return a function for a task. The placeholders are its parameters."""
     for one in command.names:
         if one == "ctx" or keyword.iskeyword(one):
             raise ValueError(f"{{{one}}} cannot be the name of a placeholder")

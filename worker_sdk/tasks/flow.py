@@ -96,7 +96,7 @@ class Flow(Generic[ResultT_co]):
     def after(self, step: Step, jobs: Predecessors) -> None:
         """Let a job wait for further jobs.
 
-        * `step`: the job. A flow means its first jobs: those that wait for no other job of that flow.
+        * `step`: the job. A flow means its first jobs, which wait for no other job of that flow.
         * `jobs`: a member, or several. A flow means its last jobs. IDs and handles name jobs that were enqueued before.
           With `After(jobs, when="finished")`, the job runs even if they did not succeed.
 
@@ -199,7 +199,7 @@ class Flow(Generic[ResultT_co]):
         return [job_id for job_id in self._members if job_id not in awaited]
 
     def _before(self, job_id: str) -> list[str]:
-        """Return the jobs for which a member waits: those in its option `after`, and those that the flow adds."""
+        """Return the jobs that a member waits for: the jobs in its option `after`, and the jobs that the flow adds."""
         return list(dict.fromkeys([*predecessors_of(self._members[job_id]), *self._behind.get(job_id, ())]))
 
     def _made(self, job_id: str, job: JobMap) -> JobMap:
@@ -330,7 +330,7 @@ def chain(*steps: Any) -> Flow[Any]:  # type: ignore[misc]  # mypy cannot compar
 
     * `steps`: jobs, as for `Flow.add`, and flows. A step after a group waits for all jobs of the group.
 
-    A task receives the result of the previous step in a parameter whose default is `INPUT`, or `INPUTS` after a group.
+    A task receives the result of the previous step in a parameter with the default `INPUT`, or `INPUTS` after a group.
     Raise InvalidFlow for a group without jobs that is not the first step.
 
     For example:
@@ -373,8 +373,8 @@ def chord(
     """Return a flow of jobs and one final job, the callback, which runs when all others have succeeded.
 
     * `header`: a group, or an iterable of jobs. If it is empty, the callback waits for nothing.
-    * `callback`: the job that runs last. Its task receives the results of the others in a parameter whose default is
-      `INPUTS`.
+    * `callback`: the job that runs last. Its task receives the results of the other jobs in a parameter with the
+      default `INPUTS`.
     * `when`: with `finished`, the callback runs even if some jobs did not succeed.
 
     For example:

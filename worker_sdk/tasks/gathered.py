@@ -1,4 +1,4 @@
-"""Tasks whose function runs many jobs in one call."""
+"""Tasks that run many jobs in one call of their function."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class _CallMembers:
-    """The jobs of one call: those whose arguments fit, and the outcomes of the others."""
+    """The jobs of one call: the jobs with fitting arguments, and the outcomes of the other jobs."""
 
     def __init__(self, task: "Task[..., Any]", arguments: Sequence[Any], ctx: GatherContext) -> None:
         self._name = task.name
@@ -56,8 +56,8 @@ class _CallMembers:
         return values
 
     def with_ends(self, value: Any) -> list[Any]:
-        """Return the outcomes of all jobs. `value`: the value that the function returned for the jobs whose arguments
-        fit."""
+        """Return the outcomes of all jobs. `value`: the value that the function returned for the jobs with fitting
+        arguments."""
         if value is None and len(self._fit) == len(self.ends):
             return self.ends
         for index, end in zip(self._fit, ends_of(self._name, value, len(self._fit)), strict=True):

@@ -17,8 +17,8 @@ def is_gather_context(annotation: Any) -> bool:
 
 
 def types_of_one_job(task: str, travelling: Mapping[str, Any], returns: Any) -> tuple[dict[str, Any], Any]:
-    """Return the types of one job: a map from the parameter that takes the list of arguments to the type of one
-    argument, and the type of one result. Raise TypeError for a function that cannot run many jobs."""
+    """Return the types of one job: the type of its argument, in a map by the name of the parameter, and the type of its
+    result. Raise TypeError for a function that cannot run many jobs."""
     if len(travelling) != 1:
         raise TypeError(
             f"task {task}: a function with gather takes the list of its arguments, and a GatherContext, as in "

@@ -47,7 +47,7 @@ class NamedTask(Protocol):
 
 
 class AnyTask:
-    """Replaces the task of a job whose task is not known. Results are not converted.
+    """Replaces an unknown task of a job. Results are not converted.
 
     * `name`: name of the job.
     """
@@ -76,7 +76,7 @@ class JobHandle(Generic[ResultT_co]):
     * `is_duplicate`: the call made no new job, because this job holds the uniqueness key. This job is unchanged.
     * `is_replaced`: the call made no new job. This waiting job got the arguments and options of the call.
 
-    Every method that calls a master has an async variant, whose name begins with an additional `a`.
+    Every method that calls a master has an async variant. Its name begins with an additional `a`.
     """
 
     __slots__ = (
@@ -396,7 +396,7 @@ class JobHandle(Generic[ResultT_co]):
         self._exception = _ending(self.id, view, self._opened_failure)
 
     def _opened_failure(self, error: Any, message: str) -> tuple[Any, str]:
-        """Return the error value and the message of the job. Both stay sealed if they cannot be opened."""
+        """Return the error value and the message of the job. If they cannot be opened, return them sealed."""
         seal = self._task.seal
         if seal is None:
             return error, message

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def handler_of(task: "Task[..., Any]") -> Handler:
-    """Return the handler. Raise TypeError for a task whose types cannot be sent."""
+    """Return the handler. Raise TypeError for a task with types that cannot be sent."""
     is_coroutine = task.signature.is_coroutine
     kind = HandlerKind.ISOLATED if task.isolated else HandlerKind.ASYNC if is_coroutine else HandlerKind.SYNC
     call = _async_call if is_coroutine else _sync_call

@@ -8,7 +8,7 @@ from worker_sdk.worker.inputs import Input, Inputs
 
 
 class InputParameters:
-    """The parameters of one task whose default is `INPUT` or `INPUTS`."""
+    """The parameters of one task with the default `INPUT` or `INPUTS`."""
 
     def __init__(self, signature: Signature, codec: Codec) -> None:
         self._parameters = signature.inputs

@@ -1,4 +1,4 @@
-"""The parameters of a task's function: those that calls send, and those that the worker fills."""
+"""The parameters of a task's function: parameters that calls give, and parameters that the worker fills."""
 
 import typing
 from collections.abc import Callable, Mapping, Sequence
@@ -179,7 +179,7 @@ def _is_annotated(function: Function, name: str) -> bool:
         return True
     import inspect
 
-    # If the function wraps another one, its annotations are those of the wrapped function.
+    # If the function wraps another function, it has the annotations of the wrapped function.
     return inspect.signature(function).parameters[name].annotation is not inspect.Parameter.empty
 
 

@@ -1,4 +1,4 @@
-"""A task: a function whose calls can be enqueued as jobs."""
+"""A task: a function with calls that can be enqueued as jobs."""
 
 from collections.abc import (
     AsyncIterable,
@@ -337,7 +337,8 @@ if not TYPE_CHECKING:  # hidden from type checkers, which know the parameters fr
 
 
 class Task(Calls[P, ResultT_co]):
-    """A function whose calls can be enqueued as jobs. `Tasks.task` makes it. Calling it calls the function directly:
+    """A function with calls that can be enqueued as jobs. `Tasks.task` makes it. A call of the task calls the function
+    directly:
 
         handle = make_thumbnail.enqueue(42)
         here = make_thumbnail(42)
@@ -438,8 +439,8 @@ class Task(Calls[P, ResultT_co]):
         return found
 
     def pushers(self, namespace: str | None = None) -> "Pushers":
-        """Return the clients for a call at this moment. `namespace`: the namespace to use instead of that of the tasks
-        or the process."""
+        """Return the clients for a call at this moment. `namespace`: the namespace to use instead of the namespace of
+        the tasks or of the process."""
         from worker_sdk.tasks.client import pushers_for
 
         return pushers_for(self.tasks.own_pushers(), namespace=namespace)

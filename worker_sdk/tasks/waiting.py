@@ -11,8 +11,8 @@ from worker_sdk.errors import (
 )
 from worker_sdk.tasks.handle import JobHandle, ResultT_co
 
-# Maximum number of long polls at a time. Each occupies a connection, and other calls of the process need connections,
-# too.
+# Maximum number of long polls at a time. Each long poll occupies a connection, and other calls of the process need
+# connections, too.
 _POLLS: Final = 20
 
 

@@ -86,7 +86,7 @@ class WorkerHarness(AsyncWithOnly):
     and stopping runs `on_start` and `on_stop`, and makes the values that live as long as the worker. Without the block,
     the worker starts and stops for each run.
 
-    * `worker`: the worker, or `Tasks`, from which a worker is made.
+    * `worker`: the worker, or `Tasks` for a new worker.
     * `enqueued`: the jobs that handlers enqueued with `ctx.enqueue`, as maps. Jobs of isolated handlers go to a real
       master.
     * `unmet`: the conditions of `ready_when` that are not met. All other conditions count as met, without calling a

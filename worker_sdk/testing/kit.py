@@ -312,7 +312,7 @@ class _Store:
         return self._predecessors.inputs_of(run)
 
     def _conflict(self, rule: UniqueRule, holder: Run, job: TaskJob[Any]) -> Run:
-        """Apply the option `on_conflict` to a job whose key another job holds, as a master does."""
+        """Apply the option `on_conflict` to a job, as a master does. Another job, `holder`, holds its key."""
         if rule.on_conflict == "reject":
             problem = {
                 "code": "not_unique",

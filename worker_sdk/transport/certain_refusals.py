@@ -1,4 +1,4 @@
-"""Refusals by which a master says that a request had no effect, so that the request can be repeated."""
+"""Refusals that say that a request had no effect. Such a request can be repeated."""
 
 from worker_sdk.protocol import NO_EFFECT_CODES
 

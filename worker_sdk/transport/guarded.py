@@ -95,7 +95,7 @@ class GuardedProtocol(HttpToolsProtocol):
     # --- for subclasses to define
 
     def begin_cycle(self, version: str) -> None:
-        """Begin to answer the request whose head has arrived. `version`: the version of HTTP."""
+        """Begin to answer a request after its head has arrived. `version`: the version of HTTP."""
         raise NotImplementedError
 
     def refusal_bytes(self, status: HTTPStatus, code: str) -> bytes:
@@ -241,8 +241,8 @@ class GuardedProtocol(HttpToolsProtocol):
     def _check_request_line(self, version: str) -> None:
         """Refuse a request line with another protocol or more than one blank, and line ends before it."""
         line = b"%b %b HTTP/%b\r\n" % (self.parser.get_method(), self.url, version.encode())
-        # The first request line is at the beginning of the input. Later ones follow bodies, so search from the end of
-        # the previous line.
+        # The first request line is at the beginning of the input. Later request lines follow bodies, so search from the
+        # end of the previous line.
         found = self._line.find(line, self._line_end)
         if found < 0 or (self._line_end == 0 and found > 0):
             self.stop_parsing(HTTPStatus.BAD_REQUEST, "bad_request_line")

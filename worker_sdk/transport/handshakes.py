@@ -39,7 +39,7 @@ class HandshakeLog:
         context.sslobject_class = Watched
 
     def note(self, exc: ssl.SSLError) -> None:
-        """Log a failed handshake, unless its cause was logged a short time ago."""
+        """Log a failed handshake if its cause was not logged a short time ago."""
         cause, now_s = self._cause(exc), self._now_s()
         logged_s, count = self._causes.get(cause, (float("-inf"), 0))
         if now_s - logged_s < QUIET_S:

@@ -208,7 +208,7 @@ class HttpClient:
 
     @property
     def waiting_bodies(self) -> int:
-        """Number of answers whose bodies wait for memory, until other bodies have ended."""
+        """Number of answers with a body that waits for memory, until other bodies have ended."""
         return 0 if self._room is None else self._room.waiting
 
     @property
@@ -521,7 +521,7 @@ class _Connection(asyncio.BaseProtocol):
                 if body.room.take(wanted, self):
                     body.reserved += wanted
                 else:
-                    # Stop the timeout while this body waits for those of other calls: the endpoint has answered in
+                    # Stop the timeout while this body waits for the bodies of other calls: the endpoint has answered in
                     # time.
                     body.is_waiting = True
                     self._transport.pause_reading()

@@ -168,8 +168,8 @@ class WorkerProtocol(GuardedProtocol):
             self._make_room()
 
     def _make_room(self) -> None:
-        """Close the connection that has been idle longest. If none is idle, close the one whose request has been
-        arriving longest."""
+        """Close the connection that has been idle longest. If no connection is idle, close the connection with the
+        request that has been arriving longest."""
         others = [
             one
             for one in self.connections
@@ -243,8 +243,8 @@ class WorkerProtocol(GuardedProtocol):
             self._is_arriving = cycle.keep_alive = False
             return
         if cycle is not None and not cycle.response_complete:
-            # The body of this request is broken or late. For the application, this is the same as a client that has
-            # gone.
+            # The body of this request is broken or late. The application treats this as if the client had closed the
+            # connection.
             cycle.disconnected = True
             cycle.message_event.set()
         self.refuse(status, code)

@@ -60,7 +60,7 @@ class _LoopClient:
 
     async def open_until_loop_ends(self) -> None:
         # Close the client when its loop closes. asyncio.run and servers close a loop's async generators just before
-        # they close the loop, which is the only sign that it ends.
+        # they close the loop. There is no other sign of its end.
         self.keeper = _close_at_end(self.http)
         await anext(self.keeper)
 

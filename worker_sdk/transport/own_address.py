@@ -13,8 +13,8 @@ def url_of(scheme: str, host: str, port: int) -> str:
 
 
 def outgoing_address(peer: str, port: int) -> str:
-    """Return the address from which this machine reaches `peer`. The look-up of `peer` may block. Raise OSError if it
-    fails."""
+    """Return the address that this machine uses for calls to `peer`. The look-up of `peer` may block. Raise OSError if
+    it fails."""
     family, kind, protocol, _, address = socket.getaddrinfo(peer, port, type=socket.SOCK_DGRAM)[0]
     with socket.socket(family, kind, protocol) as probe:
         probe.connect(address)  # this sends nothing; the kernel chooses the address

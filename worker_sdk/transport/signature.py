@@ -95,7 +95,7 @@ class SignatureCheck:
         self._warned_at_s = float("-inf")
 
     def secret_to_register(self) -> str:
-        """Return the secret for the next registration. Unless secrets were given, each registration gets a new one. A
+        """Return the secret for the next registration. If no secrets were given, each registration gets a new one. A
         delayed older registration then fails the master's address check, so it cannot replace a newer one."""
         if self._secrets:
             return self._secrets[0]

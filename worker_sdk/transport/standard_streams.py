@@ -24,7 +24,7 @@ def escape_unencodable() -> None:
 
 
 def read_utf8() -> None:
-    """Read standard input and the arguments of the command as UTF-8, in which JSON is written, even if the locale says
+    """Read standard input and the arguments of the command as UTF-8, the encoding of JSON, even if the locale says
     ASCII."""
     if isinstance(sys.stdin, io.TextIOWrapper):
         sys.stdin.reconfigure(encoding="utf-8")

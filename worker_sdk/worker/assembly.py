@@ -46,7 +46,7 @@ class Assembly:
         if self._is_in_process and handler.kind is HandlerKind.ISOLATED:
             handler = replace(handler, kind=HandlerKind.ASYNC if handler.is_coroutine else HandlerKind.SYNC)
         composed = self._composed(handler)
-        # The worker makes no values for an isolated handler, whose own process makes them.
+        # The worker makes no values for an isolated handler, because the handler's own process makes them.
         if handler.kind is not HandlerKind.ISOLATED:
             self._values.add(handler.dependencies.values())
         self.registry.put(composed)

@@ -19,7 +19,7 @@ JOIN_WITHIN_S: Final = 30.0
 class Burst:
     """Decides when a worker ends because it has had nothing to do for `idle_s`.
 
-    * `failed`: IDs of the jobs whose last attempt here failed.
+    * `failed`: IDs of the jobs that failed in their last attempt here.
     * `has_joined`: masters registered the worker in each namespace.
     """
 

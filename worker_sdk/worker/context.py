@@ -134,7 +134,7 @@ class Context(CheckpointCalls):
 
     @property
     def namespace(self) -> str:
-        """The namespace of the job, in which its handler enqueues."""
+        """The namespace of the job. Its handler enqueues jobs there."""
         return self._pushers.namespace
 
     @property
@@ -158,8 +158,8 @@ class Context(CheckpointCalls):
 
     @property
     def inputs(self) -> "Inputs":
-        """The jobs for which this one waited (the option `after`), in the order in which they were named, with their
-        results. Empty if this job waited for none."""
+        """The jobs that this job waited for (the option `after`), in the order of that option, with their results.
+        Empty if this job waited for none."""
         from worker_sdk.worker.inputs import Inputs
 
         if not isinstance(self._inputs, Inputs):

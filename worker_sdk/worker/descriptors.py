@@ -26,13 +26,13 @@ class Descriptors:
 
     def __init__(self, on_change: Callable[[], object] = lambda: None) -> None:
         self._on_change = on_change
-        # The descriptor that is duplicated to count the free ones. Opened at the first check.
+        # The descriptor that is duplicated to count the free descriptors. Opened at the first check.
         self._base: int | None = None
         self._reserve: list[int] = []
         self.is_short = False
 
     def look(self) -> None:
-        """Check whether enough file descriptors are free. If so, fill the reserve; otherwise, close it."""
+        """Check whether enough file descriptors are free. If enough are free, fill the reserve. Otherwise, close it."""
         found = self._opened()
         is_enough = len(found) == NEEDED
         if is_enough:

@@ -45,8 +45,8 @@ class Settlements(Protocol):
 class Endings:
     """Ends runs. Use it only in the event loop.
 
-    * `owed`: by token, the runs whose end no master has confirmed yet.
-    * `release`: frees the slots of runs whose handlers no longer run.
+    * `owed`: by token, the runs with an end that no master has confirmed yet.
+    * `release`: frees the slots of runs without a running handler.
     * `on_no_descriptor`: called when a handler found no free descriptor.
     """
 
@@ -71,7 +71,7 @@ class Endings:
         self.is_copy = False
 
     def end(self, run: JobRun, value: Any, exc: BaseException | None) -> None:
-        """Report the end of a run whose handler has returned `value` or raised `exc`, and free its slot."""
+        """Report the end of a run, and free its slot. The handler has returned `value` or raised `exc`."""
         if self.is_copy:
             forked.end_copy()
         if exc is not None and self._saves_first(run, value, exc):
@@ -105,7 +105,7 @@ class Endings:
             self.settle(run, run.failure)
 
     def end_together(self, runs: Sequence[JobRun], exc: BaseException, log: LogLines | None) -> None:
-        """Report the end of runs whose common call has raised `exc`, and free their slots. The exception is judged and
+        """Report the end of runs, and free their slots. Their common call has raised `exc`. The exception is judged and
         logged once."""
         failing = [run for run in runs if run.stopping is None and not run.is_settled]
         if failing and not is_for_want_of_descriptors(exc):
@@ -240,7 +240,7 @@ class Endings:
             return outcomes.failure(f"{type(exc).__name__}, and its retry policy failed", should_retry=True)
 
     def end_isolated(self, run: JobRun, fields: Any, exc: BaseException | None) -> None:
-        """Report the end of a run whose process has reported `fields` or ended with `exc`, and free its slot."""
+        """Report the end of a run, and free its slot. Its process has reported `fields` or ended with `exc`."""
         if run.stopping is not None or (exc is not None and not isinstance(exc, ProcessDiedError)):
             self.end(run, None, exc)
             return
@@ -267,7 +267,7 @@ class Endings:
         self.end(run, None, None)
 
     def settle(self, run: JobRun, fields: outcomes.Fields) -> None:
-        """Report this end, unless an end was already reported. The slot stays occupied."""
+        """Report this end if no end was reported before. The slot stays occupied."""
         if not run.is_settled:
             run.is_settled = True
             if logger.isEnabledFor(logging.DEBUG):

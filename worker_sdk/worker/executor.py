@@ -38,7 +38,7 @@ FOLLOW_SHARE: Final = 0.5
 LATE_SHARE: Final = 0.1
 
 _NEVER: Final = float("inf")
-# Kinds of handlers that can only be asked to stop: those in a thread, and calls that run several jobs together.
+# Kinds of handlers that can only be asked to stop: handlers in a thread, and calls that run several jobs together.
 _UNSTOPPABLE: Final = (HandlerKind.SYNC, HandlerKind.GATHERED)
 
 
@@ -51,7 +51,7 @@ class Executor:
 
     Each run in `occupying`, by job ID, holds a slot, even after its end was reported: a thread cannot be killed.
 
-    * `owed`: by token, the runs whose end no master has confirmed yet.
+    * `owed`: by token, the runs with an end that no master has confirmed yet.
     * `_followers`: newer claims, by job ID. Each waits for the end of the earlier run of its job, and takes over its
       slot.
     * `threads`: number of threads for sync handlers. None: as many as slots.
@@ -142,7 +142,7 @@ class Executor:
     # --- running
 
     def resize(self, max_jobs: int) -> None:
-        """Run at most `max_jobs` at a time from now on. Running jobs beyond that number continue to their end."""
+        """Run at most `max_jobs` at a time from now on. If more jobs are running, they continue to their end."""
         if max_jobs == self._max_jobs:
             return
         logger.info("%d slots instead of %d, as the masters say", max_jobs, self._max_jobs)
@@ -222,7 +222,8 @@ class Executor:
             self._idle.set_result(None)
 
     def _take_over(self, follower: JobRun) -> None:
-        """Start a newer claim of a job whose earlier run has ended, unless it has waited for too long."""
+        """Start a newer claim after the earlier run of its job has ended. If the claim has waited for too long, do not
+        start it."""
         begun_s = follower.deadline_s - follower.timeout_s
         if now_s() - begun_s > LATE_SHARE * follower.timeout_s:
             self.stop(follower, Stop.HANDED_BACK)
@@ -306,7 +307,7 @@ class Executor:
                 self.stop(run, Stop.LOST)
 
     def answered(self, tokens: Iterable[str]) -> None:
-        """Forget the runs whose end a master has confirmed."""
+        """Forget these runs, because a master has confirmed their end."""
         for token in tokens:
             self.owed.pop(token, None)
         if self.on_room is not None:

@@ -87,7 +87,7 @@ class Farewell:
             os.close(fd)
 
     def _written(self, *, parent: int | None, children: list[int], exit_code: int) -> int:
-        """Return a descriptor from which the new process reads its instructions and its program."""
+        """Return a descriptor. The new process reads its instructions and its program from it."""
         files = tls_files_of_calls()
         order = {
             "workers": [one.as_order() for one in self.left],

@@ -1,4 +1,4 @@
-"""Report the jobs of a worker whose process ended while handlers ran, and unregister the worker.
+"""Report the jobs of a worker after its process ended while handlers ran. Then unregister the worker.
 
 This program runs in place of that process or after its end, so none of the handlers runs any more. It needs only the
 standard library, because a deploy may have replaced the packages on the disk.

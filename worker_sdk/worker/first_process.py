@@ -1,7 +1,7 @@
 """Run a worker or a master as the first process of a container, which must reap all orphans and handle signals.
 
-A process cannot distinguish adopted orphans from children whose exit codes are still needed. So the work continues in a
-child, and the first process becomes a small program that forwards signals and reaps processes.
+A process that reaps all orphans also reaps its own children, and loses exit codes that are still needed. So the work
+continues in a child, and the first process becomes a small program that forwards signals and reaps processes.
 """
 
 import logging

@@ -110,7 +110,7 @@ class GatherContext(Context):
 
 
 class GatheredLog:
-    """The log of a call, whose lines are kept with each job. `logs`: the logs of the jobs."""
+    """The log of a call. Its lines are kept with each job. `logs`: the logs of the jobs."""
 
     def __init__(self, logs: "Sequence[LogLines]") -> None:
         self._logs = logs

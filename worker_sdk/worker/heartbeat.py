@@ -1,6 +1,6 @@
 """Heartbeats: report and renew leases, in a separate thread with its own client.
 
-Nothing here waits for the event loop, because a worker whose handler blocks the loop must not look dead.
+Nothing here waits for the event loop: a handler that blocks the loop must not make its worker look dead.
 """
 
 import logging
@@ -387,8 +387,8 @@ class Heartbeat:
         return True
 
     def _ignored(self, fields: object, running: "Sequence[ReportedClaim]") -> dict[str, CheckpointNotSaved]:
-        """Log the fields that a master ignored. Return an error, by token, for each claim whose checkpoint was
-        ignored."""
+        """Log the fields that a master ignored. Return an error, by token, for each claim with an ignored
+        checkpoint."""
         unsaved: dict[str, CheckpointNotSaved] = {}
         told = []
         for field in fields if isinstance(fields, list) else ():

@@ -14,7 +14,7 @@ QUESTIONS: Final = 3
 QUESTION_PAUSE_S: Final = 0.3
 # The exceptions that occur when an invalid answer is read.
 NONSENSE: Final = (KeyError, TypeError, ValueError, OverflowError)
-# Codes with which masters refuse a body as too large. A registration can only be too large because of its contracts.
+# Codes of refusals of a body that is too large. A registration can only be too large because of its contracts.
 TOO_MUCH: Final = ("body_too_large", "too_many_nodes", "too_deep")
 
 
@@ -70,7 +70,7 @@ def refused_fields(answer: MasterAnswer) -> list[Any]:
 
 def ignored_of(answer: MasterAnswer, *, first: int) -> list[Any]:
     """Return the fields of a call that a master ignored. `first`: position of the call's first claim in the heartbeat.
-    In the result, positions of claims are those in the heartbeat."""
+    In the result, positions of claims count within the heartbeat, and not within the call."""
     fields = answer.body.get("ignored")
     if not first or not isinstance(fields, list):
         return fields if isinstance(fields, list) else []

@@ -96,7 +96,7 @@ class Input:
 
 
 class Inputs(Sequence[Input]):
-    """The jobs for which a job waited, in the order in which its `after` named them.
+    """The jobs that a job waited for, in the order of its option `after`.
 
     For example:
 

@@ -79,7 +79,7 @@ def _run(job: dict[str, Any], reports: "ParentReports") -> outcomes.Fields:
         return outcomes.success(_result(handler, job["argument"], ctx))
     except BaseException as exc:
         if (checkpoint := ctx.take_unsaved()) is not None:
-            # Save the checkpoint, from which the next attempt continues.
+            # Save the checkpoint: the next attempt continues from it.
             with contextlib.suppress(CheckpointNotSaved):
                 reports.save("", checkpoint).result()
         fields = outcomes.of_exception(handler, exc, ctx.attempt)
@@ -102,7 +102,7 @@ def _log_of(job: dict[str, Any], reports: "ParentReports") -> "ParentLog | None"
 
 
 class ParentLog:
-    """The log of the job, whose lines are sent through the worker."""
+    """The log of the job. Its lines are sent through the worker."""
 
     def __init__(self, reports: "ParentReports") -> None:
         self._reports = reports

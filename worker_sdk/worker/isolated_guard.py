@@ -2,7 +2,7 @@
 the worker dies.
 
 It forks the process of the handler before anything large is imported, and adopts the orphans of that process. Its
-standard input is a pipe that the worker keeps open. Its exit code is that of the process of the handler.
+standard input is a pipe that the worker keeps open. It ends with the exit code of the process of the handler.
 """
 
 import contextlib

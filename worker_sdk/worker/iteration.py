@@ -1,4 +1,4 @@
-"""Iteration over many items, with progress, and with checkpoints from which the next attempt continues."""
+"""Iteration over many items, with progress and checkpoints. The next attempt continues from the last checkpoint."""
 
 import itertools
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sized
@@ -96,7 +96,7 @@ class Iteration(Generic[T]):
         return position
 
     def _items(self, done: int) -> "Items[T]":
-        """Return the items that follow the first `done` ones."""
+        """Return the items after the first `done` items."""
         source = self._source
         if not isinstance(source, Iterable | AsyncIterable):
             return source(done)

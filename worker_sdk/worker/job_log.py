@@ -88,7 +88,7 @@ class JobLogHandler(logging.Handler):
         self.lock = None
 
     def handle(self, record: logging.LogRecord) -> bool:
-        # Do not call the base class, whose filters and lock cost time: all records of the process come here.
+        # Do not call the base class: its filters and lock cost time, and all records of the process come here.
         log = running_log.get()
         if log is not None and "is_of_job" not in record.__dict__:
             try:
@@ -181,8 +181,7 @@ _installed: Final = _Installed()
 
 
 def install(user: object) -> None:
-    """From now on, add the records of all loggers to the logs of the jobs in which they are written. `user`: the
-    worker."""
+    """From now on, add each record of any logger to the log of the job that writes it. `user`: the worker."""
     with _installed.lock:
         _installed.users.add(user)
         logging.getLogger().addHandler(_installed.handler)

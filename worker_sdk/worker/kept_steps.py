@@ -15,7 +15,7 @@ _MARKERS: Final = frozenset(b"\xc7\xc8\xc9\xd4\xd5\xd6\xd7\xd8")
 
 
 class DoneStep(NamedTuple):
-    """A step that has ended. `result`: the encoded result. The times are those of the worker's clock."""
+    """A step that has ended. `result`: the encoded result. The times are by the worker's clock."""
 
     name: str
     ended_at_ms: int

@@ -84,9 +84,9 @@ class LogSender:
         self._idle.set()
         self._is_hurried = asyncio.Event()
         self._is_stopping = False
-        # Whether the last call failed. If so, no end of a claim waits for its lines.
+        # Whether the last call failed. After a failure, no end of a claim waits for its lines.
         self._is_failing = False
-        # Claims whose end waits until masters have received their first lines; the future is done then.
+        # Claims with an end that waits until masters have received their first lines. The future is done then.
         self._awaited: dict[ClaimLog, Future[None]] = {}
         self._task: asyncio.Task[None] | None = None
         self._packer = msgpack.Packer(autoreset=False, unicode_errors="replace")

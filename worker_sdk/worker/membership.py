@@ -291,7 +291,7 @@ class WorkerMembership:
         await self.report_queue.stop()
 
     async def leave(self) -> bool:
-        """Unregister. Return whether there are unsent reports. If so, the worker stays registered."""
+        """Unregister. Return whether there are unsent reports. With unsent reports, the worker stays registered."""
         await self._pushers.stop()
         is_left = self.identity.worker_id is not None and bool(
             self.executor.occupying or len(self.report_queue)

@@ -1,10 +1,10 @@
-"""Names of jobs, and the attribute in which a function keeps the names that it handles."""
+"""Names of jobs, and the attribute of a function with the names that it handles."""
 
 import re
 from typing import Final
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.:/-]{1,200}")
-# The attribute of a function in which a child process finds its handlers. Decorators with functools.wraps copy it.
+# The attribute of a function that holds its handlers, for child processes. Decorators with functools.wraps copy it.
 ATTRIBUTE: Final = "__worker_sdk_handlers__"
 
 

@@ -27,7 +27,7 @@ from worker_sdk.worker.registry import Handler
 Fields = dict[str, Any]
 
 MAX_MESSAGE: Final = 1_000
-# Files whose code calls handlers: those of the SDK, and those of the event loop in a separate process.
+# Files with code that calls handlers: files of the SDK, and of the event loop in a separate process.
 _CALLING_FILES: Final = (
     f"{Path(__file__).parents[1]}{os.sep}",
     f"{Path(asyncio.__file__).parent}{os.sep}",
@@ -110,7 +110,7 @@ def failure(
 
 
 def unsendable(exc: Exception, fields: Fields) -> Fields:
-    """Return a report to send instead of `fields`, whose encoding raised `exc`."""
+    """Return a report to send instead of `fields`: encoding `fields` raised `exc`."""
     # best effort: encoding this value has raised an exception before, and reading it may raise another.
     with contextlib.suppress(Exception):
         if isinstance(exc, TypeError | ValueError | OverflowError):
@@ -207,7 +207,8 @@ def _drop_first_frames(exc: BaseException) -> None:
 
 
 def log_level(handler: Handler, exc: BaseException, fields: Fields) -> int:
-    """Return the level at which the worker logs `exc`, whose outcome is `fields`; NOTSET if it does not log it."""
+    """Return the level at which the worker logs `exc`; NOTSET if it does not log the exception. `fields`: the outcome
+    of `exc`."""
     if isinstance(exc, Defer | Discard | Fail | Retry | Challenged | NotReady):
         return logging.NOTSET
     if fields["type"] == "discarded":

@@ -33,7 +33,7 @@ class OutputReader:
         forked.renew_in_child(self)
 
     def renew(self) -> None:
-        # A process forked by another handler must neither read these outputs nor keep the pipes open.
+        # A process forked by another handler must not read these outputs or keep the pipes open.
         for key in list(self._selector.get_map().values()):
             forked.replace_with_devnull(key.fd)
 

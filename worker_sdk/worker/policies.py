@@ -1,4 +1,4 @@
-"""Policies by which a handler declares how its jobs continue after an exception."""
+"""Policies of a handler: they declare how its jobs continue after an exception."""
 
 from collections.abc import Callable, Iterable
 from typing import Any

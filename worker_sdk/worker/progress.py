@@ -91,8 +91,8 @@ class RunReports(Reports, Protocol):
         ...
 
     def take_used(self, token: str, begun_s: float) -> Mapping[str, Any]:
-        """Return the report fields with the units that an attempt has used, and with the time by which the service had
-        counted its last call. `begun_s`: when the handler began."""
+        """Return report fields: the units that an attempt has used, and a time when the service had certainly counted
+        its last call. `begun_s`: when the handler began."""
         ...
 
     def end(self, token: str, why: str) -> None:
@@ -148,7 +148,7 @@ class PendingReports:
         # Sends partial results, which do not wait for heartbeats.
         self.parts: Emitter | None = None
         self.observer: Observer | None = None
-        # The store's clock. Without it, masters are not told when services counted calls.
+        # The store's clock. Without it, reports do not say when services counted calls.
         self.clock: StoreClock | None = None
         self._lock = threading.Lock()
         self._reports: dict[str, PendingReport] = {}
@@ -255,8 +255,8 @@ class PendingReports:
         return taken
 
     def put_back(self, taken: Mapping[str, PendingReport]) -> None:
-        """Put back reports that no master has confirmed. The next heartbeat takes them again, unless newer ones replace
-        them."""
+        """Put back reports that no master has confirmed. The next heartbeat takes them again, if no newer reports
+        replace them."""
         with self._lock:
             for token, older in taken.items():
                 newer = self._reports.setdefault(token, PendingReport())

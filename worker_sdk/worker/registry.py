@@ -43,8 +43,8 @@ class Handler:
     """A handler. Its `function` is called with (argument, ctx) if `takes_context`, otherwise with (argument). The
     function also gets the values of `dependencies` by name.
 
-    * `contract`: the contract of the name, for masters: a map of `version`, `argument_schema` and `options`, or a
-      function that computes the map when a worker starts.
+    * `contract`: the contract of the name, for masters. It is a map of `version`, `argument_schema` and `options`, or a
+      function that returns this map when a worker starts.
     * `around`: the middleware of an isolated handler, which runs in the worker. It is called with the context and with
       a function that waits for the process.
     """
@@ -136,7 +136,7 @@ class Registry:
 
 
 def _takes_context(function: Function) -> bool:
-    """Return whether a function takes the context. Raise TypeError if it takes neither (argument, ctx) nor
+    """Return whether a function takes the context. Raise TypeError if it takes anything but (argument, ctx) or
     (argument)."""
     dependencies = dependencies_of(function)
     everything = list(inspect.signature(function).parameters.values())

@@ -89,8 +89,8 @@ class JobRun:
 
     @property
     def due_s(self) -> float:
-        """Return when the run must be checked next. That is at its timeout, at the end of its lease, at the end of its
-        time to stop, or when its wait for an earlier run ends.
+        """Return when the run must be checked next. It is checked at its timeout, at the end of its lease, at the end
+        of its time to stop, and at the end of its wait for an earlier run.
         """
         if self.is_settled:
             return float("inf")

@@ -8,7 +8,7 @@ from worker_sdk.transport.namespaces import check_name
 from worker_sdk.worker.lease import now_s
 
 MAX_NAMESPACES: Final = 20
-# How long a slot is reserved for a namespace whose jobs were refused although it used less than its share. Masters
+# How long a slot is reserved for a namespace if its jobs were refused although it used less than its share. Masters
 # offer these jobs again within two seconds.
 WANTED_S: Final = 5.0
 
@@ -75,7 +75,7 @@ class SlotShare:
 
     * `occupying`: the runs that have slots.
     * `on_room`: called when a slot of another namespace becomes free.
-    * `on_pressure`: called when another namespace needs slots that this one uses beyond its share.
+    * `on_pressure`: called when another namespace needs slots that this namespace uses above its share.
     """
 
     def __init__(self, pool: SharedSlots, guaranteed: int) -> None:

@@ -1,4 +1,4 @@
-"""Steps of a handler: calls that run once for a job, and whose results later attempts get."""
+"""Steps of a handler: calls that run once for a job. Later attempts get their results."""
 
 import inspect
 import threading

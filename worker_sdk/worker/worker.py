@@ -1,4 +1,4 @@
-"""`Worker`, with which applications register handlers and run jobs."""
+"""`Worker`: applications register handlers with it, and run jobs."""
 
 import gc
 import logging
@@ -76,11 +76,11 @@ class Worker(NoBlock):
     `worker.run()` then serves until the process is told to stop.
 
     * `master`: address of the master, or a list of addresses. Default: `JQMASTER_URL`, then `http://127.0.0.1:8080`.
-    * `tasks`: one or several `Tasks` whose jobs this worker runs. `run_tasks` adds more.
-    * `namespaces`: several namespaces in which this one worker works, up to 20. Give a map of names to their shares of
-      `max_jobs`, such as `{"shop": 3, "mail": 1}`, or a list of names with equal shares. Each namespace gets its share
-      whenever it needs it, and other namespaces use idle slots. Default: the names in `JQMASTER_WORKER_NAMESPACES`,
-      such as `shop=3 mail=1`, or else the namespace of the address.
+    * `tasks`: one or several `Tasks`; this worker runs their jobs. `run_tasks` adds more.
+    * `namespaces`: several namespaces for this one worker, up to 20. Give a map of names to their shares of `max_jobs`,
+      such as `{"shop": 3, "mail": 1}`, or a list of names with equal shares. Each namespace gets its share whenever it
+      needs it, and other namespaces use idle slots. Default: the names in `JQMASTER_WORKER_NAMESPACES`, such as `shop=3
+      mail=1`, or else the namespace of the address.
     * `max_jobs`: maximum number of jobs that run at a time, 1 to 1000.
     * `token`: bearer token with the scope `work`, and `push` if handlers call `ctx.enqueue`. Default: `JQMASTER_TOKEN`.
     * `host`, `port`: address on which the worker's own server listens. Default: `JQMASTER_WORKER_HOST`, or else
@@ -96,8 +96,8 @@ class Worker(NoBlock):
     * `version`: version of your code, shown to people. Default: the version of the SDK.
     * `middleware`: instances of `Middleware`, the outermost first. They run around handlers, around calls that enqueue
       inside handlers, and at the start and end of the worker. Default: those of `configure`.
-    * `job_logs`: send the logs of jobs to the masters: lines of `ctx.logger`, of other loggers while a handler runs,
-      and the output of isolated handlers and of commands.
+    * `job_logs`: send the logs of jobs to the masters. A log has the lines of `ctx.logger`, the lines of other loggers
+      while a handler runs, and the output of isolated handlers and of commands.
 
     The arguments become attributes, which you may change until the worker starts.
     """
@@ -176,8 +176,8 @@ class Worker(NoBlock):
 
         Further parameters with the default `Depends(…)` may follow. The worker fills them.
 
-        An `async def` runs in the event loop, a `def` in a thread. Its return value is the result of the job. Any
-        exception fails the attempt, and the job is retried unless one of these options says otherwise:
+        An `async def` runs in the event loop, a `def` in a thread. Its return value is the result of the job. By
+        default, any exception fails the attempt, and the job is retried.
 
         * `name`: letters, digits and `_ . : / -`, up to 200 characters.
         * `retry_on`: an exception class, a policy of `retry_on(...)`, or several of either.
@@ -188,7 +188,8 @@ class Worker(NoBlock):
           it, and a timeout kills them. The function must be at the top level of a module.
         * `contract`: a description of the name, which masters show and may use to check new jobs. It is a map of
           `version`, `argument_schema` (a JSON Schema) and `options`, all of which are optional.
-        * `retry_codes`: codes of `CodedError` with which the job is retried; others are final. Default: all.
+        * `retry_codes`: codes of `CodedError` after which the job is retried. Other codes are final. Default: all codes
+          are retried.
 
         Raise ValueError for a name that is invalid or taken, and TypeError for a function with unsuitable parameters:
 
@@ -321,8 +322,8 @@ class Worker(NoBlock):
 
         * `app`: the application, which frameworks pass. It is not used.
 
-        Each process that serves the application runs the worker and registers it at its own address, unless
-        `asgi()` is mounted at `url`.
+        Each process that serves the application runs the worker, and registers it at its own address. If `asgi()` is
+        mounted at `url`, the worker is registered at `url` instead.
 
         For example:
 
@@ -370,8 +371,8 @@ class Worker(NoBlock):
             self._run_in(runner, None)
 
     def run_burst(self, idle_s: float = 5.0) -> list[str]:
-        """Run as `run` does, but end when this worker has had no job for some time. Return the IDs of the jobs
-        whose last attempt here failed. Raise UnavailableError if no master registered the worker within 30 s.
+        """Run as `run` does, but end when this worker has had no job for some time. Return the IDs of the jobs that
+        failed in their last attempt here. Raise UnavailableError if no master registered the worker within 30 s.
 
         * `idle_s`: the worker ends after this many seconds without a job. A job that becomes due within this time is
           still run.
@@ -436,8 +437,8 @@ class Worker(NoBlock):
             self._node = None
 
     def _load_tasks(self) -> None:
-        """Register the tasks that were declared meanwhile. Raise TypeError for a task whose types cannot be encoded,
-        and ValueError for a name that is taken."""
+        """Register the tasks that were declared meanwhile. Raise TypeError for a task with types that cannot be
+        encoded, and ValueError for a name that is taken."""
         for source in self._sources:
             for name in source.names:
                 if (known := self._task_names.get(name)) is None:

@@ -1,8 +1,8 @@
 """A lock that shows whether the process that served a URL before has ended.
 
-The lock is a socket in Linux's abstract namespace. The kernel frees it when the process ends in any way. Neither a copy
-of the machine nor a container elsewhere holds it. So the process that holds the lock knows that no other worker at this
-URL is alive on this machine.
+The lock is a socket in Linux's abstract namespace. The kernel frees it when the process ends in any way. A copy of the
+machine does not hold it, and a container elsewhere does not, either. So the process that holds the lock knows that no
+other worker at this URL is alive on this machine.
 """
 
 import contextlib
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
-# The file whose inode identifies the network namespace, in which abstract names of sockets are unique.
+# The inode of this file identifies the network namespace. Abstract names of sockets are unique in it.
 _NAMESPACE: Final = Path("/proc/self/ns/net")
 
 
