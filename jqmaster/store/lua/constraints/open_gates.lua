@@ -25,7 +25,7 @@ local function end_at(key, gate_id, until_ms)
   if until_ms <= now_ms then
     redis.call('HDEL', key, gate_id)
   else
-    -- A gate has one scheduled check. If an earlier one is scheduled, keep it: that check will schedule this one.
+    -- A gate has at most one scheduled check. Keep an earlier check, because that check will schedule this check.
     redis.call('ZADD', gates_due_key, 'LT', until_ms, gate_id)
   end
 end

@@ -2,7 +2,7 @@
 -- Reads why a job waits, all at one instant: the state of its gates as a claim would see them, and the number of jobs
 -- that start before it.
 -- KEYS rules:hash leader:string running:zset
--- ARGV now_ms tag job_id head_bytes
+-- ARGV now_ms tag job_id head_bytes(how much of its record to read)
 --   max_holders(maximum number of holders shown for each closed gate)
 --   max_lanes(maximum number of lanes to check)
 --   is_keyed(1: jobs of the same lane may have different keyed gates)

@@ -89,7 +89,7 @@ for i = 1, count do
 end
 
 local canceled, freed_workers = {}, {}
--- Returns the head of the definition's newest job if that job is not over, otherwise nil.
+-- Returns the head of the definition's newest job; nil: that job is over, or there is none.
 local function unfinished(definition)
   if definition.last_job == '' or canceled[definition.last_job] then return nil end
   local head = record.read_head(tag .. 'job:' .. definition.last_job)

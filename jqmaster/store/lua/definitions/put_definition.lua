@@ -63,7 +63,7 @@ local function leave_memory()
   redis.call('ZREMRANGEBYRANK', gone_key, 0, excess - 1)
 end
 
--- Lets a new definition take over the memory of a deleted one of the same name, so that no instant fires twice. All
+-- Gives a new definition the memory of a deleted definition of the same name, so that no instant fires twice. All
 -- instants of the new definition are later than now.
 local function begin_memory()
   local until_ms = redis.call('ZSCORE', gone_key, name) or redis.call('HGET', memory_key, OF_OTHERS)

@@ -1,6 +1,6 @@
 #!lua
--- Ends closed groups of events. In one step for each group, writes its job and the records of its events, and removes
--- it. Skips a group that is gone. Skips a group if its definition has changed since the caller read the group.
+-- Ends closed groups of events. Writes the job of each group and the records of its events, and removes the group in
+-- the same step. Skips a group that is gone. Skips a group if its definition has changed since the caller read it.
 -- KEYS epoch:string rules:hash scheduled:zset expiring:zset definitions:hash definition_clocks:hash event_groups:zset
 -- ARGV now_ms tag epoch
 --   wake_channel(empty: wake nobody)

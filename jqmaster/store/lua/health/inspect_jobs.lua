@@ -2,7 +2,7 @@
 -- Reads everything that names these jobs, all at one instant: their records, and the indexes, claims, slots and other
 -- keys with their IDs.
 -- KEYS results:zset rules:hash
--- ARGV now_ms tag head_bytes
+-- ARGV now_ms tag head_bytes(how much of each record to read)
 --   found_in(the index, claims or slots where the caller found these jobs; empty: none)
 --   [+ id]
 -- REPLY ok: for each job a list:

@@ -12,7 +12,7 @@
 -- REPLY ok:
 --     now_ms, ready, blocked,
 --     is_exact(0: both counts are lower bounds),
---     ready_since_ms(the earliest time since when the first startable job of a lane has been ready; 0: unknown),
+--     ready_since_ms(of the first startable jobs of all lanes, when the earliest became ready; 0: unknown),
 --     [worker_id_bytes and name, number of running jobs],
 --     number of running jobs that were not checked
 -- CHECKS FIRST nothing, because it only reads
@@ -30,7 +30,7 @@ local PAGE = 100
 
 local edition = tonumber(redis.call('HGET', rules_key, 'edition') or 0)
 local ready, blocked, since_ms, is_exact = 0, 0, 0, true
--- By gate: the room that jobs take there if this call has counted them as ready.
+-- By gate: the room of the jobs that this call has counted as ready.
 local taken = {}
 
 local function room_at(ids)
@@ -51,8 +51,8 @@ local function take_room(ids, count)
   for _, id in ipairs(ids) do taken[id] = (taken[id] or 0) + count end
 end
 
--- Sets `since_ms` to the time since when this job, the first startable one of its lane, has been ready. Keeps an
--- earlier time of another lane. See sample_backlog.lua.
+-- Called for the first startable job of a lane. If the job became ready before `since_ms`, sets `since_ms` to that
+-- time. See sample_backlog.lua.
 local function note_wait(id)
   local head = record.read_head(tag .. 'job:' .. id)
   if head == '' or record.state_of(head) ~= layout.STATE.ready then return end
@@ -93,7 +93,7 @@ local function count_lane(lane, count)
   local room, free, seen = math.min(room_at(lane.shared), room_at(lane.keyed)), nil, count
   if room > 0 and #lane.keyed == 0 and is_keyed[lane.queue] then
     free, seen = count_singly(lane, count, room)
-    -- If the shared gates have no room left, the other jobs are blocked, whatever their own gates are.
+    -- If the shared gates have no room left, the other jobs are blocked, even if their own gates are open.
     if free >= room then seen = count end
     is_exact = is_exact and seen >= count
   else

@@ -6,7 +6,9 @@
 --   free(how many more jobs the worker can take)
 --   as_of_ms(when the worker listed its claims, or earlier; 0: unknown; -1: another call has more claims of this
 --       heartbeat)
---   lease_ms offer_ms grace_ms job_prefix
+--   lease_ms offer_ms(time to accept an offer)
+--   grace_ms(time after the timeout until a claim is reclaimed)
+--   job_prefix
 --   max_jobs(how many jobs the worker can hold from now on; 0: unchanged)
 --   [+ id token_bytes]
 -- REPLY ok:

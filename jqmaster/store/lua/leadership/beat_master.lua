@@ -3,7 +3,9 @@
 -- Returns the data that every master follows: the versions of settings, targets, namespaces and identity, the mark of
 -- the data, and which master leads.
 -- KEYS masters:zset master_info:hash settings:hash identity:hash generation:string leader:string
--- ARGV now_ms master_id info forget_ms max_masters
+-- ARGV now_ms master_id
+--   info(description of the master)
+--   forget_ms max_masters
 -- REPLY ok:
 --     number of removed masters,now_ms,
 --     [settings version,targets version,namespaces version],

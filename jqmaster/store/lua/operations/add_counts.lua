@@ -4,7 +4,7 @@
 -- KEYS flushed:string counted_names:zset
 -- ARGV now_ms tag
 --   number(of the call; each call has a higher one)
---   max_names other_name
+--   max_names other_name(name for all names beyond max_names)
 --   minutes_ms(how long the counts of minutes are kept)
 --   hours_ms(how long the counts of hours are kept)
 --   [+ name counts]

@@ -6,7 +6,7 @@
 --   number(of the call; each call has a higher one)
 --   max_groups
 --   lives_ms(how long a group is kept after its last failure)
---   max_versions
+--   max_versions(maximum number of worker versions to keep for a group)
 --   quiet_ms(a group that fails again after this time has recurred)
 --   [+ group_id count example_job_id name cause message
 --      versions(MessagePack: version, failures, version, failures, …)]

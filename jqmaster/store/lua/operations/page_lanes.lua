@@ -1,7 +1,7 @@
 #!lua flags=no-writes
 -- Reads members of several indexes, one index after another, with the beginnings of their records.
 -- KEYS [+ index:zset]
--- ARGV count head_bytes job_prefix
+-- ARGV count head_bytes(how much of each record to read) job_prefix
 -- REPLY ok:
 --     [number_of_index id score record_beginning],
 --     indexes_read(number of indexes that were read to the end)

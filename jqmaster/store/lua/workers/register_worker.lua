@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Registers a worker. A former worker at the same address gets no more jobs. Its claims end at once if its process is
--- known to have ended, otherwise with their leases.
+-- Registers a worker. A former worker at the same address gets no more jobs. If the former worker's process is known to
+-- have ended, its claims end at once. Otherwise they end with their leases.
 -- KEYS worker:hash workers:zset worker_urls:hash epoch:string running:zset slot_rules:hash
 -- ARGV now_ms worker_id
 --   url(empty: it pulls)

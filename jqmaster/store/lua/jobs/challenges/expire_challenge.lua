@@ -5,7 +5,11 @@
 -- ARGV now_ms tag epoch result_ttl_ms finished_channel
 --   [+ id
 --      target_state(empty: its record cannot be read)
---      index_key delay_ms cause is_counted history_entry result]
+--      index_key(index for the target state; empty: `ready`, which has none)
+--      delay_ms(time until the job is due again)
+--      cause
+--      is_counted(1: the attempt counts as a failure)
+--      history_entry result]
 -- REPLY ok:[1: expired, 0: answered or ended meanwhile] | stale_epoch
 -- CHECKS FIRST that the epoch is current, then the state, the deadline and the challenge of each attempt
 -- include lib/clock.lua

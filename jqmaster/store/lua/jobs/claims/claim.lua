@@ -8,7 +8,9 @@
 -- ARGV now_ms epoch edition
 --   workers(21 bytes for each worker, in the order of their keys: its ID, 16 bytes; its limit, 4 bytes;
 --       1 byte that tells whether the caller itself holds the worker's poll)
---   lease_ms offer_ms grace_ms tag
+--   lease_ms offer_ms(time to accept an offer)
+--   grace_ms(time after the timeout until a claim is reclaimed)
+--   tag
 --   tokens(16 bytes each)
 --   finished_channel mail_channel
 --   max_bytes(total size of the records claimed for one worker; only the last record may exceed it)

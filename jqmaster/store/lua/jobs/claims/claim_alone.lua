@@ -1,9 +1,17 @@
 #!lua flags=allow-oom
 -- Claims a suspect for a worker that holds no other job. A suspect is a job whose earlier workers were lost.
 -- KEYS epoch:string worker:hash claims:set running:zset retrying:zset suspects:set fence:string rules:hash mail:string
--- ARGV now_ms epoch edition worker_id_bytes job_id token_bytes lease_ms offer_ms grace_ms tag worker_id
+-- ARGV now_ms epoch edition worker_id_bytes job_id token_bytes
+--   lease_ms offer_ms(time to accept an offer)
+--   grace_ms(time after the timeout until a claim is reclaimed)
+--   tag worker_id
 --   mail_channel(empty: the caller itself holds the worker's poll)
--- REPLY ok:now_ms,fence,record | stale_epoch | stale_constraints | gone | no_poll | busy | over | closed
+-- REPLY ok:now_ms,fence,record | stale_epoch | stale_constraints
+--   | gone: the worker takes no jobs
+--   | no_poll: the worker pulls and has no open poll
+--   | busy: the worker holds a job
+--   | over: the job no longer waits as a suspect
+--   | closed: a gate is closed, or the lane has an older edition
 -- CHECKS FIRST that the epoch is current;
 --   that the edition of the constraints is current;
 --   that the worker exists and holds no job;

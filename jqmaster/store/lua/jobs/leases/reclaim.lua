@@ -3,7 +3,12 @@
 -- or settled meanwhile.
 -- KEYS epoch:string running:zset results:zset suspects:set
 -- ARGV now_ms tag epoch result_ttl_ms finished_channel
---   [+ id token_bytes target_state index_key delay_ms cause is_counted is_loss
+--   [+ id token_bytes target_state
+--      index_key(index for the target state; empty: `ready`, which has none)
+--      delay_ms(time until the job is due again)
+--      cause
+--      is_counted(1: the attempt counts as a failure)
+--      is_loss(1: the worker was lost)
 --      history_entry(empty: none)
 --      result]
 -- REPLY ok:[1: reclaimed, 0: renewed or settled meanwhile] | stale_epoch

@@ -7,7 +7,11 @@
 --   finished_channel
 --   used(MessagePack: by job ID, a list of two: time of the attempt's last call in ms, or 0;
 --       thousandths used, by unit. Empty: no report)
---   [+ id token_bytes target_state index_key delay_ms cause is_counted
+--   [+ id token_bytes target_state
+--      index_key(index for the target state; empty: `ready`, which has none)
+--      delay_ms(time until the job is due again)
+--      cause
+--      is_counted(1: the attempt counts as a failure)
 --      history_entry(empty: none)
 --      result
 --      held_gate(gate that the worker asked to keep closed; empty: none)

@@ -112,8 +112,8 @@ local challenges = lazily.made_by(function()
     remove(id, queue .. OF_TARGETS)
   end
 
-  -- Returns the fault of a job that awaits callbacks; empty: no fault. A job must be in a list of jobs whose callbacks
-  -- have arrived if this is true of it, and only then. Claims must find this list.
+  -- Returns the fault of a job that awaits callbacks; empty: no fault. As soon as all callbacks have arrived, and not
+  -- earlier, the job must be in a list `callbacks:{name}`, and claims must find this list.
   local function fault_of(id, head)
     if head == '' then return '' end
     local challenge = open_one(id, head)

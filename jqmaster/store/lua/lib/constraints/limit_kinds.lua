@@ -101,7 +101,7 @@ local limit_kinds = lazily.made_by(function()
     opens_at = function(gate) return gate.held_until_ms end,
   }
 
-  -- An observation is how much another system still admits until an instant, as that system says. The number is in
+  -- An observation tells how much another system still admits until an instant. That system gives the number, in
   -- thousandths of the gate's unit. A gate without a weight counts jobs. An observation is not part of a constraint.
   local observation = {
     room = function(gate, _, now_ms)

@@ -81,7 +81,7 @@ local weighing = lazily.made_by(function()
     return 0, opens_at(gate)
   end
 
-  -- Returns whether the gate is closed to all jobs after the one for which it keeps room.
+  -- Returns whether the gate keeps room for a job and is therefore closed to all later jobs.
   local LAST = {id = '', score = math.huge, order = ''}
   local function is_kept_closed(gate)
     return not gate.is_shadow and holds_back(gate, 1, LAST)

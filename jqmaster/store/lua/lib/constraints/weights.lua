@@ -5,8 +5,8 @@
 -- include lib/constraints/kept_room.lua
 -- include lib/constraints/weighing.lua
 -- include lib/lanes/turns.lua
--- The weights of jobs. The extras of a record have the job's own weights by constraint, in thousandths. For a
--- constraint that is not there, the job has the constraint's default weight.
+-- The weights of jobs. The extras of a record have the job's own weights by constraint, in thousandths. If they
+-- have no weight for a constraint, the job has the constraint's default weight.
 local weights = lazily.made_by(function()
   local tag = ARGV.tag
   local NONE = {}

@@ -33,8 +33,7 @@ local dependents = lazily.made_by(function()
     return state == layout.STATE.succeeded or when == WHEN_FINISHED and is_over(state)
   end
 
-  -- Returns the predecessors of a job and the condition for them, as its record's extras have them; nil: there are
-  -- none.
+  -- Returns the predecessors of a job and the condition for them, from the extras of its record; nil: there are none.
   local function after_of(key, head)
     local ok, fields = pcall(cmsgpack.unpack, record.extras_of(key, head))
     local after = ok and type(fields) == 'table' and fields.after

@@ -7,8 +7,8 @@ local heads = (function()
   local MANY, FACTOR, SMALL = 64, 4, 4096
 
   -- Returns two functions. `of(n)` returns the head of the job at `keys[n]`, as `record.read_head` does. Each call of
-  -- `of` must have a greater `n` than the call before. `forget()` drops the heads that were read ahead; the caller
-  -- calls it if it may have changed them.
+  -- `of` must have a greater `n` than the call before. `forget()` drops the heads that were read ahead. The caller
+  -- calls `forget` after it may have changed a record.
   local function reader(keys)
     local at_once, held, count = 1, {}, #keys
 

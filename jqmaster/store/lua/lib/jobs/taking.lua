@@ -17,7 +17,7 @@ local taking = (function()
   local TOKEN_LENGTH = 16
   local sub, unpack_bytes, under, add_to = string.sub, struct.unpack, lists.under, table.insert
   local take_first, as_claimed, own_gates = read_ahead.take_first, ready_jobs.as_claimed, record.own_gates
-  -- Jobs that are not claimed: expired jobs with their names, and damaged jobs. `watched`: expired jobs whose end
+  -- Jobs that are not claimed: expired jobs with their names, and damaged jobs. `watched`: expired jobs that
   -- clients wait for.
   local expired, expired_names, damaged, watched = {}, {}, {}, {}
   -- Counts of claimed jobs, of their bytes, and of jobs that were moved to closed gates.

@@ -42,9 +42,8 @@ local jobs_ahead = (function()
     return smaller, low - smaller
   end
 
-  -- Returns the room of another lane or job at those of its gates that this job does not have to pass. At a gate that
-  -- both have to pass, the room does not matter, because the job that comes first starts first. Also returns the gates
-  -- that were counted.
+  -- Returns how many jobs the gates of another lane or job would let start. Skips gates that this job has to pass, too,
+  -- because the job that comes first starts first there. Also returns the gates that were not skipped.
   local function room_before(...)
     local room, others = gates.NO_ROOM_LIMIT, {}
     for _, list in ipairs({...}) do

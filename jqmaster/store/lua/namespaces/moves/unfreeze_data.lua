@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Sets the mark of a namespace's data, so that masters serve them: at the source if the move failed, otherwise at the
--- target.
+-- Sets the mark of a namespace's data, so that masters serve the data. Called at the source if the move has failed,
+-- otherwise at the target.
 -- KEYS frozen:string generation:string rules:hash leader:string
 -- ARGV id(of the move)
 --   number(of the mover)
