@@ -1,5 +1,5 @@
 #!lua
--- Cancels an incomplete batch. The batch takes no new members any more. The leader cancels its unfinished members.
+-- Cancels an incomplete batch. From now on, the batch takes no new members. The leader cancels its unfinished members.
 -- KEYS batch:hash batches_due:zset
 -- ARGV now_ms tag batch_id
 -- REPLY ok | unknown | complete

@@ -3,7 +3,7 @@
 -- passed to this script, because each is removed with its last job.
 -- KEYS epoch:string
 -- ARGV tag epoch [+ lane]
--- REPLY ok:removed | stale_epoch
+-- REPLY ok:number of removed lanes | stale_epoch
 -- CHECKS FIRST that the epoch is current; that each lane is empty
 -- include lib/leadership.lua
 -- include lib/lanes/lanes.lua

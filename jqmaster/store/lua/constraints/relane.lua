@@ -9,7 +9,7 @@
 --       the number of its new lane from 1, u16; 0: its record cannot be read)
 --   extras(MessagePack: new extras of records by number of the job, from 1; empty: no record gets new extras)
 --   [+ id(each only once)]
--- REPLY ok:moved | stale_epoch | stale_constraints
+-- REPLY ok:number of moved jobs | stale_epoch | stale_constraints
 -- CHECKS FIRST that the epoch is current;
 --   that the edition of the constraints is current;
 --   the state and the lane of each job

@@ -12,6 +12,6 @@ local fresh = ARGV[1]
 if redis.call('EXISTS', frozen_key) == 1 or freezes.leads(leader_key) then return {'frozen'} end
 local kept = redis.call('GET', generation_key) or fresh
 redis.call('SET', generation_key, kept)
--- Also copy the mark to the hash that each push reads anyway for the edition.
+-- Also copy the mark to the hash `rules`, which each push reads anyway.
 redis.call('HSET', rules_key, 'mark', kept)
 return {'ok', kept}

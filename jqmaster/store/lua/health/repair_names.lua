@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Adds names that have lanes to the list of names if the list lacks them. Recounts the ready jobs of these names.
+-- If a name has lanes, adds the name to the list of names. Recounts the ready jobs of these names.
 -- KEYS epoch:string names:set ready_counts:hash audit:stream
 -- ARGV now_ms tag epoch audit_entry audit_max [+ name]
 -- REPLY ok:[each repaired name] | stale_epoch

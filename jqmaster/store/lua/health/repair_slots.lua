@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Adds unkeyed gates that have slots to the list of such gates if the list lacks them. Recomputes the sums of the slots
--- of the given gates.
+-- If a gate without a key has slots, adds the gate to the list of such gates. Recomputes the sums of the slots of the
+-- given gates.
 -- KEYS epoch:string slot_lists:set slot_counts:hash audit:stream
 -- ARGV now_ms tag epoch
 --   wake_channel(empty: wake nobody)

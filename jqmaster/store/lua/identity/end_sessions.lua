@@ -3,7 +3,7 @@
 -- writes the entry to the access log.
 -- KEYS sessions:zset access:stream access_folds:hash
 -- ARGV now_ms session_prefix fold_group(empty: repeats are not folded) access_entry [+ digest]
--- REPLY ok:count
+-- REPLY ok:number of ended sessions
 -- CHECKS FIRST which sessions exist
 -- include lib/clock.lua
 -- include lib/identity/access_log.lua

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Records how far each audit log has been exported.
 -- KEYS epoch:string audit_export:hash
--- ARGV epoch [+ log position_and_number]
+-- ARGV epoch [+ log position_and_number(of the last exported entry)]
 -- REPLY ok | stale_epoch
 -- CHECKS FIRST that the epoch is current
 -- include lib/leadership.lua

@@ -30,7 +30,7 @@ local PAGE = 100
 
 local edition = tonumber(redis.call('HGET', rules_key, 'edition') or 0)
 local ready, blocked, since_ms, is_exact = 0, 0, 0, true
--- By gate: the room of the jobs that this call has counted as ready.
+-- By gate: how many jobs this call has counted as ready there.
 local taken = {}
 
 local function room_at(ids)

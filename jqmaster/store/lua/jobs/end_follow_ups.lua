@@ -6,7 +6,7 @@
 --   [+ entry
 --      number(of the entry as the caller read it)
 --      is_done(0: it failed)]
--- REPLY ok:removed | stale_epoch
+-- REPLY ok:number of removed follow-ups | stale_epoch
 -- CHECKS FIRST that the epoch is current; that each entry still has its number
 -- include lib/leadership.lua
 local epoch_key, follow_ups_key = KEYS[1], KEYS[2]

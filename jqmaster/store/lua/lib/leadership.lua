@@ -1,7 +1,7 @@
 -- Checks and begins leaderships.
 local leadership = (function()
-  -- Returns whether the caller's leadership is the newest. Compares epochs for equality, so that an epoch from before a
-  -- restore of the store does not pass.
+  -- Returns whether the caller's leadership is the newest. Compares epochs for equality, so that no caller
+  -- passes after the store was restored to an older epoch.
   local function holds(epoch_key, epoch)
     return redis.call('GET', epoch_key) == epoch
   end

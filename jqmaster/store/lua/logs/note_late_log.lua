@@ -4,7 +4,7 @@
 -- KEYS log_erasures:zset log_erased:zset
 -- ARGV job_id created_ms(of the job)
 -- REPLY ok:1 if the log has to be removed
--- CHECKS FIRST that this job was deleted, and not an earlier job with the same ID
+-- CHECKS FIRST whether this job was deleted, and not an earlier job with the same ID
 local erasures_key, erased_key = KEYS[1], KEYS[2]
 local id, created_ms = ARGV[1], tonumber(ARGV[2])
 

@@ -1,5 +1,6 @@
 #!lua flags=no-writes
--- Checks several shards in which `look_at_shard` has found no entries: none of its keys from `workers` on existed.
+-- Checks several shards in which `look_at_shard` has found no entries, because none of its keys from `workers` on
+-- existed.
 -- Returns whether this is still so in each shard. All keys of one kind are adjacent.
 -- KEYS epoch:string rules:hash workers:zset ready_counts:hash [+ due:zset waiting:set]
 -- ARGV now_ms kinds(number of keys of each shard)

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Lets a worker continue that was detached for its silence and has asked to continue. Adds an entry to the history of
--- each job that continues.
+-- Lets a worker continue, as it requested, after it was detached for its silence. Adds an entry to the history of each
+-- job that continues.
 -- KEYS worker:hash running:zset
 -- ARGV now_ms worker_id_bytes tag
 --   is_last(1: no other call of this request follows)

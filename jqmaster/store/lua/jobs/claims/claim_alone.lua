@@ -6,18 +6,14 @@
 --   grace_ms(time after the timeout until a claim is reclaimed)
 --   tag worker_id
 --   mail_channel(empty: the caller itself holds the worker's poll)
--- REPLY ok:now_ms,fence,record | stale_epoch | stale_constraints
---   | gone: the worker takes no jobs
---   | no_poll: the worker pulls and has no open poll
---   | busy: the worker holds a job
---   | over: the job no longer waits as a suspect
---   | closed: a gate is closed, or the lane has an older edition
+-- REPLY ok:now_ms,fence,record | stale_epoch | stale_constraints | gone | no_poll | busy | over | closed
 -- CHECKS FIRST that the epoch is current;
 --   that the edition of the constraints is current;
---   that the worker exists and holds no job;
---   that a worker that pulls has an open poll;
---   that the job waits as a suspect;
---   that each of its gates is open
+--   that the worker exists and takes jobs (gone);
+--   that the worker holds no job (busy);
+--   that the worker has an open poll, if it pulls (no_poll);
+--   that the job still waits as a suspect (over);
+--   that the lane has the current edition, and each gate of the job is open (closed)
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/jobs/record.lua

@@ -2,7 +2,7 @@
 -- Removes jobs from the list of suspects if they no longer wait. A suspect waits for a worker without any other job.
 -- KEYS epoch:string suspects:set
 -- ARGV epoch job_prefix [+ id]
--- REPLY ok:dropped | stale_epoch
+-- REPLY ok:number of removed jobs | stale_epoch
 -- CHECKS FIRST that the epoch is current, then the state of each job
 -- include lib/leadership.lua
 -- include lib/jobs/record.lua

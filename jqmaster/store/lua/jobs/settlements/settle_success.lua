@@ -131,8 +131,8 @@ for at = 1, #workers, WORKER_LENGTH do
       local is_repeat = is_ours and byte(head, layout.state.at) == layout.STATE.succeeded
       accepted[number] = is_repeat and 1 or 0
       known = known + accepted[number]
-      -- Write on a repeated call, too. Otherwise WAIT would confirm the first write, although it may never have reached
-      -- the replicas.
+      -- Write again on a repeated call. WAIT covers only writes of its own connection, and the write of the first call
+      -- may never have reached the replicas.
       if is_repeat then record.write_again(key, head) end
     end
   end
@@ -151,7 +151,7 @@ for at = 1, #workers, WORKER_LENGTH do
   end
   runs[#runs + 1] = of_worker
   for n = count_before + 1, has_several and count or 0 do of_ended[n - count_before] = ended[n] end
-  -- Ignore an error, because a key of the wrong type must not stop the call in the middle.
+  -- Ignore an error, because a key of another type must not stop the call in the middle.
   if #of_ended > 0 then redis.pcall('SREM', claims_key, unpack(of_ended)) end
   if wake_channel ~= '' and count > count_before then
     redis.call('PUBLISH', wake_channel, 'freed:' .. record.uuid_text(worker_id_bytes) .. ':' .. count - count_before)

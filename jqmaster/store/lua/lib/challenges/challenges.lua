@@ -2,7 +2,7 @@
 -- include lib/jobs/record.lua
 -- The challenges of jobs. `challenges:{id}` has the challenges of one job as a MessagePack array of maps, the newest
 -- last. jqmaster/store/jobs/challenges.py reads them. If the record of the job has the flag `has_challenge`, the newest
--- one belongs to the present attempt. The fields of a map:
+-- challenge belongs to the present attempt. The fields of a map:
 --   id         the part of the request ID that is shown
 --   digest     the digest of the whole request ID
 --   attempt    the number of the attempt
@@ -21,8 +21,8 @@
 --   remind     ms after `since` at which people are reminded; `reminders` lists the challenge until then
 --   link       the request ID of a challenge for people
 --   fraction   the progress that the outside system reported last
---   note       its text
---   told       when it was reported
+--   note       the text of that progress
+--   told       when that progress was reported
 --   run        when a worker got the callbacks
 --   ended      when the attempt ended
 -- At the end of a challenge, `sign`, `link`, and type and body of each callback are removed.
@@ -140,8 +140,8 @@ local challenges = lazily.made_by(function()
     write(id, list)
   end
 
-  -- Ends the challenge of an attempt that ends. If it was answered, it receives the outcome of the attempt. `head`: the
-  -- record before the attempt ends; `target`: the job's new state.
+  -- Ends the challenge of an attempt that ends. An answered challenge gets the outcome of the attempt. `head`: the
+  -- record before the attempt ends. `target`: the job's new state.
   local function close(id, head, target, now_ms)
     local challenge, list = open_one(id, head)
     if not challenge then return end

@@ -6,7 +6,7 @@
 -- Charges at gates whose constraint has a weight. All numbers are thousandths of the constraint's unit.
 --
 -- `charges:{gate}` has an entry for each running job. `charge_sums` has the sum of these charges by gate.
--- `starts:{gate}` has the same entries by time, for the rate limit, and `started:{gate}` has the sum of its charges.
+-- `starts:{gate}` has the same entries by time, for the rate limit, and `started:{gate}` has the sum of these charges.
 --
 -- An entry is the token of the claim, followed by the charge as text. When a claim ends, it gives back exactly this
 -- charge, even if the constraint has changed meanwhile. A start may be moved to the time at which the attempt called
@@ -29,14 +29,13 @@ local charges = lazily.made_by(function()
 
   local function text_of(number) return string.format('%.0f', number) end
 
-  -- Returns the charge of an entry; 0 for an entry of a master of an older release, which had no weights.
+  -- Returns the charge of an entry; 0: a master of an older release, without weights, wrote the entry.
   local function charge_of(entry)
     local text = sub(entry, TOKEN_LENGTH + 1)
     return tonumber(text) or tonumber(string.match(text, '^%d+')) or 0
   end
 
-  -- Returns the entry of a start that is moved to another time: `entry`, which it had before, and the time of the
-  -- claim.
+  -- Returns the entry of a start that is moved to another time: the old entry, and the time of the claim.
   local function moved(entry, claimed_ms) return entry .. ' ' .. text_of(claimed_ms) end
 
   -- Returns the time of the claim of a moved start; nil if the start was not moved.
@@ -330,8 +329,8 @@ local charges = lazily.made_by(function()
   end
 
   -- Settles the charges of an attempt at all of its gates. A damaged gate keeps its estimate, and does not stop the
-  -- others from being settled. `report`: the time of the attempt's last call (0: unknown), and the thousandths that it
-  -- used, by unit.
+  -- others from being settled. `report`: the time of the attempt's last call (0: unknown), and by unit the number of
+  -- thousandths that the attempt used.
   local function settle_at(id, token_bytes, report, now_ms, ...)
     local called_ms, used = math.min(report[1], now_ms), report[2]
     for _, ids in ipairs({...}) do

@@ -83,8 +83,8 @@ local gates = lazily.made_by(function()
     end
   end
 
-  -- Considers the gates for which this call has found waiting jobs. Returns the milliseconds until the first of them
-  -- opens by itself; -1: none does.
+  -- Returns in how many milliseconds the first gate opens by itself; -1: none does. Takes into account the gates for
+  -- which this call has found waiting jobs.
   local function ms_until_opening(now_ms)
     return first_opening_ms and math.max(0, first_opening_ms - now_ms) or -1
   end

@@ -13,8 +13,9 @@
 local passing = lazily.made_by(function()
   local tag = ARGV.tag
   local add_pair, under = lists.add_pair, lists.under
-  -- `passed`: the result for each lane or job that has gates. `held_own`, `begun_own`: by gate, for gates that belong
-  -- to single jobs.
+  -- `passed`: by lane or group, the claims that pass its gates.
+  -- `held_own`: by gate that only records of jobs have, the slots to take.
+  -- `begun_own`: by gate that only records of jobs have, the starts to remember.
   local passed, held_own, begun_own = {}, {}, {}
   -- By constraint in shadow mode: the number of jobs that it would have delayed.
   local shadowed = {}

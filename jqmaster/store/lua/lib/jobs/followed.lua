@@ -16,7 +16,7 @@ local followed = lazily.made_by(function()
   end
 
   -- Returns facts from the record of a job with the flag `followed`. `batch`: its batch; nil: none. `told`: by state
-  -- code, whether an end in that state is reported; nil: no end is.
+  -- code, whether an end in that state is reported; nil: no end is reported.
   local function facts_of(key, head)
     local extras = record.extras_of(key, head)
     local facts = facts_of_extras[extras]

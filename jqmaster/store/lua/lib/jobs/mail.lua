@@ -23,7 +23,7 @@ local mail = lazily.made_by(function()
   -- expired or was accepted, or if another claim has replaced the offer.
   local function offers(mail_key, worker_id_bytes, now_ms, job_prefix)
     local given = redis.pcall('GET', mail_key)
-    -- Ignore a damaged value. The jobs return when their leases end.
+    -- Ignore a damaged value. The jobs return to their queues when their leases end.
     if type(given) ~= 'string' then return {} end
     local found = {}
     for at = 1, #given, ID_LENGTH + TOKEN_LENGTH do

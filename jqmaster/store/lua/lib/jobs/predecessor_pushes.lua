@@ -19,8 +19,8 @@ local predecessor_pushes = lazily.made_by(function()
   -- Adds to `request.waits` the predecessors for which the job must wait. `accepted`: the jobs that this call accepts,
   -- by key. Returns nil, or the reply word of a refusal and the predecessor that causes the refusal.
   --
-  -- A predecessor causes a refusal if it does not exist, or if it has ended in another way than required. A predecessor
-  -- of the same push causes no refusal by its end.
+  -- A predecessor causes a refusal if it does not exist, or if it has ended in another way than required. The end of a
+  -- predecessor from the same push causes no refusal.
   local function judge(request, accepted, job_prefix)
     for n, id in ipairs(request.ids) do
       local state = dependents.state_of(id)

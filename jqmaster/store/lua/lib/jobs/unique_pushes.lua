@@ -57,7 +57,7 @@ local unique_pushes = lazily.made_by(function()
     holder.from = n
   end
 
-  -- Returns which job of this push gives its content to the new job number `n`.
+  -- Returns the number of the job of this push whose content the new job number `n` gets.
   local function content_of(n)
     local holder = holders[keys_of[n]]
     return holder and holder.from or n

@@ -81,8 +81,7 @@ local homes = (function()
     for gate_id, condition in pairs(definitions.conditions[n] or NONE) do gate_conditions.note(gate_id, condition) end
   end
 
-  -- Returns the lane of definition `n`, and the keyed gates that its jobs have in their records. `lanes.home_of`
-  -- returns the same.
+  -- Returns the lane of a job of definition `n`, and the keyed gates in the job's record, as `lanes.home_of` does.
   local function of(definitions, n, edition)
     local home_of = definitions.home_of
     if home_of[n] then

@@ -65,7 +65,7 @@ local open_lanes = (function()
     end
   end
 
-  -- Puts lanes into the queue that were opened during this claim.
+  -- Puts lanes that were opened during this claim into the queue.
   local function put(came_back)
     for _, lane in ipairs(came_back) do
       local group = groups[lane.group]
