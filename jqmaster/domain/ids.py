@@ -33,7 +33,7 @@ def is_id(text: str) -> bool:
 def are_ids(texts: Sequence[str]) -> bool:
     """Return whether `is_id` holds for each, at half the cost of single calls."""
     lines = "\n".join((*texts, ""))
-    # Also compare the length: it differs if a text contains a line feed itself.
+    # Also compare the length, which differs if a text itself contains a line feed.
     return len(lines) == len(texts) * (ID_LENGTH + 1) and _LINES_OF_IDS.fullmatch(lines) is not None
 
 

@@ -27,7 +27,7 @@ class _PlanEntry(NamedTuple):
     matches: Matches | None
     # The constraint's only gate. None: it has a key, and each value of the key has its own gate.
     gate: Gate | None
-    # In a set of shared gates, this bit stands for the gate.
+    # The bit that stands for the gate in a set of shared gates.
     bit: int
     read_key: Reader
 

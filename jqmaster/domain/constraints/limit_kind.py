@@ -36,7 +36,7 @@ class Figure:
 
 
 class LimitKind(ABC, Generic[V]):
-    """One kind of limit. Its values are those of the field `name` in `Constraint` and `GateLimits`."""
+    """One kind of limit. `name` is the field of `Constraint` and `GateLimits` that has its values."""
 
     # The name of the field with this limit, in documents and classes.
     name: ClassVar[str]
@@ -57,7 +57,7 @@ class LimitKind(ABC, Generic[V]):
         """Raise ConstraintError for a value out of bounds."""
 
     def parse(self, document: Any) -> V:
-        """Return the value of a document whose types are checked."""
+        """Return the value of a document. The types in it have been checked."""
         value: V = document
         return value
 

@@ -1,7 +1,7 @@
 """The kinds of limits that a constraint can have. Each is an object with the same interface.
 
 `KINDS` lists them for all code that handles constraints: checks, documents, the store, usage, command line and web UI.
-`CLOSERS` are all that can close a gate: some of these kinds, and the hold and the observation that a worker reports.
+`CLOSERS` lists everything that can close a gate: some of these kinds, holds, and observations of workers.
 """
 
 import re
@@ -231,7 +231,7 @@ class AwaitingCounts(LimitKind[bool]):
     name = "counts_awaiting"
     none = True
     is_per_value = False
-    needs = "requires a concurrency, which then does not count jobs that await callbacks"
+    needs = "requires a concurrency; jobs that await callbacks then do not count against it"
 
     def script_fields(self, value: bool) -> Mapping[str, float | None]:
         return {"is_awaiting_free": int(not value)}
@@ -504,7 +504,7 @@ KINDS: Final[tuple[LimitKind[Any], ...]] = (
 PER_VALUE: Final = tuple(kind for kind in KINDS if kind.is_per_value)
 # The kinds that close gates, the one that lasts longest first.
 CLOSERS: Final[tuple[GateCloser, ...]] = (PAUSE, HOLD, OBSERVATION, CONCURRENCY, RATE)
-# In the order in which an answer shows them.
+# The kinds that the answer of `why` explains, in its order.
 EXPLAINED: Final[tuple[Explained, ...]] = (CONCURRENCY, RATE, PAUSE, HOLD, FAIRNESS, WEIGHT, OBSERVATION)
 
 

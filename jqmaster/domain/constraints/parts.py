@@ -35,7 +35,7 @@ def parts_of(constraint: Constraint) -> tuple[Constraint, ...]:
 
 
 def owners_of(constraints: tuple[Constraint, ...]) -> dict[str, Constraint]:
-    """Return the constraints by the `cid` of each of their parts."""
+    """Return a map from the `cid` of each part to its constraint."""
     return {part.cid: one for one in constraints for part in parts_of(one)}
 
 

@@ -26,7 +26,7 @@ from jqmaster.errors import FieldError, ForbiddenError
 Cover = Literal["[hidden]", "[redacted]"]
 HIDDEN: Final = "[hidden]"
 
-# The root in `redact_paths` that covers each field of matchers and keys that reads content. A payload is covered like
+# The root in `redact_paths` for each field of matchers and keys that reads content. A payload is covered like
 # an argument, because it becomes the argument of jobs.
 _CONTENT_ROOTS: Final = {"argument": "argument", "headers": "headers", "payload": "argument"}
 _FIELDS: Final = (*FIELDS, *EVENT_FIELDS)
@@ -36,7 +36,7 @@ _FIELDS: Final = (*FIELDS, *EVENT_FIELDS)
 class ContentAccess:
     """The content that one caller may see. Views and use cases require one.
 
-    `allows_name`: names whose jobs' content the caller may see even if `is_granted` is false.
+    `allows_name`: returns whether the caller may see content of jobs with this name, even if `is_granted` is false.
     """
 
     is_granted: bool
@@ -122,8 +122,8 @@ class ContentAccess:
 
     @property
     def error_text_cover(self) -> Cover | None:
-        """Return the text that replaces error texts. None: they are shown. Error texts are redacted if `error.message`
-        is, because SDKs copy the text of an exception into this field."""
+        """Return the text that replaces error texts. None: they are shown. If `error.message` is redacted, so are error
+        texts, because SDKs copy the text of an exception into this field."""
         if self.redactor.meets("error", ("message",)):
             return REDACTED
         return None if self.is_granted else HIDDEN
@@ -134,8 +134,8 @@ class ContentAccess:
         return not self.redactor.meets("error", ("type",))
 
     def filter(self, document: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the document of a job filter, with content covered. A text to search errors for counts as an error
-        text. So does the ID of a failure group, which is a digest of an error text.
+        """Return the document of a job filter, with content covered. A text that is searched for in errors counts as an
+        error text. So does the ID of a failure group, which is a digest of an error text.
         """
         shown = dict(document)
         if shown.get("text") and (cover := self.error_text_cover):

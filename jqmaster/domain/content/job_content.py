@@ -59,8 +59,8 @@ class JobContent:
         return str(_without(unique.key, self._quoted()))
 
     def result(self, value: bytes) -> bytes | None:
-        """Return the Result of the job. That of a success has the member `result`. That of a failure has `error` and
-        `message`."""
+        """Return the Result of the job. The Result of a success has the member `result`. The Result of a failure has
+        `error` and `message`."""
         if not self.is_shown:
             return None
         shown = self._redactor.within("error", self._redactor.within("result", value))

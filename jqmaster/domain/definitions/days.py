@@ -18,7 +18,7 @@ MAX_MOVE_DAYS: Final = 92
 MAX_MOVED_A_DAY: Final = 24
 NO_WORKDAY: Final = f"no workday within {MAX_MOVE_DAYS} days"
 WORKDAY: Final = "workday"
-# The start of the trial for which the due instants of a schedule are counted.
+# The due instants of a schedule are counted after this instant, to find out how often the schedule is due.
 _TRIAL_MS: Final = 1_704_067_199_999
 DAY_MS: Final = 86_400_000
 _DAY: Final = timedelta(days=1)
@@ -52,8 +52,8 @@ class DayPlan:
 
     * `done`: ranges of instants of the schedule, both ends included. These have run records already, although the
       calendar now moves them to a later time.
-    * `overdue`: instants without a record that the calendar now moves to a time in the past. Each has its former time,
-      too, if it moved.
+    * `overdue`: instants without a record that the calendar now moves to a time in the past. Each entry has the due
+      time and, if it differs, the time in the schedule.
     """
 
     calendar: Calendar | None = None
@@ -136,12 +136,12 @@ def moved(
 
 
 def first_day(calendar: Calendar, day: date) -> date:
-    """Return the first day whose instants may move to this day or to a later one."""
+    """Return the first day from which instants may move to this day or to a later one."""
     return _edge(calendar, day, -_DAY)
 
 
 def last_day(calendar: Calendar, day: date) -> date:
-    """Return the last day whose instants may move to this day or to an earlier one."""
+    """Return the last day from which instants may move to this day or to an earlier one."""
     return _edge(calendar, day, _DAY)
 
 
@@ -160,8 +160,8 @@ def _edge(calendar: Calendar, day: date, step: timedelta) -> date:
 
 
 def _workday(rule: DaysRule, calendar: Calendar, day: date) -> date | None:
-    """Return the day to which the instants of a day move. Those of a workday stay. None: there is no workday in
-    reach."""
+    """Return the day to which the instants of a day move. Those of a workday stay. None: there is no workday within
+    MAX_MOVE_DAYS."""
     step = _DAY if rule is DaysRule.NEXT_WORKDAY else -_DAY
     for _ in range(MAX_MOVE_DAYS + 1):
         if not calendar.day_off(day):

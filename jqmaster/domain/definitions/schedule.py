@@ -124,7 +124,7 @@ def _occurrences(cron: str, after: datetime, zone: ZoneInfo) -> Iterator[Occurre
 def _first_of(cron: str, after: datetime, zone: ZoneInfo) -> Sequence[Occurrence]:
     """Return the first `SHARED` local times after `after`, or fewer if no more come."""
     found: list[Occurrence] = []
-    # Dates end in the year 9999. Return the times found before.
+    # Dates end in the year 9999. Return the times that were found.
     with contextlib.suppress(OverflowError, ValueError):
         # Give CronSim no time zone, because `moment_of` handles clock changes.
         found.extend(map(partial(_occurrence, zone), islice(CronSim(cron, after), SHARED)))

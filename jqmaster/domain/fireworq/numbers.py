@@ -2,7 +2,7 @@
 
 A number and the ID of its job can be computed from each other, so nothing has to be stored or counted.
 
-A number has 53 bits, as many as every client can hold exactly: 41 bits of milliseconds since 2020, and 12 bits that
+A number has 53 bits, because every client can hold these exactly. 41 bits are the milliseconds since 2020, and 12 bits
 tell jobs of one millisecond apart. The ID is a UUIDv7 with the same instant and the same 12 bits. Its other bits are a
 digest of the number.
 """

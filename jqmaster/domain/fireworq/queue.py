@@ -65,7 +65,7 @@ class FireworqQueue:
         limit, period_s = self._starts(self.max_dispatches_per_second, self.max_burst_size)
         if limit > _MAX_STARTS or period_s > _MAX_PERIOD_S:
             raise QueueTermsError(
-                f"max_burst_size must be at most {_MAX_STARTS}, and so many dispatches must take at most 31 days"
+                f"max_burst_size must be at most {_MAX_STARTS}, and a burst of this size must take at most 31 days"
             )
 
     @property

@@ -32,7 +32,7 @@ Changed = Literal["time", "version", "regressed", "more"]
 
 @dataclass(frozen=True, slots=True)
 class Ignore:
-    """The decision to ignore a group until `until_ms`, or, if that is 0, until the group changes.
+    """The decision to ignore a group until `until_ms`. 0: until the group changes.
 
     * `versions` and `most_per_hour`: the group's values at the time of the decision.
     * `since_per_hour`: the failures of the busiest hour since the decision.

@@ -55,7 +55,7 @@ class JobFilter:
 
     @property
     def asks_errors(self) -> bool:
-        """Return whether a job's record is not enough to decide: see `selects_error`."""
+        """Return whether the decision needs more than a job's record: see `selects_error`."""
         return self.text is not None or self.failure_group is not None
 
     @property
@@ -135,8 +135,8 @@ class JobFilter:
 
     @classmethod
     def of_document(cls, document: dict[str, Any]) -> "JobFilter":
-        """Return the filter of a document. Raise TypeError for fields of a later version: without these, the filter
-        would select wrong jobs."""
+        """Return the filter of a document. Raise TypeError for fields of a later version, because the filter would
+        select wrong jobs without them."""
         values = dict(document)
         if "state" in values:
             values["state"] = JobState(values["state"])

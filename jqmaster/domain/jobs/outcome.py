@@ -51,7 +51,7 @@ class NotReadyReport:
 
 @dataclass(frozen=True, slots=True)
 class NotReadyRecord:
-    """A series of such reports: the time of the first one, and their number, including the present one."""
+    """A series of not-ready reports: the time of the first one, and their number, including the present one."""
 
     since_ms: int
     times: int

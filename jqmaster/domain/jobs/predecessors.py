@@ -49,7 +49,7 @@ def in_order(after: Sequence[tuple[str, After | None]]) -> tuple[list[int], list
 
 @dataclass(frozen=True, slots=True)
 class SkippedBy:
-    """The job because of which another job was skipped, directly or through further jobs. `state`: its final state.
+    """The job that caused another job to be skipped, directly or through further jobs. `state`: its final state.
     Empty: it was deleted."""
 
     job_id: str

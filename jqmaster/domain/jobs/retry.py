@@ -6,7 +6,7 @@ from jqmaster.domain.jobs.job import RetryPolicy
 
 # A job may return to the queue at once this often without a failure, as in a series of deploys.
 AT_ONCE: Final = 3
-# After that, the first wait has at least this length. Each further wait is twice as long, up to MAX_FLOOR_MS.
+# After these returns, the first wait has at least this length. Each further wait is twice as long, up to MAX_FLOOR_MS.
 _FIRST_FLOOR_MS: Final = 100
 MAX_FLOOR_MS: Final = 1_000
 

@@ -6,8 +6,8 @@ from typing import Final
 
 import msgpack
 
-# Maximum number of characters of a trace to read. The end is read in Python, which prints the innermost frame last, and
-# the beginning in JavaScript.
+# Maximum number of characters of a trace to read. For Python, which prints the innermost frame last, the end of the
+# trace is read. For JavaScript, the beginning is read.
 MAX_READ: Final = 20_000
 _MAX_PART: Final = 200
 _FRAMES_READ: Final = 100

@@ -28,7 +28,7 @@ class UniqueScope(StrEnum):
 
 
 class OnConflict(StrEnum):
-    """The treatment of a push whose key another job holds."""
+    """The treatment of a push if another job holds its key."""
 
     REJECT = "reject"
     EXISTING = "existing"

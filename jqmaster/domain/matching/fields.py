@@ -79,7 +79,7 @@ class JobFields:
 
 
 class EventFields(JobFields):
-    """The fields of an event. Matchers read them like those of a job, and the payload like an argument."""
+    """The fields of an event. Matchers read these fields like the fields of a job, and the payload like an argument."""
 
     __slots__ = ("event_id", "event_type", "occurred_at", "source", "subject")
 

@@ -6,10 +6,11 @@ from typing import Final, Literal, get_args
 
 from jqmaster.domain.namespaces.namespace import NamespaceState
 
-# The steps of a move. `announced`: leases are prolonged. `closing`: masters stop serving the namespace.
-# `copying`, `checking`: its data are copied and compared. `returning`: the move failed, and the namespace is opened
-# again in its old store.
-# The other steps are final.
+# The steps of a move. Those that are not listed here are final.
+# - `announced`: leases are prolonged.
+# - `closing`: masters stop serving the namespace.
+# - `copying`, `checking`: its data are copied and compared.
+# - `returning`: the move failed, and the namespace is opened again in its old store.
 MoveStep = Literal["announced", "closing", "copying", "checking", "returning", "done", "failed", "aborted"]
 STEPS: Final[tuple[MoveStep, ...]] = get_args(MoveStep)
 ENDS: Final = frozenset({"done", "failed", "aborted"})

@@ -140,7 +140,7 @@ def _store(facts: HealthFacts) -> Iterator[HealthFinding]:
         text = f"New jobs are refused: {fault.rstrip('.')}."
         yield HealthFinding("store", "bad", text, "jqmaster doctor", 0, {"fault": fault}, fault)
     if facts.is_less_durable:
-        text = f"The store gives only {facts.given_durability}, but {facts.durability} is configured."
+        text = f"The store provides only {facts.given_durability} durability, but {facts.durability} is configured."
         figures = {"wanted": facts.durability, "given": facts.given_durability}
         yield HealthFinding("durability", "bad", text, "jqmaster doctor", figures=figures)
     share = facts.memory_bytes / facts.max_memory_bytes if facts.max_memory_bytes else 0
@@ -227,7 +227,7 @@ def _failures(facts: HealthFacts) -> Iterator[HealthFinding]:
         yield HealthFinding("failing", "warn", text, command, one.failed, figures, one.name)
     lately, before = facts.failed_lately, facts.failed_before
     if lately >= RISING_LEAST and lately >= RISING_FACTOR * before:
-        text = f"Failures rise: {_jobs(lately)} failed in the last 10 minutes, and {before:.0f} in 10 minutes before."
+        text = f"Failures rise: {_jobs(lately)} failed in the last 10 minutes. Before, the average was {before:.0f}."
         figures = {"lately": lately, "before": round(before, 1)}
         yield HealthFinding("rising", "warn", text, "jqmaster failures", lately, figures)
 

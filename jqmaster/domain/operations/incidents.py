@@ -39,7 +39,7 @@ class TimelineIncident:
 
 
 def incidents_of(entries: Sequence[TimelineEntry]) -> list[TimelineIncident]:
-    """Return the incidents in these entries, the newest first. The ID of an incident is that of the entry that was
+    """Return the incidents in these entries, the newest first. The ID of an incident is the ID of the entry that was
     stored first."""
     stories: list[_Telling] = []
     # Only these can accept further entries: the newest incident of each subject, and incidents that are not over.
@@ -70,7 +70,7 @@ def incidents_of(entries: Sequence[TimelineEntry]) -> list[TimelineIncident]:
 
 
 def is_start(entry: TimelineEntry) -> bool:
-    """Return whether the entry starts an incident. The regular end of a lead does not."""
+    """Return whether the entry starts an incident. The regular end of a lead does not start one."""
     return entry.kind in _STARTS or entry.cause == LeaderCause.SILENT
 
 

@@ -76,7 +76,7 @@ class TargetFigures:
 
 @dataclass(slots=True)
 class SummedFigures:
-    """The figures of one target at all masters. `per_s`: requests of the last minute."""
+    """The figures of one target at all masters. `per_s`: requests per second, averaged over the last minute."""
 
     results: Counter[str] = field(default_factory=Counter)
     took: Histogram = field(default_factory=Histogram)

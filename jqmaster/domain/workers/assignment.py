@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-# While claims leave jobs behind, the next round assigns twice as many jobs. It may double them this many times.
+# While claims leave jobs behind, the next round assigns twice as many jobs. The number is doubled at most this many
+# times.
 MAX_DOUBLINGS: Final = 5
 
 

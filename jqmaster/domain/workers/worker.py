@@ -6,8 +6,10 @@ from typing import Literal
 
 from jqmaster.domain.jobs.reserved_names import RESERVED_PREFIX
 
-# Why a worker was detached: the leader found it silent (`silence`), an operator detached it, or another worker now
-# serves its address (`successor`).
+# Why a worker was detached:
+# - `silence`: the leader found it silent.
+# - `operator`: an operator detached it.
+# - `successor`: another worker now serves its address.
 DetachedBy = Literal["silence", "operator", "successor"]
 WorkerState = Literal["fresh", "stale", "draining", "detached"]
 

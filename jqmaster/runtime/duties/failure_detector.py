@@ -82,7 +82,7 @@ class FailureDetector(LeaderLoop):
 
     def wake(self) -> None:
         # While workers are silent, a message must not start a round early, because each round counts one missed ping
-        # for each of them.
+        # for each silent worker.
         if not self._missed:
             super().wake()
 

@@ -126,7 +126,8 @@ class Fleet:
         # Workers in the process of this master. They get only jobs for which no other worker has room. There is at most
         # one such worker, except for a moment after it has registered again.
         self._companions: list[Member] = []
-        # By worker ID and name of jobs, the oldest first: until when the worker leaves them to others (see `leave_ms`).
+        # By worker ID and name of jobs, the oldest first: until when the worker leaves these jobs to others (see
+        # `leave_ms`).
         self._left: dict[tuple[str, str], float] = {}
         self._queues: frozenset[str] = frozenset()
         # The distinct sets of names and queues of all members. None: to be computed again, because members changed.

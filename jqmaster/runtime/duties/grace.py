@@ -16,8 +16,8 @@ from jqmaster.live_value import LiveValue
 
 logger = logging.getLogger(__name__)
 
-# A longer outage of the store, or a longer step of its clock, begins a grace period. Workers may have lost their leases
-# because of it, through no fault of their own.
+# A longer outage of the store, or a longer step of its clock, begins a grace period. Such an event may have cost
+# workers their leases, through no fault of their own.
 OUTAGE_S: Final = 1.0
 # A wait for the store is measured in pieces of this length. If a piece takes longer, this process and not the store
 # delayed it. Such a piece counts as this length only.
@@ -50,7 +50,7 @@ class Grace:
     * after a step of the store's clock,
     * after many workers fell silent at once.
 
-    Without it, one outage would run every long job twice.
+    Without grace periods, one outage would run every long job twice.
 
     One component reads the store in rounds. It reads through `ask`, and reports its own pauses with `pause` or `slept`.
     The master's own delays do not count as an outage. Otherwise a busy master would never reclaim anything. After a
@@ -134,8 +134,8 @@ class Grace:
             self._away_s += meant_s
 
     def overhear(self, sent_s: float, now_ms: int, late_s: float) -> None:
-        """Take the store's time from the answer to another caller's request. The request was sent at `sent_s`, and
-        `late_s` later than planned. The time since the last answer counts as a pause."""
+        """Take the store's time from the answer to another caller's request. `sent_s`: when the request was sent.
+        `late_s`: how much later than planned. The time since the last answer counts as a pause."""
         took_s = sent_s - self._heard_s[1]
         self.slept(took_s - late_s, took_s)
         self._asked_s += min(self._clock.monotonic_s() - sent_s, TICK_S)

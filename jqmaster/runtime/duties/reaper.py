@@ -74,7 +74,7 @@ class ReaperPolicy:
 
 class Reaper(LeaderLoop):
     """A duty of one leadership: takes back jobs whose leases have ended. Its reads of the store inform `grace` about
-    outages. If the duty follows the looks at the shard, these inform `grace` instead."""
+    outages. If the duty follows the looks at the shard, the looks inform `grace` instead."""
 
     is_vital = True
     poll_s = POLL_S

@@ -3,7 +3,7 @@ certain.
 
 A new leader checks the whole store, and again once a day. Every hour it slowly checks everything that the indexes name.
 Ready jobs that no claim finds cannot wait for that. If jobs have been ready for a while although workers for them are
-free, their order is checked at once.
+free, the indexes through which claims find jobs are checked at once.
 """
 
 import contextlib

@@ -34,8 +34,8 @@ class QuietLook(Protocol):
     def look_call(self) -> ScriptCall: ...
 
     def is_unchanged(self, reply: Reply, sent_at_s: float, late_s: float) -> bool:
-        """Take the reply to `look_call`. The call was sent at `sent_at_s`, and `late_s` later than planned. Return
-        whether the shard is unchanged since the last look at it."""
+        """Take the reply to `look_call`. `sent_at_s`: when the call was sent. `late_s`: how much later than planned.
+        Return whether the shard is unchanged since the last look at it."""
         ...
 
     def take_time(self, now_ms: int, sent_at_s: float, late_s: float) -> bool:

@@ -90,7 +90,7 @@ class HeldLock:
         self.be_unanswered()
 
     def be_unanswered(self) -> None:
-        """Allow for the case that the last renewal shortened the lock although its answer was lost."""
+        """Assume that the last renewal, which got no answer, may have shortened the lock."""
         if self._tried_at_s + self._tried_ttl_s < self._sent_at_s + self._ttl_s:
             self._sent_at_s, self._ttl_s = self._tried_at_s, self._tried_ttl_s
             self.trusted_until_s = self._sent_at_s + self._ttl_s * TRUST

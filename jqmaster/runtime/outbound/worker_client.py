@@ -109,7 +109,7 @@ class WorkerClient:
     def __init__(
         self, guard: EgressGuard, *, timeout_s: LiveValue[float], tls: LiveContext | None = None
     ) -> None:
-        """`tls`: the context of calls by https. None: the system's authorities."""
+        """`tls`: the TLS context of calls by https. None: trust the system's certificate authorities."""
         self._tls = tls
         self._http = HttpClient(
             GuardedRoute(guard, self._context), max_answer_bytes=MAX_ANSWER_BYTES, is_end_an_answer=True

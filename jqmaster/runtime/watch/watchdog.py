@@ -71,7 +71,7 @@ class Watchdog(PeriodicLoop):
         self._fresh = fresh or DueTime()
 
     def take_mark(self, mark: str | None) -> bool:
-        """Take the mark that the data have now; None: they have none. Return whether it is this master's."""
+        """Take the mark that the data have now. None: they have no mark. Return whether it is this master's mark."""
         return self._is_own(mark)
 
     async def _round(self) -> float:
