@@ -856,7 +856,7 @@ export interface NotifyView {
   with_result: boolean;
 }
 
-/** The treatment of a push whose key another job holds. */
+/** The treatment of a push if another job holds its key. */
 export type OnConflict = "reject" | "existing" | "replace";
 
 /** An open challenge. Only this answer contains the challenge's request ID. */
