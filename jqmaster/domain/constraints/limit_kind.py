@@ -44,7 +44,7 @@ class LimitKind(ABC, Generic[V]):
     none: ClassVar[Any] = None
     # Whether a single value of the key may have its own limit.
     is_per_value: ClassVar[bool] = True
-    # The facts about jobs behind the gate that the store must count. None: no facts.
+    # The counts of jobs that the store must keep at the gate. None: no counts.
     counts: ClassVar[Literal["slots", "starts"] | None] = None
     # The numbers that make up the limit. A limit without numbers can only be on or off.
     figures: ClassVar[tuple[Figure, ...]] = ()

@@ -49,7 +49,7 @@ class ReplayPoint:
 
 @dataclass(frozen=True, slots=True)
 class KeyReplay:
-    """The result for one value of the key."""
+    """The result of a replay for one value of the key."""
 
     value: KeyValue
     started: int

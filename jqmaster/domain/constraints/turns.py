@@ -10,7 +10,7 @@ MAX_SHARES: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class TurnShare:
-    """The share of one value of the key."""
+    """The share of turns of one value of the key."""
 
     value: object
     share: float

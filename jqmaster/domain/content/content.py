@@ -70,7 +70,7 @@ class ContentAccess:
         return text
 
     def check_path(self, path: Path | None, loc: Loc) -> None:
-        """Raise ForbiddenError unless the caller may distinguish jobs by their values at this path."""
+        """Raise ForbiddenError if the caller may not distinguish jobs by their values at this path."""
         cover = self.cover_of(path)
         if cover == REDACTED:
             rule = "is redacted, contains a redacted value, or lies within one (see redact_paths)"
@@ -79,7 +79,7 @@ class ContentAccess:
             raise _refusal("content_hidden", loc, "reads content of jobs, which the caller may not see")
 
     def check_matcher(self, document: Mapping[str, Any], loc: Loc) -> None:
-        """Raise ForbiddenError unless the caller may select jobs by this matcher, which has already been parsed."""
+        """Raise ForbiddenError if the caller may not select jobs by this matcher, which has already been parsed."""
         for leaf, at in _leaves(document, loc):
             self.check_path(parse_path(leaf["field"], fields=_FIELDS), (*at, "field"))
 
@@ -130,7 +130,7 @@ class ContentAccess:
 
     @property
     def shows_error_type(self) -> bool:
-        """Return whether types of exceptions are shown: to everybody, unless they are redacted."""
+        """Return whether types of exceptions are shown. Everybody sees them if they are not redacted."""
         return not self.redactor.meets("error", ("type",))
 
     def filter(self, document: Mapping[str, Any]) -> dict[str, Any]:
@@ -163,7 +163,7 @@ class ContentAccess:
         return self.constraint(document)
 
     def check_error_text(self, loc: Loc) -> None:
-        """Raise ForbiddenError unless the caller may look for a text in errors."""
+        """Raise ForbiddenError if the caller may not look for a text in errors."""
         cover = self.error_text_cover
         if cover == REDACTED:
             raise _refusal("content_redacted", loc, "searches the texts of errors, which are redacted")
@@ -173,7 +173,7 @@ class ContentAccess:
             )
 
     def check_failure_group(self, loc: Loc) -> None:
-        """Raise ForbiddenError unless the caller may select jobs by a group of failures."""
+        """Raise ForbiddenError if the caller may not select jobs by a failure group."""
         if not self.is_granted:
             raise _refusal(
                 "content_hidden", loc, "distinguishes texts of errors, which the caller may not see"

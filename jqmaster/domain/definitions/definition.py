@@ -78,7 +78,7 @@ class CatchUp(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TimeTrigger:
-    """The instants of a definition of kind `time`. Raise DefinitionError.
+    """The instants of a definition of kind `time`. A faulty trigger raises DefinitionError.
 
     `ends_at_ms` is the first instant that no longer counts. Jitter delays every instant of a definition by
     the same fraction of `jitter_ms`.

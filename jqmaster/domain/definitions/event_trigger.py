@@ -58,7 +58,7 @@ class Collect:
 
 @dataclass(frozen=True, slots=True)
 class EventTrigger:
-    """The events of a definition of kind `event`. Raise DefinitionError.
+    """The events of a definition of kind `event`. A faulty trigger raises DefinitionError.
 
     `event_type` may be a pattern, as in matchers. `argument` None: the job has the argument of the definition.
     """

@@ -12,7 +12,7 @@ MAX_TYPES: Final = 10_000
 
 
 class EventIndex:
-    """The definitions of kind `event` in one `edition` of the store."""
+    """The definitions of kind `event`, as the store had them at one `edition`."""
 
     def __init__(self, edition: str, definitions: Sequence[Definition]) -> None:
         self.edition = edition

@@ -47,7 +47,7 @@ class FireworqQueue:
     max_burst_size: int | None = None
 
     def check(self) -> None:
-        """Raise QueueTermsError unless the service can keep such a queue."""
+        """Raise QueueTermsError if the service cannot keep such a queue."""
         if not is_queue_name(self.name):
             raise QueueTermsError("the name of a queue must be 1 to 80 of A-Z a-z 0-9 _ . : -")
         if not 0 <= self.max_workers <= MAX_WORKERS:

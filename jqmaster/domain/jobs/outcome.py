@@ -200,8 +200,8 @@ OrderlyEnd = Literal["announced", "unregistered", "left"]
 
 
 def never_reached_worker(job: Job, worker_as_of_ms: int, *, orderly_end: OrderlyEnd | None = None) -> bool:
-    """Return whether the worker certainly never took the offer. That is certain if no heartbeat named the offer, and if
-    a heartbeat was composed after the end of the offer or the worker has left.
+    """Return whether the worker certainly never took the offer. No heartbeat may have named the offer. In addition, a
+    heartbeat must have been composed after the end of the offer, or the worker must have left.
 
     A worker that announces its end names its claims before it unregisters. A worker that only unregisters may have run
     the job and given up its result.

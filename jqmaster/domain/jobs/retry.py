@@ -32,7 +32,7 @@ def backoff_ms(policy: RetryPolicy, retry: int, *, jitter: float, retry_after_s:
     try:
         ceiling_s = min(policy.max_s, policy.base_s * policy.factor ** (retry - 1))
     except OverflowError:
-        # The power is too large for a float, so `max_s` is the smaller number, unless the base is 0.
+        # The power is too large for a float, so `max_s` is the smaller number. With a base of 0, there is no wait.
         ceiling_s = policy.max_s if policy.base_s > 0 else 0.0
     wait_s = ceiling_s * jitter if policy.jitter else ceiling_s
     return int(max(wait_s, retry_after_s or 0.0) * 1000)

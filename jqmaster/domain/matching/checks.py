@@ -17,7 +17,7 @@ class MatcherError(ValueError):
 
 
 def check_scalar(value: object, loc: Loc) -> None:
-    """Raise MatcherError unless a value of a job can be compared with this one."""
+    """Raise MatcherError if no value of a job can be compared with this one."""
     match value:
         case None | bool():
             return

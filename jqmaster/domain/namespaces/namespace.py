@@ -97,7 +97,7 @@ def check_namespace(namespace: Namespace) -> None:
 
 
 def check_name(name: str) -> None:
-    """Raise NamespaceError unless a namespace may have this name."""
+    """Raise NamespaceError if a namespace must not have this name."""
     if not _NAME.match(name):
         wish = ", such as " + name.lower() if _NAME.match(name.lower()) else ""
         raise NamespaceError(

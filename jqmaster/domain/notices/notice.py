@@ -84,7 +84,7 @@ class Notice:
     * `nid`: distinguishes it from earlier notices of its name.
     * `threshold`: people are notified after this number of findings within `at_most_every_s`. For a lasting condition,
       they are notified after this number of seconds.
-    * `muted_until_ms`: 0: not muted.
+    * `muted_until_ms`: when the mute ends. 0: the notice is not muted.
     """
 
     name: str

@@ -130,7 +130,7 @@ class HttpTarget:
     * `ok`: the statuses that mean success.
     * `final`: the statuses that a repeat would not change. `ok` and `final` have statuses such as 404, and classes such
       as `2xx`.
-    * `timeout_s`: None: the timeout of the job applies.
+    * `timeout_s`: the timeout of a request. None: the timeout of the job applies.
 
     Secrets, values of headers, and values in the query of `url` may be credentials. No view and no log shows them.
     """

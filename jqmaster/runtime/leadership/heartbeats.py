@@ -28,8 +28,8 @@ class RegisteredShard(Protocol):
 
     * `pace`: returns the seconds between two heartbeats.
     * `repeated`: the call that repeats a heartbeat; see `MasterStore.repeated`.
-    * `facts`: the reply of `repeated` when the shard's components took the last answer in full. None: they have to take
-      another one.
+    * `facts`: what `repeated` returned before the shard's components took the last answer in full. None: they have to
+      take another answer in full.
     * `faults`: failing loops, which only a heartbeat in full describes.
     * `fresh`: until when the last answer counts as current.
     """
