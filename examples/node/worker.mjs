@@ -123,8 +123,8 @@ async function register() {
 }
 
 /**
- * Registers again after masters forgot this worker, whose running jobs belong to it no more. Only one call at a time;
- * results wait meanwhile.
+ * Registers again after masters forgot this worker. Its running jobs then no longer belong to it. Only one call runs at
+ * a time, and results wait meanwhile.
  */
 function rejoin(oldId) {
   if (me?.id !== oldId || registering) return registering;

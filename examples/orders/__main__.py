@@ -187,7 +187,7 @@ async def call(
     method: str,
     path: str,
 ) -> Any:
-    """Call a master. If it does not answer, try the others until one answers."""
+    """Call a master. If it does not answer, try the other masters until one answers."""
     end_s = time.monotonic() + CALL_FOR_S
     while True:
         for url in urls:

@@ -47,8 +47,8 @@ async def send_mail(request: Request) -> Response:
     order = (await request.json())["order"]
     if order not in orders:
         return JSONResponse({"error": f"no order {order}"}, 404)
-    # Ignore a delivery that is older than the last one: deliveries may be repeated or late, and the fence grows with
-    # each.
+    # Ignore a delivery that is older than the last delivery. Deliveries may be repeated or late, and the fence grows
+    # with each delivery.
     fence = int(request.headers["JQ-Fence"])
     if fence < fences.get(order, 0):
         return JSONResponse({"error": "a newer delivery has begun"}, 410)

@@ -112,7 +112,7 @@ const MISTAKES: Readonly<Record<string, readonly (readonly [call: () => unknown,
   drain: [[() => drain([], { task: [] }), /task \(did you mean tasks\?\)/]],
 };
 
-/** Public names whose calls take no options: errors that the package throws, and objects that it makes itself. */
+/** Public names without options: errors that the package throws, and objects that it makes itself. */
 const WITHOUT_OPTIONS: ReadonlySet<string> = new Set([
   "AnswerMismatchError", "Batch", "Callback", "Challenged", "CheckpointNotSaved", "Discard", "Fail", "Flow", "FlowHandles", "Job",
   "JobCanceled", "JobDiscarded", "JobFailed", "JobSkipped", "JqmasterError", "NoResultError", "NotFinished", "NotUniqueError",

@@ -24,7 +24,7 @@ async function viewOf(namespace: string, path: string): Promise<Record<string, u
   return (await answer.json()) as Record<string, unknown>;
 }
 
-/** A task whose jobs run until they are released. */
+/** A task with jobs that run until the test releases them. */
 class Held {
   readonly running = new Map<string, () => void>();
   readonly task = task<number>(unique("hold"), { timeout: 60, maxRetry: 0 }, async (_, ctx) => {
@@ -91,7 +91,7 @@ for (const pull of [false, true]) {
       held.release(lent.slice(3));
       await until(() => waiting.some(held.runs));
       held.release(wanted);
-      // Refused offers count neither as a retry nor as a loss.
+      // Refused offers do not count as retries or losses.
       for (const handle of wanted) {
         await until(async () => (await handle.refresh()).state === "succeeded");
         assert.equal((await handle.refresh()).attempt, 1);

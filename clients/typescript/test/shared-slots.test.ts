@@ -53,7 +53,7 @@ test("idle slots are lent, and kept for a namespace whose jobs were refused", ()
   assert.deepEqual([shop.offer(), mail.offer(), shop.room, mail.room], [3, 4, 0, 0]);
   shop.want(5);
   assert.deepEqual([shop.wanted, mail.hasToYield, told], [3, true, ["pressure"]]);
-  // Free slots go to the namespace up to its share, even if another one waits, but not beyond its share.
+  // Free slots go to the namespace up to its share, even if another namespace waits.
   running[1] = 2;
   assert.deepEqual([shop.room, mail.room, mail.offer()], [2, 0, 1]);
   running[0] = 3;

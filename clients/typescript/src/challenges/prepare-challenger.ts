@@ -41,7 +41,7 @@ export interface ChallengeContext<Args> {
 }
 
 /**
- * A job whose work another system does. One object serves one run: its constructor gets the argument.
+ * A job for which another system does the work. One object serves one run: its constructor gets the argument.
  *
  * @typeParam Args The argument of the job.
  * @typeParam Answer The JSON value that the other system posts.
@@ -67,7 +67,7 @@ export interface ChallengeContext<Args> {
  * ```
  */
 export interface PrepareChallenger<Args, Answer, Result = Answer> {
-  /** The codes of `CodedError` with which the job is retried. All others are final. */
+  /** The codes of `CodedError` after which the job is retried. All other codes are final. */
   readonly retryCodes?: readonly string[];
 
   /**
@@ -116,11 +116,11 @@ const OPTIONS = jobOptions<ChallengeTaskOptions>("challengeTask", {
   notReadyFor: "a number",
 });
 
-/** The class of jobs whose work another system does. */
+/** The class of jobs for which another system does the work. */
 export type PrepareChallengerClass<Args, Answer, Result> = new (args: Args) => PrepareChallenger<Args, Answer, Result>;
 
 /**
- * Defines a task whose work another system does. Its worker is free while the other system works.
+ * Defines a task for which another system does the work. The worker is free while the other system works.
  *
  * @param name The name of the jobs.
  * @param Challenger The class of the jobs. Each run makes an object of it.

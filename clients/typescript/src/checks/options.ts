@@ -51,8 +51,8 @@ export function without<Kinds extends object, Name extends keyof Kinds & string>
 /**
  * Checks the options of a call.
  *
- * @throws TypeError that names the options that do not exist, with those that the caller may mean, or the first option
- *   whose value has a wrong type.
+ * @throws TypeError for unknown options, with the options that the caller may mean. Otherwise, TypeError for the first
+ * option that has a value of a wrong type.
  */
 export function check({ of, kinds, example, takesNull = false, ofJobs = [] }: CheckedOptions, options: unknown): void {
   if (!isMap(options)) throw new TypeError(`${of} takes its options as an object, such as ${example}, not ${described(options)}`);

@@ -36,7 +36,7 @@ const OPTIONS: Readonly<Record<string, readonly string[]>> = {
   webhook: ["notifyUrl"],
 };
 
-/** Options whose value differs in meaning from that of the other queue's option. */
+/** Options with values that differ in meaning from the values of the other queue's option. */
 const DIFFERENCES: Readonly<Record<string, string>> = {
   attempts: " It does not count the first attempt.",
   maxAttempts: " It does not count the first attempt.",

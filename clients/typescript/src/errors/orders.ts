@@ -181,7 +181,7 @@ export class NotReady extends Order {
 /** Every decision that a handler can throw. */
 export type HandlerOrder = Defer | Retry | Fail | Discard | CodedError | Challenged | NotReady;
 
-/** Returns the decision that was thrown, by any copy of this package; undefined for anything else. */
+/** Returns the decision that was thrown, by any copy of this package. Returns undefined for anything else. */
 export function orderOf(thrown: unknown): HandlerOrder | undefined {
   return typeof thrown === "object" && thrown !== null && ORDER in thrown ? (thrown as HandlerOrder) : undefined;
 }

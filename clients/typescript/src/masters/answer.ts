@@ -15,7 +15,7 @@ const MAX_RETRY_AFTER_S = 60;
 export class MasterAnswer {
   private constructor(
     readonly status: number,
-    /** The decoded map; empty if the body is missing or not a map. */
+    /** The decoded map. Empty: the body is missing, or is not a map. */
     readonly body: Readonly<Record<string, unknown>>,
     readonly bytes: Uint8Array,
     /** The pause that the master asks for, in seconds. */

@@ -5,7 +5,7 @@ import { MasterAnswer, NoAnswerError } from "./answer.js";
 import type { Masters } from "./masters.js";
 
 /**
- * The function that makes HTTP calls: the global `fetch`, or another one, for example with a proxy or a client
+ * The function that makes HTTP calls: the global `fetch`, or another function, for example with a proxy or a client
  * certificate.
  */
 export type Fetch = (url: string, init: RequestInit) => Promise<Response>;

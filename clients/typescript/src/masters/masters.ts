@@ -6,7 +6,7 @@ import { STORE_HEADER, StoreAffinity } from "./store-affinity.js";
 /** For how long a master of another store is tried last, because it cannot help. */
 const AVOIDED_FOREIGN_MS = 60_000;
 
-/** Addresses without a trailing slash. The current address is used until it fails, then the next one. */
+/** Addresses without a trailing slash. The current address is used until it fails. Then the next address is used. */
 export class Masters {
   readonly addresses: readonly string[];
   readonly affinity: StoreAffinity;

@@ -16,7 +16,7 @@ export class StoreAffinity {
 
   constructor(private readonly nowMs: () => number = () => performance.now()) {}
 
-  /** Returns whether an answer from `address`, whose master named `store`, can be trusted. */
+  /** Returns whether an answer from `address` can be trusted. The master there named `store`. */
   admits(address: string, store: string, isOk: boolean, addresses: readonly string[]): boolean {
     // Older masters do not name their store.
     if (store === "") return true;

@@ -15,7 +15,7 @@ export interface Call {
   readonly body?: Uint8Array<ArrayBuffer>;
   /** The jobs to enqueue. */
   readonly jobIds?: readonly string[];
-  /** The positions of jobs whose keys decide their IDs. */
+  /** The positions of jobs with keys that decide their IDs. */
   readonly keyed?: ReadonlySet<number>;
   /** The job or batch to read or change. */
   readonly of?: string;
@@ -93,7 +93,8 @@ function problemOf(answer: MasterAnswer, address: string): Partial<Problem> {
   if (answer.status === 401) {
     return { ...problem, detail: [detail, "set JQMASTER_TOKEN or the option token"].filter((part) => part !== "").join("; ") };
   }
-  // Keep the master's own words, unless it has no such route: then the configured address has a path by mistake.
+  // Show the master's own text. But if the master has no such route, say that the configured address has a path by
+  // mistake.
   const hasPath = new URL(address).pathname !== "/";
   if (answer.status === 404 && (answer.code === "" || (hasPath && answer.code === "not_found"))) {
     return { ...problem, detail: `no jqmaster at ${address}; give http://host:port` };

@@ -20,7 +20,7 @@ export function environment(): Environment {
   };
 }
 
-/** Returns the shares in a text such as `shop=3 mail`; undefined if it names none. */
+/** Returns the shares in a text such as `shop=3 mail`. Returns undefined if it names no namespace. */
 function sharesIn(text: string): Record<string, number> | undefined {
   const shares: Record<string, number> = {};
   for (const word of text.split(/\s+/).filter((one) => one !== "")) {

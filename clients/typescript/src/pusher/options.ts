@@ -80,7 +80,7 @@ export interface JobOptions {
     readonly on?: readonly ("succeeded" | "discarded" | "failed" | "canceled" | "skipped")[];
     readonly withResult?: boolean;
   };
-  /** The jobs that must succeed before this one runs. */
+  /** The jobs that must succeed before this job runs. */
   readonly after?: After;
   /** Labels. Only a worker with all these labels gets the job. */
   readonly requires?: Readonly<Record<string, string>>;
@@ -128,7 +128,7 @@ const AFTER = checkedOptions<Extract<After, { readonly jobs: unknown }>>("after"
 /** Options of a job in wire form. */
 export type WireOptions = Omit<JobRequest, "name" | "argument">;
 
-/** Fields whose values are maps of the wire. The keys of all other maps belong to the caller. */
+/** Fields with maps of the wire as their values. The keys of all other maps belong to the caller. */
 const MAPS_OF_THE_WIRE: ReadonlySet<string> = new Set(["retry", "unique", "debounce", "notify"]);
 
 /** Returns options in wire form. */

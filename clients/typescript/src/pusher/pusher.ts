@@ -104,9 +104,9 @@ export class Pusher implements Backend {
   /**
    * Enqueues a job, and returns its handle once a master has stored it.
    *
-   * @param task A task, whose options apply, or the name of a job.
+   * @param task A task, with its options, or the name of a job.
    * @param args The argument: any value that MessagePack can encode.
-   * @param options Options of this job, which take precedence over those of the task.
+   * @param options Options of this job. They take precedence over the options of the task.
    * @throws TypeError with the path of a value that cannot be sent.
    *
    * @example

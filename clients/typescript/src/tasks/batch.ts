@@ -29,9 +29,9 @@ export interface BatchOptions {
   readonly description?: string;
   /** Words by which people find the batch. */
   readonly tags?: readonly string[];
-  /** The batch of which this one is a member. */
+  /** The batch that this batch is a member of. */
   readonly batch?: Ref;
-  /** Seconds from now after which the batch is canceled if it is not complete. */
+  /** Seconds from now. If the batch is not complete then, it is canceled. */
   readonly expiresS?: number;
 }
 

@@ -133,9 +133,9 @@ export function group(...steps: Step[]): Flow {
 }
 
 /**
- * Returns a flow of jobs and one final job, which runs when all others have succeeded.
+ * Returns a flow of jobs and one final job, which runs when all other jobs have succeeded.
  *
- * @param when With `finished`, the final job runs even if some of the others did not succeed.
+ * @param when With `finished`, the final job runs even if some of the other jobs did not succeed.
  *
  * @example
  * ```ts
@@ -153,7 +153,7 @@ function flowOf(step: Step): Flow {
   return step instanceof Flow ? step : new Flow([checkedJob(step)], [step.id]);
 }
 
-/** Returns the jobs of a flow. Those that wait for no other job of the flow now wait for the jobs `before`. */
+/** Returns the jobs of a flow. Jobs that wait for no other job of the flow now wait for the jobs `before`. */
 function behind(flow: Flow, before: readonly string[], when: AfterWhen): Job[] {
   if (before.length === 0) return [...flow.jobs];
   const own = new Set(flow.jobs.map(({ id }) => id));

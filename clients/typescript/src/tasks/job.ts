@@ -33,7 +33,7 @@ export class Job<Result = unknown> {
   constructor(
     /** The job in wire form. */
     readonly request: ReadyJob,
-    /** The task of the job, whose handler the test kit runs. @internal */
+    /** The task of the job. The test kit runs its handler. @internal */
     readonly task?: TaskLike<never, unknown>,
   ) {}
 

@@ -33,7 +33,9 @@ export type Handler<Args, Result> = (args: Args, ctx: Context) => Result | Promi
  */
 export interface TaskOptions
   extends Omit<JobOptions, "id" | "key" | "keyTtl" | "runAt" | "expiresAt" | "after" | "batch"> {
-  /** The codes of `CodedError` with which a job is retried. All others are final. Default: every code is retried. */
+  /**
+   * The codes of `CodedError` after which a job is retried. All other codes are final. Default: all codes are retried.
+   */
   readonly retryCodes?: readonly string[];
 }
 

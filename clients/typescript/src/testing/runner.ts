@@ -24,7 +24,7 @@ export class TestRunner {
     this.#tasks = new Map(tasks.map((task) => [task.name, task]));
   }
 
-  /** Runs jobs until none can run any more, and returns those that have ended. The clock skips waits. */
+  /** Runs jobs until no job can run any more, and returns the jobs that have ended. The clock skips waits. */
   async drain(): Promise<Run[]> {
     const ended: Run[] = [];
     for (let deferrals = 0; deferrals < MAX_DEFERRALS; ) {

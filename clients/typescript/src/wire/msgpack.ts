@@ -34,7 +34,7 @@ export function decode(bytes: Uint8Array): unknown {
   return asNumbers(decoder.decode(bytes));
 }
 
-/** Returns the MessagePack of a map with one field, whose value is a list of encoded values. */
+/** Returns the MessagePack of a map with one field: a list of encoded values. */
 export function encodeList(field: string, items: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
   const head = new Uint8Array([0x81, ...encode(field), 0xdd]);
   const body = new Uint8Array(items.reduce((size, item) => size + item.length, head.length + 4));

@@ -14,7 +14,7 @@ export class AnsweredJobs {
     private readonly offers: Offers,
   ) {}
 
-  /** The header of a report whose answer may carry jobs. It shows the masters which answers have arrived. */
+  /** The header of a report if its answer may carry jobs. It shows the masters which answers have arrived. */
   get headers(): Readonly<Record<string, string>> {
     // If no slot is free, ask for no jobs: the worker would have to hand them back.
     return this.state.isDraining || this.state.share?.hasToYield === true ? {} : { "JQ-Jobs-After": String(this.#newestFence) };

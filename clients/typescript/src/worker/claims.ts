@@ -1,4 +1,4 @@
-/** The claims of a worker: jobs that it holds, or whose result it still has to report. */
+/** The claims of a worker: jobs that it holds, and jobs with a result that it still has to report. */
 
 import type { Dispatch, ProgressRequest } from "../wire/protocol.js";
 import { CheckpointNotSaved } from "./context.js";
@@ -46,7 +46,7 @@ export class Claim {
     readonly job: Dispatch,
     /** When the job times out, by the latest clock. */
     readonly deadlineMs: number,
-    /** When the job must have stopped unless a heartbeat renews the lease. */
+    /** When the job must have stopped, if no heartbeat renews the lease before. */
     public leaseEndMs: number,
   ) {}
 

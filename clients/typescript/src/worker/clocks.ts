@@ -1,4 +1,4 @@
-/** Clocks: the one of this process, and the one of the store. Only the store's time counts for offers and leases. */
+/** The clock of this process, and the clock of the store. Only the store's time counts for offers and leases. */
 
 /** How fast two clocks may drift apart, as a fraction of the time. */
 const DRIFT = 0.0005;

@@ -83,7 +83,7 @@ export interface Challenge {
  */
 export class Callback {
   constructor(
-    /** The content type that the sender stated; empty if none. */
+    /** The content type that the sender stated. Empty: the sender stated no type. */
     readonly contentType: string,
     readonly body: Uint8Array,
     readonly receivedAt: Date,
@@ -135,7 +135,7 @@ export interface Context {
   readonly name: string;
   /** The namespace of the job, in which `ctx.enqueue` enqueues. */
   readonly namespace: string;
-  /** Number of starts of the job, including this one. */
+  /** Number of starts of the job, including this start. */
   readonly attempt: number;
   /** A number that grows with every claim of the job. Your database can use it to refuse a stale writer. */
   readonly fence: number;
@@ -143,7 +143,7 @@ export interface Context {
   readonly headers: Readonly<Record<string, string>>;
   /** The batch of which the job is a member or a callback. */
   readonly batch: string | undefined;
-  /** The jobs for which this one waited, with their results. */
+  /** The jobs that this job waited for, with their results. */
   readonly inputs: readonly JobInput[];
   /**
    * Aborted when the job is to stop: it was canceled, its time or its lease is over, or the worker ends. The `reason`

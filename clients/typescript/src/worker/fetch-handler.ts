@@ -1,4 +1,4 @@
-/** Adapts the endpoint to servers whose handlers take a `Request` and return a `Response`. */
+/** Adapts the endpoint to servers with handlers that take a `Request` and return a `Response`. */
 
 import { CONTENT_TYPE } from "../wire/msgpack.js";
 import { OverloadedError, bodyOf } from "./bodies.js";

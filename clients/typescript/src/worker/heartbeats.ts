@@ -27,7 +27,7 @@ interface Told {
 
 /** The heartbeats of a worker. */
 export class Heartbeats {
-  /** Counts the heartbeats, so that masters do not replace later reports by those of a delayed heartbeat. */
+  /** Counts the heartbeats, so that masters do not replace later reports by the reports of a delayed heartbeat. */
   #seq = 0;
   #noNumbersUntilMs = 0;
 

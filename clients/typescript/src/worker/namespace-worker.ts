@@ -168,7 +168,7 @@ export class NamespaceWorker {
   }
 }
 
-/** Returns a logger whose texts begin with the namespace. */
+/** Returns a logger that begins its texts with the namespace. */
 function named(logger: Logger, namespace: string): Logger {
   return {
     info: (text) => {

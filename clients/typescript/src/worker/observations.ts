@@ -57,7 +57,7 @@ export class Observations {
       const answer = await this.calls.call("POST", `/api/workers/${this.state.registered.id}/observations`, { body });
       if (answer.status >= 200 && answer.status < 300) return;
       if (!isTransient(answer) && answer.code !== "unknown_worker") {
-        this.state.logger.warn(`${constraint} is not narrowed: ${answer.detail}`);
+        this.state.logger.warn(`the observed limit of ${constraint} is not applied: ${answer.detail}`);
         return;
       }
       await this.state.pause(PAUSE_MS);

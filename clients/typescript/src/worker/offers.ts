@@ -49,7 +49,7 @@ export class Offers {
    * started.
    *
    * @param epoch The epoch of the offer.
-   * @param bytes The list of jobs, still encoded, so that one job that cannot be decoded affects no other.
+   * @param bytes The list of jobs, still encoded, so that a job that cannot be decoded affects no other job.
    */
   judge(epoch: unknown, bytes: Uint8Array | undefined): Judged | undefined {
     const offered = bytes === undefined ? undefined : itemsOf(bytes)?.map(offeredIn);

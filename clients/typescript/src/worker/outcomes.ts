@@ -36,7 +36,7 @@ export function timedOut(timeoutS: number): Outcome {
   return { type: "failure", reason: "timeout", should_retry: true, error: null, message: `not finished within ${timeoutS} s` };
 }
 
-/** Returns the outcome of a job whose argument JavaScript cannot represent. */
+/** Returns the outcome of a job with an argument that JavaScript cannot represent. */
 export function undecodable(error: unknown): Outcome {
   return { ...failure(`the job cannot be decoded: ${messageOf(error)}`, { retries: false }), reason: "undecodable" };
 }

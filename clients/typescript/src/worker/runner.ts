@@ -111,7 +111,7 @@ export class Runner {
   }
 }
 
-/** Waits until a master has the log and the checkpoint, because masters accept neither after the end of the job. */
+/** Waits until a master has the log and the checkpoint, because masters do not accept them after the end of the job. */
 async function lastWords(context: JobContext): Promise<void> {
   const told = context.flush();
   if (told === undefined) return;

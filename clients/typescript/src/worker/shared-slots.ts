@@ -1,6 +1,6 @@
 /**
- * Shares the slots of a worker among several namespaces: each has a guaranteed share, and idle slots are lent to
- * others.
+ * Shares the slots of a worker among several namespaces: each namespace has a guaranteed share, and idle slots are lent
+ * to other namespaces.
  */
 
 import { checkNamespace } from "../masters/namespaces.js";
@@ -87,7 +87,7 @@ export class SlotShare {
   occupied: () => number = () => 0;
   /** Called when a slot of another namespace becomes free. */
   onRoom: () => void = () => undefined;
-  /** Called when another namespace needs slots that this one uses beyond its share. */
+  /** Called when another namespace needs slots that this namespace uses above its share. */
   onPressure: () => void = () => undefined;
   /** The number of jobs that was last reported to masters. */
   lastOffered: number;
@@ -111,7 +111,7 @@ export class SlotShare {
     return Math.max(0, Math.min(this.#wanted, this.guaranteed - this.occupied()));
   }
 
-  /** Whether the next free slot of this namespace must go to another one. */
+  /** Whether the next free slot of this namespace must go to another namespace. */
   get hasToYield(): boolean {
     return this.occupied() > this.guaranteed && this.#others.some(({ wanted }) => wanted > 0);
   }
@@ -125,7 +125,7 @@ export class SlotShare {
 
   /**
    * Returns how many jobs masters may assign: the share, and the slots that other namespaces leave idle. Several
-   * namespaces may be offered the same idle slot: the first job gets it, and the others are refused as `busy`.
+   * namespaces may be offered the same idle slot: the first job gets it, and the other jobs are refused as `busy`.
    */
   offer(): number {
     const used = sum(this.#others.map((one) => one.occupied() + one.wanted));

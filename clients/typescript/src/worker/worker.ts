@@ -32,9 +32,9 @@ export interface WorkerOptions extends Pick<PusherOptions, "master" | "fetch"> {
   /** Namespace, as for a pusher. Default: `JQMASTER_NAMESPACE`. */
   readonly namespace?: string;
   /**
-   * Several namespaces in which this one worker works, up to 20, with their shares of `maxJobs`. A list gives equal
-   * shares. Each namespace has at least one slot, and gets idle slots of others in addition. Default:
-   * `JQMASTER_WORKER_NAMESPACES`, such as `shop=3 mail`, unless `namespace` is given.
+   * Several namespaces for this one worker, up to 20, with their shares of `maxJobs`. A list gives equal shares. Each
+   * namespace has at least one slot, and gets idle slots of other namespaces in addition. Default, without `namespace`:
+   * `JQMASTER_WORKER_NAMESPACES`, such as `shop=3 mail`.
    */
   readonly namespaces?: NamespaceShares;
   /** Bearer token with the scope `work`, and `push` for `ctx.enqueue`. Default: `JQMASTER_TOKEN`. */
@@ -209,7 +209,7 @@ export class Worker {
 
   /**
    * Ends in good order: informs the masters, accepts no more jobs, lets running jobs continue for `grace` seconds, and
-   * hands the others back. Returns when everything is reported.
+   * hands the other jobs back. Returns when everything is reported.
    *
    * @example
    * ```ts
@@ -228,7 +228,7 @@ export class Worker {
     this.#signals?.listen();
     const begun = this.#members.map((one) => one.begin());
     try {
-      // A namespace whose store is unreachable, or that refuses the worker, must not delay the others.
+      // A namespace must not delay the others if its store is unreachable, or if it refuses the worker.
       await Promise.any(begun);
     } catch (error) {
       for (const one of this.#members) one.abandon();
