@@ -175,8 +175,9 @@ __all__ = [
     "wait_all",
 ]
 
-# Each name is imported when it is first used. A program that only pushes does not import the worker. One that only
-# declares handlers does not import an HTTP client. The server, which shares `worker_sdk.transport`, imports neither.
+# Each name is imported when it is first used. A program that only pushes does not import the worker. A program that
+# only declares handlers does not import an HTTP client. The server imports `worker_sdk.transport` without the worker
+# and the clients of this package.
 _MODULES: Final = {
     "INJECTED": "worker_sdk.tasks.signature",
     "INPUT": "worker_sdk.tasks.signature",

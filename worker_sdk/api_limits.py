@@ -120,7 +120,11 @@ class ApiLimits:
                 ctx.observed(constraint, self.value, remaining=room.remaining, resets_s=room.resets_s)
             except Exception:
                 # Best effort: if the limit cannot be reported to the masters, the job must not fail.
-                logger.warning("%s is not narrowed by the headers of an answer", constraint, exc_info=True)
+                logger.warning(
+                    "the limits in the headers of an answer are not reported for %s",
+                    constraint,
+                    exc_info=True,
+                )
         return rooms
 
     def retry_after_s(self, response: HeadersAndStatus, default: float = 1.0) -> float:
@@ -204,7 +208,7 @@ def rooms_in(headers: Mapping[str, str], status: int = 200) -> list[Room]:
             continue
         room = Room(unit, min(remaining, MAX_UNITS), resets_s)
         present = found.get(unit)
-        # If two headers state the same unit, use the narrower limit.
+        # If two headers state the same unit, use the lower limit.
         if present is None or (room.remaining, -room.resets_s) < (present.remaining, -present.resets_s):
             found[unit] = room
     return list(found.values())

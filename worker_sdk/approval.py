@@ -19,7 +19,7 @@ class Approval(OutsideWork):
       the master with the right to operate.
     * `remind_after_s`: seconds without an answer after which the notice `challenge_waiting` reports the job. 0: at
       once. None: never.
-    * `name`, `answer_within_s`, `retry_codes` and the others: as in `OutsideWork`.
+    * `name`, `answer_within_s`, `retry_codes` and the other attributes: as in `OutsideWork`.
 
     For example:
 

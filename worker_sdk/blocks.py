@@ -148,8 +148,8 @@ def either_with(function: Callable[P, Iterator[T]]) -> Callable[P, Block[T]]:
 def with_only(
     other_form: str,
 ) -> Callable[[Callable[P, Iterator[T]]], Callable[P, AbstractContextManager[T]]]:
-    """Decorate a generator function that yields once, as `contextlib.contextmanager` does. `async with` raises
-    TypeError.
+    """Decorate a generator function that yields once, as `contextlib.contextmanager` does. The returned objects raise
+    TypeError in `async with`.
 
     * `other_form`: the advice in the error, for code in an event loop.
     """
@@ -169,8 +169,8 @@ def with_only(
 def async_with_only(
     other_form: str,
 ) -> Callable[[Callable[P, AsyncIterator[T]]], Callable[P, AbstractAsyncContextManager[T]]]:
-    """Decorate an async generator function that yields once, as `contextlib.asynccontextmanager` does. `with` raises
-    TypeError.
+    """Decorate an async generator function that yields once, as `contextlib.asynccontextmanager` does. The returned
+    objects raise TypeError in `with`.
 
     * `other_form`: the advice in the error, for code without an event loop.
     """

@@ -129,7 +129,7 @@ def around_one(chain: EnqueueChain | None, job: JobT) -> Iterator[JobT]:
 
 @contextmanager
 def around_all(chain: EnqueueChain | None, jobs: Iterable[JobT]) -> Iterator[list[JobT]]:
-    """Surround the enqueueing of several jobs. Yield the jobs to send. Raise EnqueueRefused if one is refused."""
+    """Surround the enqueueing of several jobs. Yield the jobs to send. Raise EnqueueRefused if a job is refused."""
     sent: list[JobT] = []
     all_opened: list[OpenJob] = []
     with ending(all_opened):
@@ -142,7 +142,7 @@ def around_all(chain: EnqueueChain | None, jobs: Iterable[JobT]) -> Iterator[lis
 
 
 def chain_of(middleware: Iterable[EnqueueMiddleware]) -> EnqueueChain | None:
-    """Return the chain of the middleware that surrounds calls, or None if there is none."""
+    """Return the chain of the middleware that surrounds calls. Return None if no middleware does."""
     surrounding = [
         one for one in middleware if type(one).around_enqueue is not EnqueueMiddleware.around_enqueue
     ]

@@ -276,7 +276,7 @@ class RefusedError(WorkerSdkError):
         self.detail = str(problem.get("detail") or problem.get("title") or "")
         errors = problem.get("errors")
         self.errors: Sequence[Mapping[str, Any]] = errors if isinstance(errors, list) else []
-        # Do not repeat errors that `detail` contains, such as the first one.
+        # Do not repeat errors that `detail` contains, such as the first error.
         others = [e for e in self.errors if str(e.get("msg")) not in self.detail]
         rules = "; ".join(f"{'.'.join(map(str, e.get('loc', [])))}: {e.get('msg')}" for e in others[:3])
         super().__init__(f"{status} {self.code}: {self.detail}" + (f" ({rules})" if rules else ""))
@@ -581,7 +581,7 @@ class JobFailed(NoResultError):  # noqa: N818
     * `message`: the reason, for people.
     * `error_type`: the class of the exception in the worker, such as `app.errors.NoSuchPhoto`. Empty if there was none.
     * `traceback`: the traceback of the exception as text. Empty if there was none.
-    * `should_retry`: whether the last failure allowed a retry; None if unknown.
+    * `should_retry`: whether the last failure allowed a retry. None: unknown.
     * `error`: the error as the worker reported it.
 
     For example:

@@ -86,7 +86,7 @@ class FormAnswer:
     """The answer of a person.
 
     * `choice`: the value of the choice.
-    * `comment`: the comment; empty if there is none.
+    * `comment`: the comment. Empty: the person wrote no comment.
     * `values`: the values of the fields that were filled in, by name.
     * `by`: the person, such as `user:ada`, as the audit log names them. None: somebody who had the link.
     * `address`: the network address that the answer came from.

@@ -1,4 +1,5 @@
-"""Generators with one `yield`: the code before it runs first, then the surrounded call, then the rest."""
+"""Generators with one `yield`. The code before the `yield` runs first, then the surrounded call, then the rest of the
+generator."""
 
 import inspect
 from collections.abc import AsyncGenerator, Generator
@@ -6,7 +7,7 @@ from typing import Any
 
 
 class YieldContext:
-    """A generator that has been called, but has not run yet. `what`: its name, for people."""
+    """A generator that has been called, but has not run yet. `what`: name of the generator, for people."""
 
     __slots__ = ("_generator", "what")
 

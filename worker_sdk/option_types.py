@@ -64,8 +64,8 @@ _MAX_SHOWN: Final = 60
 def check_option(option: str, value: Any) -> None:
     """Raise TypeError if an option of a job cannot have this value. None leaves the choice to the master.
 
-    * `option`: its name.
-    * `value`: its value.
+    * `option`: name of the option.
+    * `value`: value of the option.
     """
     if value is None or type(value) in PLAIN.get(option, ()) or (kind := KINDS.get(option)) is None:
         return

@@ -129,7 +129,8 @@ def _told(name: str, known: Collection[str]) -> str:
 
 
 def option_of_jobs(name: str) -> str:
-    """Return the job option that `name` means here or in another queue library; empty if there is none."""
+    """Return the job option that `name` means here or in another queue library. Return an empty text if it means none
+    of them."""
     # Some libraries begin the names of their own options with an underscore.
     asked = name.strip("_").lower()
     return _option_of_jobs((asked, *OPTIONS.get(asked, ())))

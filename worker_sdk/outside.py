@@ -104,7 +104,7 @@ class OutsideWork:
         raise NotImplementedError
 
     def _phases(self) -> tuple[Phase, ...]:
-        """Return the methods that a derived class may define. It must define the last one."""
+        """Return the methods that a derived class may define. It must define the last of these methods."""
         return (self.prepare, self.challenge, self.on_callback)
 
 

@@ -22,7 +22,7 @@ _ASYNC_GENERATOR: Final = 0x200
 class Parameter:
     """One parameter of a function.
 
-    * `default`: its default; `EMPTY` if it has none.
+    * `default`: default of the parameter. `EMPTY`: it has no default.
     * `is_positional_only`, `is_keyword_only`: whether a call must give it by position, or by name.
     * `is_variable`: it takes any number of arguments: `*args` or `**kwargs`.
     """

@@ -17,7 +17,7 @@ def without_content(shown: Any, *hidden: str) -> str:
 
 
 def some_of(names: Iterable[str], none: str) -> str:
-    """Return the first names for a `repr`, and the number of the others.
+    """Return the first names for a `repr`, and the number of the other names.
 
     * `names`: all names.
     * `none`: the text if there are no names.

@@ -31,8 +31,8 @@ def encode(value: Any) -> bytes:
 
 
 def has_text_keys(value: Any) -> bool:
-    """Return whether all keys in a value are text. Masters refuse other keys, although MessagePack allows them. The
-    value must be one that `encode` accepts."""
+    """Return whether all keys in a value are text. Masters refuse other keys, although MessagePack allows them.
+    `encode` must have accepted the value."""
     if type(value) in _PLAIN:
         return True
     left = [value]

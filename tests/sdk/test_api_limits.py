@@ -287,5 +287,5 @@ def test_a_value_that_no_master_can_get_is_logged_by_the_hook_and_raised_by_the_
         return [record.getMessage() for record in caplog.records]
 
     [run] = drain([ask.to_job()])
-    assert run.result == ["model is not narrowed by the headers of an answer"]
+    assert run.result == ["the limits in the headers of an answer are not reported for model"]
     assert not run.observed

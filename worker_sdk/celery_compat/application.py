@@ -93,7 +93,7 @@ class Celery(Tasks):
     """An application of Celery as a collection of tasks. `jqmaster worker MODULE:app` runs them, and `jqmaster apply
     MODULE:app` makes definitions of `beat_schedule`.
 
-    * `main`: its name, which changes nothing.
+    * `main`: name of the application. It changes nothing.
     * `include`: modules of tasks, which are imported when the tasks are first needed.
     * `set_as_current`: shared tasks use the settings of this application.
     * `config_source`: as for `config_from_object`.
@@ -244,8 +244,8 @@ class Celery(Tasks):
     ) -> AsyncResult:
         """Enqueue a job by the name of its task.
 
-        * `name`: the name.
-        * `args`, `kwargs`: arguments. Those by position need a task that this process knows.
+        * `name`: name of the task.
+        * `args`, `kwargs`: arguments. For positional arguments, this process must know the task.
         * `options`: as for `apply_async`.
         """
         if (task := self.tasks.get(name)) is not None:

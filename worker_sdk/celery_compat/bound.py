@@ -41,8 +41,8 @@ class DeclaredTask(Protocol):
 class Request:
     """The part of a job that a bound task sees as `self.request`.
 
-    * `id`: ID of the job; None if the function was called directly.
-    * `retries`: number of attempts before this one.
+    * `id`: ID of the job. None: the function was called directly.
+    * `retries`: number of attempts before the current attempt.
     * `args`, `kwargs`: the arguments as the caller gave them.
     * `task`: name of the task.
     * `headers`: the headers of the job.
@@ -70,7 +70,7 @@ class Request:
         """Return an attribute, or the default.
 
         * `name`: name of the attribute.
-        * `default`: returned if there is none.
+        * `default`: returned if there is no such attribute.
         """
         return getattr(self, name, default)
 

@@ -191,7 +191,7 @@ class Signature(Canvas):
     ) -> AsyncResult:
         """Enqueue the call, and return its result object.
 
-        * `args`: further arguments, in front of its own.
+        * `args`: further arguments, in front of the arguments of the signature.
         * `kwargs`: further arguments by name.
         * `options`: as for `apply_async` of the task.
         """

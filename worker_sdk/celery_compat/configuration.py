@@ -26,7 +26,8 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
     "imports": (),
     "include": (),
 }
-# Settings that are accepted and ignored: they concern brokers, backends and messages, or ask for what jobs always do.
+# Settings that are accepted and ignored: they concern brokers, backends and messages, or request the usual behavior of
+# jobs.
 _OF_BROKERS: Final = re.compile(
     r"broker_.*|(result|accept|redis|database|cache|mongodb|elasticsearch|cassandra|s3|azureblockblob|couchbase|couchdb"
     r"|arangodb|cosmosdbsql|dynamodb|filesystem|consul|event|security)_(?!expires).*|result_backend.*"
@@ -162,7 +163,7 @@ class Conf(MutableMapping[str, Any]):
 
 
 def settings_of(source: Any, namespace: str | None) -> dict[str, Any]:
-    """Return the settings of an object or a module, or of the one that a text names, for `config_from_object`.
+    """Return the settings of an object or a module, for `config_from_object`. A text names the object or module.
 
     * `namespace`: only names with this prefix are settings. The prefix is removed.
     """

@@ -1,4 +1,5 @@
-"""The parameters of a task's function, without `self`: calls are bound to them, and jobs carry them by name."""
+"""The parameters of a task's function, without `self`. They bind the arguments of calls, and jobs contain the arguments
+by name."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence

@@ -122,7 +122,7 @@ class AsyncResult:
 
     @property
     def date_done(self) -> Any:
-        """The time at which the job ended; None before."""
+        """The time at which the job ended. None: it has not ended."""
         return (self.handle.refresh().job or {}).get("finished_at")
 
     @property

@@ -30,8 +30,8 @@ class Retries:
         self._has_jitter = bool(options.get("retry_jitter", True))
 
     def order_of(self, exc: Exception, retries: int) -> Exception:
-        """Convert an exception to one that the worker understands. Celery retries only exceptions that are declared for
-        it.
+        """Convert an exception to an exception that the worker understands. Celery retries only exceptions that are
+        declared for it.
 
         * `exc`: the exception of the function.
         * `retries`: number of retries so far.

@@ -1,4 +1,4 @@
-"""The constants of `celery.states`, and the one that corresponds to each state of a job."""
+"""The constants of `celery.states`, and the constant for each state of a job."""
 
 from typing import Final
 

@@ -135,7 +135,7 @@ class CeleryTask:
         * `args`, `kwargs`: arguments of the function.
         * `options`: `countdown`, `eta`, `expires`, `priority` (the largest runs first), `task_id`, `headers`,
           `time_limit`, `soft_time_limit`, `ignore_result`, and `queue`, which becomes the tag `queue:NAME` of the job.
-          Options about brokers change nothing. All others raise TypeError.
+          Options about brokers change nothing. All other options raise TypeError.
         """
 
         if self._conf()["task_always_eager"] and not substitutes:

@@ -12,7 +12,7 @@ from worker_sdk.transport.suggestions import suggestion
 
 
 def object_at(target: str) -> Any:
-    """Return the object that `module:name` names. Raise CommandError if there is none."""
+    """Return the object that `module:name` names. Raise CommandError if there is no such object."""
     module_name, _, path = target.partition(":")
     if not module_name or not path:
         raise CommandError(USAGE, f"{target}: expected MODULE:OBJECT")
@@ -36,7 +36,7 @@ def _others(holder: Any, name: str) -> str:
 
 def discovered(package: str) -> list[Any]:
     """Return the Tasks in the package's modules that are named `tasks` or lie in a subpackage of that name. Raise
-    CommandError if there are none."""
+    CommandError if there are no such Tasks."""
     from worker_sdk import Tasks
 
     modules = [root := _imported(package)]

@@ -16,7 +16,7 @@ WORKER_HELP: Final = "Run the worker_sdk.Worker or worker_sdk.Tasks at MODULE:OB
 class WorkerOption:
     """One option.
 
-    * `name`: the keyword argument that gets its value.
+    * `name`: the keyword argument that gets the value of the option.
     * `kind`: the type of a value.
     * `variable`: the environment variable that sets the option.
     * `least`, `most`: bounds of a number.

@@ -16,7 +16,8 @@ def read_token(token_file: Path | None) -> str | None:
 
 
 def read_secret(file: Path, what: str) -> str:
-    """Return the only line of a file, or of standard input for `-`. Raise CommandError if there is none."""
+    """Return the only line of a file, or of standard input for `-`. Raise CommandError if there is not exactly one
+    line."""
     try:
         lines = (sys.stdin.read() if str(file) == "-" else file.read_text("utf-8")).splitlines()
     except (OSError, UnicodeDecodeError) as error:

@@ -59,8 +59,8 @@ class Supervisor:
         return [self._children[number].pid for number in sorted(self._children)]
 
     async def start(self) -> None:
-        """Start the children, and return when all of them work. Raise ChildFailedError if one ends before that, and
-        OSError if the system cannot start one."""
+        """Start the children, and return when all of them work. Raise ChildFailedError if a child ends before that, and
+        OSError if the system cannot start a child."""
         loop = asyncio.get_running_loop()
         working: list[asyncio.Future[None]] = [loop.create_future() for _ in self._orders]
         for number, order in enumerate(self._orders):

@@ -201,7 +201,7 @@ def _shares(given: list[str]) -> dict[str, int]:
 
 
 def _labels(given: list[str]) -> dict[str, str]:
-    """Return the labels of `--label`. Raise CommandError if one has no name or no value."""
+    """Return the labels of `--label`. Raise CommandError for a label without a name or a value."""
     labels = {}
     for one in given:
         name, equals, value = one.partition("=")
@@ -212,7 +212,7 @@ def _labels(given: list[str]) -> dict[str, str]:
 
 
 def _commands(given: list[str]) -> Tasks:
-    """Return the Tasks of `--command`. Raise CommandError for one that cannot be run."""
+    """Return the Tasks of `--command`. Raise CommandError for a command that cannot be run."""
     tasks = Tasks()
     for one in given:
         name, equals, text = one.partition("=")

@@ -41,7 +41,7 @@ class BackgroundPushes:
     def add(self, transaction: str, began_s: float) -> None:
         """Push a transaction soon.
 
-        * `transaction`: its name.
+        * `transaction`: name of the transaction.
         * `began_s`: the instant of its first row, by the monotonic clock.
         """
         with self._changed:
@@ -75,7 +75,7 @@ class BackgroundPushes:
                         self._changed.notify_all()
                     close_old_connections()
         except BaseException:
-            # The thread ends, for example because closing a connection failed. The next push starts a new one.
+            # The thread ends, for example because closing a connection failed. The next push starts a new thread.
             with self._changed:
                 self._is_running = False
             raise

@@ -15,7 +15,7 @@ _APPLICATION: Final = "django_tasks"
 
 def problems_of_backport(app_configs: Any, **_: Any) -> list[checks.CheckMessage]:
     """Return the faults of the setting `TASKS`. If the application of the backport is installed, it checks the backends
-    itself; otherwise they are checked here."""
+    itself. Otherwise, check the backends here."""
     return list(_problems()) if django.VERSION < (6, 0) else []
 
 

@@ -29,7 +29,7 @@ def check_call(task: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Non
 @lru_cache(maxsize=4096)
 def _signature_of(function: Callable[..., Any]) -> inspect.Signature | None:
     """Return the signature of the function itself, not of a function that it wraps, because a decorator may add
-    arguments. None if it is unknown."""
+    arguments. Return None if the signature is unknown."""
     try:
         return inspect.signature(function, follow_wrapped=False)
     except (TypeError, ValueError):

@@ -192,7 +192,8 @@ class DjangoOutbox(Outbox):
         try:
             return work(DjangoRows(self.using))
         except DatabaseError:
-            # Close a broken connection, as Django does at the end of a transaction. The next read opens a new one.
+            # Close a broken connection, as Django does at the end of a transaction. The next read opens a new
+            # connection.
             if not self.is_in_transaction():
                 connections[self.using].close_if_unusable_or_obsolete()
             raise

@@ -32,6 +32,6 @@ task_backends: Any = api.task_backends
 task_enqueued: Any = signals.task_enqueued
 task_finished: Any = signals.task_finished
 task_started: Any = signals.task_started
-# Django's function that converts a value to its JSON form, and raises TypeError if there is none.
+# Django's function that converts a value to its JSON form. It raises TypeError for a value without a JSON form.
 normalize_json: Any = _json.normalize_json
 DEFAULT_TASK_QUEUE_NAME: Final = "default"

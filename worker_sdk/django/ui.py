@@ -175,14 +175,14 @@ def _unknown_method(request: HttpRequest) -> HttpResponse | None:
 
 
 def _cross_site(request: HttpRequest) -> HttpResponse | None:
-    """Return a refusal if a page of another site made the browser send the request, otherwise None."""
+    """Return a refusal if a page of another site made the browser send the request. Otherwise, return None."""
     if request.method in _SAFE:
         return None
     origin = request.headers.get("origin")
     if origin is not None:
         sent = urlsplit(origin)
         # Behind a proxy that ends TLS, Django may see HTTP although browsers use HTTPS, so accept that difference.
-        # Refuse the opposite one.
+        # Refuse the opposite difference.
         is_elsewhere = sent.netloc != request.get_host() or (request.is_secure() and sent.scheme != "https")
     else:
         is_elsewhere = False

@@ -73,7 +73,7 @@ class BlockingClient:
             raise
         except BaseException:
             # The call was interrupted, for example by a signal handler. Close the connection, so that the next call
-            # does not read the answer to this one.
+            # does not read the answer to this call.
             self.close()
             raise
         return self._masters.verified(address, answer)

@@ -72,7 +72,7 @@ class MasterAnswer:
         return self.status in (408, 425, 429) or self.status >= 500 or 300 <= self.status < 400
 
     def ids(self, field: str) -> set[str]:
-        """The IDs in a list of the answer; empty if the answer has no such list."""
+        """The IDs in a list of the answer. Empty: the answer has no such list."""
         found = self.body.get(field)
         return {one for one in found if isinstance(one, str)} if isinstance(found, list) else set()
 
@@ -81,8 +81,8 @@ class MasterAnswer:
 
 
 class Masters:
-    """Chooses among the addresses of masters, which have no trailing slash. The current address is used until it fails,
-    then the next one. `affinity`: the trusted store, shared by all clients of the same addresses."""
+    """Chooses among the addresses of masters, which have no trailing slash. The current address is used until it fails.
+    Then the next address is used. `affinity`: the trusted store, shared by all clients of the same addresses."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class Masters:
 
     @property
     def in_turn(self) -> list[str]:
-        """Return all addresses, starting with the current one."""
+        """Return all addresses, starting with the current address."""
         turn = self._turn
         return [*self._addresses[turn:], *self._addresses[:turn]]
 
@@ -162,8 +162,8 @@ class Masters:
             others = [(turn + step) % len(self._addresses) for step in range(1, len(self._addresses))]
             next_turn = next((n for n in others if self._avoided_until_s[n] <= now_s), None)
             if next_turn is None and not has_answered:
-                # All other addresses are avoided, too. Try the one that has been avoided longest, because it may answer
-                # again.
+                # All other addresses are avoided, too. Try the address that has been avoided longest, because it may
+                # answer again.
                 next_turn = min(others, key=self._avoided_until_s.__getitem__, default=None)
             self._turn = turn if next_turn is None else next_turn
             self.current = self._addresses[self._turn]
@@ -215,8 +215,8 @@ def backoff_s(tries: int, *, base_s: float = 0.1, max_s: float = 5.0) -> float:
 
 
 def pause_s(tries: int, retry_after_s: float | None, *, max_s: float = 5.0) -> float:
-    """Return the seconds until the next try: the time that the master asked for, plus a random part, so that callers do
-    not all return at once."""
+    """Return the seconds until the next try: the time that the master asked for, plus a random time. The random time
+    keeps callers from returning at the same moment."""
     return (retry_after_s or 0.0) + backoff_s(tries, max_s=max_s)
 
 

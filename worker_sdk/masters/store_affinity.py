@@ -38,7 +38,7 @@ class StoreAffinity:
         forked.renew_in_child(self)
 
     def renew(self) -> None:
-        """Make a new lock in a forked process, because a thread of the parent may have held the old one."""
+        """Make a new lock in a forked process, because a thread of the parent may have held the old lock."""
         self._lock = threading.RLock()
 
     def admits(self, address: str, store: str, *, is_ok: bool, addresses: Collection[str]) -> bool:

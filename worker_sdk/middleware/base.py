@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 class Middleware(EnqueueMiddleware):
     """Run your own code around handlers, around calls that enqueue, and at the start and the end of a worker.
 
-    Override the methods that you need, and give an instance to `Worker`, `Pusher`, `SyncPusher` or `configure`. If
-    there are several, the first one is the outermost. A method that is not overridden costs nothing.
+    Override the methods that you need, and give an instance to `Worker`, `Pusher`, `SyncPusher` or `configure`. If you
+    give several instances, the first one is the outermost. A method that is not overridden costs nothing.
 
     For example:
 

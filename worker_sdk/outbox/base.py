@@ -40,8 +40,8 @@ class Outbox:
     * `token`: bearer token with the scope `push`. Give it only together with `master`.
     * `lease_s`: time for which a process reserves the rows that it pushes. After a crash, the rows wait until this time
       is over.
-    * `key_ttl`: how long after a push a repeated push makes no second job, even if the first job has ended; up to 30
-      days. None: for as long as the master keeps the first job.
+    * `key_ttl`: for this time after a push, a repeated push makes no second job, even if the first job has ended. At
+      most 30 days. None: for as long as the master keeps the first job.
     * `is_direct`: push right after the commit. Otherwise only the relay pushes.
 
     For example:
@@ -147,7 +147,7 @@ class Outbox:
     def stuck(self, limit: int = 100) -> list[tuple[str, str]]:
         """Return pairs (job ID, error) of the jobs that were set aside, oldest first.
 
-        * `limit`: most pairs to return.
+        * `limit`: maximum number of pairs.
 
         For example:
 
@@ -208,7 +208,8 @@ class Outbox:
         return None if namespace is None else f"{_NAMESPACE}{namespace}"
 
     def initial_lease_ms(self, destination: str | None) -> int:
-        """Return the lease of a new row, during which its writer pushes it; 0 if the writer will not push it."""
+        """Return the lease of a new row. During the lease, the writer pushes the row. 0: the writer will not push
+        it."""
         is_resting = time.monotonic() < self._rest_until_s.get(destination, 0.0)
         return self.lease_ms if self.is_direct and not is_resting else 0
 

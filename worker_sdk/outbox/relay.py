@@ -55,7 +55,7 @@ class _Rounds:
         return sweep(self.token, self.outbox.lease_ms, _PUT_OFF_MS, resting=resting, last=tried)
 
     def pause_s(self, done: Done | None) -> float:
-        """Record the result of a round. Return the time to wait after it; 0 if more rows may wait."""
+        """Record the result of a round. Return the time to wait after it. 0: more rows may wait."""
         self._failed_rounds = 0
         done = done or Done()
         for destination in self._tried:

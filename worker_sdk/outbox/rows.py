@@ -56,7 +56,7 @@ class OutboxStats:
     """The state of an outbox.
 
     * `waiting`: number of jobs that are committed and not pushed yet.
-    * `lag_s`: age of the oldest waiting job in seconds; 0 if no job waits.
+    * `lag_s`: age of the oldest waiting job in seconds. 0: no job waits.
     * `stuck`: number of jobs that a master refused and that were set aside.
     * `newer`: number of rows that a newer release wrote. This release leaves them alone.
 
@@ -133,7 +133,7 @@ class Rows(Protocol):
 
 
 def mark_of(destination: str | None) -> str:
-    """Return the beginning of the names of transactions with this destination; "" if there is none."""
+    """Return the beginning of the names of transactions with this destination. Return "" for no destination."""
     if destination is None:
         return ""
     return (DESTINED + hashlib.sha256(destination.encode()).hexdigest())[:_MARK_CHARS]

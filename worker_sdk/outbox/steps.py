@@ -129,7 +129,7 @@ def drain(
     transactions: Sequence[str], token: str, lease_ms: int, put_off_ms: int, *, last: Collection[str] = ()
 ) -> Steps[Done]:
     """Push the rows of transactions that are leased under `token`, page by page, and remove the accepted rows. If one
-    destination fails, rows for the others are still pushed."""
+    destination fails, rows for other destinations are still pushed."""
     done = Done()
     left = list(transactions)
     page: list[Row] = yield ReadRows(lambda rows: rows.page(left, PAGE, after=0))
@@ -213,7 +213,8 @@ def _push_page(page: Sequence[Row], last: Collection[str]) -> Steps[_Outcome]:
 
 
 def _push_rows(page: Sequence[Row], destination: str | None, outcome: _Outcome) -> Steps[None]:
-    """Push rows in order: all together if a master accepts that, else in halves, until the refused rows are found."""
+    """Push rows in order. Push all rows together if a master accepts them. Otherwise, push them in halves, until the
+    refused rows are found."""
     waiting: list[Sequence[Row]] = [page]
     while waiting:
         rows = [row for row in waiting.pop() if row.transaction not in outcome.full]
@@ -253,7 +254,7 @@ def _push_rows(page: Sequence[Row], destination: str | None, outcome: _Outcome) 
 
 def _note_refusal(row: Row, why: str, exc: RefusedError, outcome: _Outcome) -> None:
     if isinstance(exc, Duplicate):
-        # Another job holds the uniqueness key, which is the effect that the caller asked for.
+        # This is not a fault: another job holds the uniqueness key, as the caller intended.
         logger.info("outbox: job %s was not created: %s", row.job_id, why)
         outcome.accepted.append(row)
         return

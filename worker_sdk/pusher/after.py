@@ -26,8 +26,8 @@ class After:
     """The jobs for which a job waits, its predecessors.
 
     * `jobs`: their IDs, their handles, or the jobs themselves as `make_job` and `to_job` return them.
-    * `when`: with `succeeded`, the job runs when all predecessors have succeeded, and is skipped when one ends in
-      another way. With `finished`, the job runs when all predecessors are over, however they ended.
+    * `when`: with `succeeded`, the job runs when all predecessors have succeeded, and is skipped when a predecessor
+      ends in another way. With `finished`, the job runs when all predecessors are over, however they ended.
 
     For example:
 
@@ -64,8 +64,8 @@ def predecessors_of(job: Mapping[str, Any]) -> Sequence[str]:
 
 
 def in_order(jobs: Sequence[Mapping[str, Any]]) -> tuple[list[int], list[int]]:
-    """Return two lists of positions. The first one sorts the jobs so that each comes after its predecessors, and
-    otherwise keeps their order. The second one contains the jobs that would wait for each other forever."""
+    """Return two lists of positions. The first list sorts the jobs so that each job comes after its predecessors, and
+    otherwise keeps their order. The second list contains the jobs that would wait for each other forever."""
     position = {job["id"]: n for n, job in enumerate(jobs)}
     waits: list[int] = []
     dependents: dict[int, list[int]] = {}

@@ -400,7 +400,7 @@ class Pusher(AsyncWithOnly):
     async def seal_batch(self, batch_id: str) -> None:
         """Seal a batch. `Batch` calls this.
 
-        * `batch_id`: its ID.
+        * `batch_id`: ID of the batch.
 
         Raise RefusedError if there is no such batch, and UnavailableError if no master answers within `max_wait_s`:
 
@@ -412,7 +412,7 @@ class Pusher(AsyncWithOnly):
     async def cancel_batch(self, batch_id: str) -> None:
         """Cancel a batch. `Batch.cancel` calls this.
 
-        * `batch_id`: its ID.
+        * `batch_id`: ID of the batch.
 
         Raise RefusedError if there is no such batch, and UnavailableError if no master answers within `max_wait_s`:
 
@@ -423,7 +423,7 @@ class Pusher(AsyncWithOnly):
     async def retry_batch(self, batch_id: str) -> None:
         """Retry the failed jobs of a batch. `Batch.retry` calls this.
 
-        * `batch_id`: its ID.
+        * `batch_id`: ID of the batch.
 
         Raise RefusedError if there is no such batch, and UnavailableError if no master answers within `max_wait_s`:
 
@@ -434,7 +434,7 @@ class Pusher(AsyncWithOnly):
     async def batch_status(self, batch_id: str) -> Mapping[str, Any]:
         """Return a batch as the master shows it. `Batch.status` calls this.
 
-        * `batch_id`: its ID.
+        * `batch_id`: ID of the batch.
 
         Raise RefusedError if there is no such batch, and UnavailableError if no master answers within `max_wait_s`:
 

@@ -33,8 +33,8 @@ class JobOptions(TypedDict, total=False):
     * `timeout`: maximum time of an attempt, up to 7 days. Default 30 s.
     * `delay`: time to wait before the first attempt. Cannot be combined with `run_at`.
     * `run_at`: earliest time of the first attempt, with a time zone.
-    * `expires`: time after the enqueue, by the clock of the master, at which the job is skipped if it still waits, even
-      for a retry.
+    * `expires`: time after the enqueue, by the clock of the master. A job that still waits then, even for a retry, is
+      skipped.
     * `expires_at`: a time, with a time zone, instead of `expires`.
     * `id`: a UUID that you choose. Enqueueing the same job again under this ID does not create a second job while the
       first is kept.
@@ -54,8 +54,8 @@ class JobOptions(TypedDict, total=False):
     * `notify_url`: the URL of a webhook to call when the job is over.
     * `notify`: a webhook with more options: a map of `url`, `on` (the final states that trigger it) and `with_result`,
       which needs `keep_result`.
-    * `after`: the job, or the list of jobs, that must succeed before this one runs: IDs, handles, or jobs of the same
-      call. With `After(jobs, when="finished")`, the job runs even if these jobs failed.
+    * `after`: the job, or the list of jobs, that must succeed before this job runs. Give IDs, handles, or jobs of the
+      same call. With `After(jobs, when="finished")`, the job runs even if these jobs failed.
     * `requires`: labels, as a map. Only a worker with all these labels gets the job.
     """
 

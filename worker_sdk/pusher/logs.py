@@ -17,7 +17,7 @@ LEVELS: Final[tuple[JobLogLevel, ...]] = ("debug", "info", "warning", "error", "
 class JobLogLine:
     """A line of the log of a job.
 
-    * `seq`: its number, counted from 1 over all attempts. A gap means that lines are gone.
+    * `seq`: number of the line, counted from 1 over all attempts. A gap means that lines are missing.
     * `attempt`: number of the attempt that wrote it.
     * `at`: the time at which it was written, in UTC.
     * `level`: `debug`, `info`, `warning`, `error` or `critical`.

@@ -72,7 +72,7 @@ class JobProgress:
 
 
 def progress_of(view: Mapping[str, Any]) -> JobProgress | None:
-    """Return the progress in a job as `Pusher.status` returns it; None if no attempt has reported any."""
+    """Return the progress in a job that `Pusher.status` returned. Return None if no attempt has reported progress."""
     told = view.get("progress")
     if told is None:
         return None

@@ -36,7 +36,7 @@ class Batch:
     * `on_failure`: a job that starts when the first member fails for good.
     * `description`, `tags`: texts for people.
     * `batch`: the batch that this batch is a member of, or its ID.
-    * `expires`: time from now, by the clock of the master, at which the batch is canceled if it is not complete.
+    * `expires`: time from now, by the clock of the master. If the batch is not complete then, it is canceled.
     * `expires_at`: a time, with a time zone, instead of `expires`.
     * `id`: a UUID that you choose. Default: a new one.
     * `tasks`: the `Tasks` of the members, if it has a `master` of its own. The batch is made there. Default: the

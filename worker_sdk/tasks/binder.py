@@ -55,7 +55,8 @@ class Binder:
 
 
 def _as_option(name: str) -> str:
-    """Return advice if `name` is an option of the job, which was given among the arguments of the call; else ""."""
+    """Return advice if `name` is an option of the job, given among the arguments of the call by mistake. Otherwise,
+    return ""."""
     from worker_sdk.other_queues import option_of_jobs  # imported here because only mistakes need it
 
     found = option_of_jobs(name)

@@ -328,8 +328,8 @@ class Tasks:
         return handler_of(self._tasks[name])
 
     def own_pushers(self) -> "LazyPushers | None":
-        """Return the clients for a call at this moment, if these tasks have their own master; otherwise None. Inside a
-        job, these clients wait longer for a master, as the clients of `ctx.enqueue` do."""
+        """Return the clients for a call at this moment. Return None if these tasks have no master of their own. Inside
+        a job, these clients wait longer for a master, as the clients of `ctx.enqueue` do."""
         if self._access is None:
             return None
         if self._own_pushers is None:

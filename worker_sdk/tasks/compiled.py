@@ -18,7 +18,7 @@ def binding_of(
     positional: Collection[str], keyword_only: Collection[str], required: Collection[str]
 ) -> Binding:
     """Return a function with these parameters. It returns the given arguments of a call by name, and raises TypeError
-    for a call that does not fit. A required parameter may follow an optional one."""
+    for a call that does not fit. A required parameter may follow an optional parameter."""
     names = {"absent": object()}
     absent = _unused("absent", {*positional, *keyword_only})
     given = _unused("given", {*positional, *keyword_only, absent})
@@ -44,8 +44,8 @@ def binding_of(
 
 def plain_check_of(annotations: Mapping[str, Any], required: Collection[str]) -> Check | None:
     """Return a function that quickly checks arguments by name. It returns True if all required arguments are given, no
-    unknown one is given, and each has exactly the type of its annotation. The arguments can then be sent unchanged.
-    False does not mean that they are invalid.
+    unknown argument is given, and each argument has exactly the type of its annotation. The arguments can then be sent
+    unchanged. False does not mean that they are invalid.
 
     Return None if an annotation allows values of other types.
     """
@@ -75,7 +75,7 @@ def plain_check_of(annotations: Mapping[str, Any], required: Collection[str]) ->
 
 
 def _plain_kinds(annotation: Any) -> frozenset[type]:
-    """Return the types that an annotation allows if all of them are plain; otherwise an empty set."""
+    """Return the types that an annotation allows, if all these types are plain. Otherwise, return an empty set."""
     if annotation is Any or annotation is object:
         return PLAIN
     if annotation is None:

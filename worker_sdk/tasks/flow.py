@@ -244,8 +244,8 @@ class Flow(Generic[ResultT_co]):
     def _cycle_among(self, jobs: Sequence[JobMap], cyclic: Sequence[int]) -> str:
         """Return a text for people that names the jobs of one cycle, in the order in which they would run."""
         inside = {jobs[n]["id"] for n in cyclic}
-        # Start at any of these jobs and follow predecessors: each waits for another one of them, so some job comes
-        # twice.
+        # Start at any of these jobs and follow predecessors: each of these jobs waits for another of them, so some job
+        # comes twice.
         path: list[str] = []
         job_id = next(iter(inside))
         while job_id not in path:
@@ -370,7 +370,7 @@ def group(*jobs: Step | Iterable[Step]) -> Flow[object]:
 def chord(
     header: Flow[Any] | Iterable[Step], callback: TaskJob[ResultT], *, when: AfterWhen = "succeeded"
 ) -> Flow[ResultT]:
-    """Return a flow of jobs and one final job, the callback, which runs when all others have succeeded.
+    """Return a flow of jobs and one final job, the callback. The callback runs when all other jobs have succeeded.
 
     * `header`: a group, or an iterable of jobs. If it is empty, the callback waits for nothing.
     * `callback`: the job that runs last. Its task receives the results of the other jobs in a parameter with the

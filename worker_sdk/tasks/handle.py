@@ -70,7 +70,7 @@ class JobHandle(Generic[ResultT_co]):
 
     * `id`: ID of the job.
     * `name`: name of the job and of the task.
-    * `status`: last known state, such as `ready` or `succeeded`. None if the handle was made from an ID and has not
+    * `status`: last known state, such as `ready` or `succeeded`. None: the handle was made from an ID, and has not
       asked a master yet.
     * `job`: the job as `Pusher.status` returns it, after `refresh` or `cancel`.
     * `is_duplicate`: the call made no new job, because this job holds the uniqueness key. This job is unchanged.

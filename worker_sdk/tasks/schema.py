@@ -25,7 +25,7 @@ _NOT_LINEAR: Final = re.compile(r"\(\?(?:[=!>]|<[=!]|P=|\()|(?<!\\)(?:\\\\)*\\[1
 _WITH_ZONE: Final = "([Zz]|[+-][0-9]{2}:?[0-9]{2})$"
 _WITHOUT_ZONE: Final = "(^|[Tt ])[0-9:.]+$"
 _INTEGER_KEY: Final = "^(0|-?[1-9][0-9]*|-0)$"
-# Keywords of JSON Schema that contain other schemas: in a map by name, in a list, or one schema.
+# Keywords of JSON Schema that contain other schemas: a map of schemas by name, a list of schemas, or one schema.
 _BY_NAME: Final = ("properties", "patternProperties", "$defs", "dependentSchemas")
 _LISTED: Final = ("anyOf", "oneOf", "allOf", "prefixItems")
 _ALONE: Final = ("items", "additionalProperties", "propertyNames", "contains", "not", "if", "then", "else")

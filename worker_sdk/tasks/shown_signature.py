@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 class ShownTask(Protocol):
     """The part of a task that this module uses.
 
-    * `function`: its function.
+    * `function`: the function of the task.
     * `signature`: the parameters of the function.
     * `shown_methods`: the copies of its methods, by name.
     """

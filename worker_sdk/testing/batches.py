@@ -33,7 +33,7 @@ class KeptBatches:
         self._batches.setdefault(fields["id"], KeptBatch(fields))
 
     def known(self, batch_id: str) -> KeptBatch:
-        """Return a batch. Raise RefusedError if there is none, as a master does."""
+        """Return a batch. Raise RefusedError if there is no such batch, as a master does."""
         if batch_id not in self._batches:
             raise RefusedError(404, {"code": "unknown_batch", "detail": f"no batch {batch_id}"})
         return self._batches[batch_id]

@@ -173,7 +173,7 @@ class _Drain:
         return min(self._due, key=lambda run: run.job.get("priority") or 0)
 
     def _gathered(self, run: Run) -> list[Run]:
-        """Return the jobs that a worker would run in one call together with this one. This job comes first."""
+        """Return the jobs that a worker would run in one call together with this job. This job comes first."""
         gather = self._runner.gather_of(run)
         if gather is None or run.attempts > 0:
             return [run]
@@ -188,7 +188,7 @@ class _Drain:
         return [run, *others][: gather.max]
 
     def _note_end(self, run: Run) -> None:
-        """Release the jobs that waited for this one, and enqueue the callbacks of batches that it completed."""
+        """Release the jobs that waited for this job, and enqueue the callbacks of batches that it completed."""
         skipped = [one for one in self._store.released_by(run) if one.is_over]
         self._done += [run, *skipped]
         for callback in self._store.callbacks_after([run, *skipped]):
@@ -209,7 +209,7 @@ def _substituted(store: "_Store") -> Iterator[None]:
     try:
         yield
     finally:
-        # Remove this entry by value: blocks of several threads may end in any order, so it may not be the last one.
+        # Remove this entry by value: blocks of several threads may end in any order, so it may not be the last entry.
         substitutes.remove(given)
 
 
@@ -368,7 +368,7 @@ class _Store:
         return [run for run in list(self._runs.values()) if run.job.get("batch") == batch_id]
 
     def runner_of(self, run: Run) -> Runner | None:
-        """Return the runner of a job that was just accepted, if the job is to run at once; otherwise None."""
+        """Return the runner of a job that was just accepted. Return None if the job is not to run at once."""
         can_run = run.attempts == 0 and not run.is_over and run.state != "awaiting_jobs"
         return self.run_with if can_run else None
 

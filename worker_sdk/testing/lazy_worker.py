@@ -55,7 +55,7 @@ class LazyWorker:
         self._portal: Portal | None = None
 
     def handler_of(self, job: TaskJob[Any]) -> Handler:
-        """Return the handler of a job, ready to be called. Raise LookupError if there is none, and TypeError for
+        """Return the handler of a job, ready to be called. Raise LookupError if there is no handler, and TypeError for
         dependencies that cannot be called."""
         with self._lock:
             if (handler := self._assembly.registry.get(job["name"])) is not None:

@@ -23,7 +23,7 @@ from worker_sdk.testing.records import Recorded
 
 logger = logging.getLogger(__name__)
 
-# If a start takes longer than `_SLOW_S`, log a warning; if it takes longer than `_MAX_S`, fail.
+# If a start takes longer than `_SLOW_S`, log a warning. If it takes longer than `_MAX_S`, fail.
 _SLOW_S: Final = 30.0
 _MAX_S: Final = 300.0
 

@@ -29,16 +29,16 @@ class Run:
     """The run of a job in a test, with all its attempts.
 
     * `job`: the job.
-    * `state`: its state, such as `succeeded`, `failed`, `discarded`, `scheduled`, `awaiting_jobs` or `canceled`.
-    * `attempts`: number of its attempts.
-    * `result`: the return value of the function, if it succeeded.
+    * `state`: state of the job, such as `succeeded`, `failed`, `discarded`, `scheduled`, `awaiting_jobs` or `canceled`.
+    * `attempts`: number of attempts.
+    * `result`: the return value of the function, if the job succeeded.
     * `exception`: the exception that ended the job, or the last one so far.
     * `fields`: the report to a master about the last attempt.
-    * `reports`: the receiver of its progress and checkpoints.
+    * `reports`: the receiver of the job's progress and checkpoints.
     * `log`: the log lines of the last attempt, as a list of pairs (level, text).
     * `callbacks`: the callbacks of the job's challenge, as a worker gets them.
-    * `challenges`: the challenges that it opened.
-    * `at_s`: virtual time of its next attempt, or of its end, in seconds from the start.
+    * `challenges`: the challenges that the job opened.
+    * `at_s`: virtual time of the job's next attempt, or of its end, in seconds from the start.
     * `first_s`: virtual time at which `drain` found the job.
     * `first_state`: the state that the job gets when it waits for no other job any more.
     * `is_awaited`: another job waited for this job before it was over, so the result is kept.
@@ -139,8 +139,8 @@ class Recorded(list[TaskJob[Any]]):
         self._store = store
 
     def known_store(self) -> Any:
-        """Return the store that replaces the master of these jobs; None for a slice of a recorded list, and for a list
-        that the test made."""
+        """Return the store that replaces the master of these jobs. Return None for a slice of a recorded list, and for
+        a list that the test made."""
         return self._store
 
     def run_of(self, job: TaskJob[Any]) -> Run:

@@ -12,8 +12,8 @@ SMALL_BODY_BYTES: Final = 16 * 1024
 
 @dataclass(frozen=True, slots=True)
 class BodyLimit:
-    """The limit of an answer's body: `max_bytes`. A longer body is cut off if `is_cut` is true; otherwise it is an
-    error."""
+    """The limit of an answer's body: `max_bytes`. If `is_cut` is true, a longer body is cut off. Otherwise, a longer
+    body is an error."""
 
     max_bytes: int
     is_cut: bool = False

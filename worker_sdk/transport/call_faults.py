@@ -58,8 +58,8 @@ def fault_text(exc: BaseException) -> str:
 
 
 def remedy(exc: BaseException, address: str, remedies: Remedies, *, has_answered: bool = False) -> str:
-    """Return the remedy for the fault of a call to `address`; an empty text if none is known. `has_answered`: a call
-    to this address was answered before, so its scheme is right."""
+    """Return the remedy for the fault of a call to `address`. Return an empty text if no remedy is known.
+    `has_answered`: a call to this address was answered before, so its scheme is right."""
     is_tls = address.startswith(("https:", "rediss:"))
     if isinstance(exc, ssl.SSLCertVerificationError):
         return _certificate_remedy(exc, remedies)
@@ -99,8 +99,8 @@ def explained(exc: BaseException, address: str, remedies: Remedies, *, has_answe
 
 
 def cause_of(exc: BaseException) -> BaseException:
-    """Return the error of the system or of OpenSSL that caused an error of a client; if there is none, the client's
-    error."""
+    """Return the error of the system or of OpenSSL that caused an error of a client. If there is no such cause, return
+    the client's error."""
     while exc.__cause__ is not None and not isinstance(exc, OSError):
         exc = exc.__cause__
     return exc

@@ -551,8 +551,8 @@ class _PlainReads(_Connection, asyncio.Protocol):
 
 class _SmallReads(_Connection, asyncio.BufferedProtocol):
     """A connection that reads little at a time, so that thousands of connections take little memory before they wait.
-    All connections of a client share `buffer`: each connection copies its data from the buffer before another one
-    reads."""
+    All connections of a client share `buffer`: each connection copies its data from the buffer before another
+    connection reads."""
 
     def __init__(
         self,

@@ -23,8 +23,8 @@ _STOP_GRACE_S: Final = 2.0
 class TransportLimits:
     """Limits of the server.
 
-    * `receipt_s`: seconds for a request to arrive, plus one second for each 64 KiB; also for the first byte of a
-      connection.
+    * `receipt_s`: seconds for a request to arrive, plus one second for each 64 KiB. The first byte of a connection must
+      also arrive within this time.
     * `keep_alive_s`: maximum seconds between two requests. A master closes an idle connection earlier, because the side
       that sends requests must close first.
     * `answer_s`: seconds until an answer is made and the client has read it.
@@ -59,8 +59,8 @@ class WorkerServer:
         self._state = ServerState()
         self._server: asyncio.Server | None = None
         self._sweeper: asyncio.TimerHandle | None = None
-        # Name the protocol TCP: without the name, asyncio leaves Nagle's algorithm on (`base_events._set_nodelay`), and
-        # an answer in two writes waits 40 ms for the peer's delayed ACK.
+        # Name the protocol TCP. Without the name, asyncio leaves Nagle's algorithm on (`base_events._set_nodelay`). An
+        # answer in two writes then waits 40 ms for the peer's delayed ACK.
         self._socket = socket.socket(
             socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP
         )

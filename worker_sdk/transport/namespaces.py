@@ -28,7 +28,7 @@ def in_namespace(address: str, namespace: str) -> str:
 
 
 def namespace_of(address: str) -> str | None:
-    """Return the namespace that an address names, or None if it names none."""
+    """Return the namespace that an address names, or None if it names no namespace."""
     _, prefix, rest = urlsplit(address).path.partition(_PREFIX)
     return rest.partition("/")[0] or None if prefix else None
 

@@ -3,7 +3,7 @@
 import socket
 from typing import Final
 
-# Wildcard addresses: a server that listens on one of them listens on every address of the machine.
+# Wildcard addresses: a server that listens on a wildcard listens on every address of the machine.
 WILDCARDS: Final = ("", "0.0.0.0", "::")  # noqa: S104  compared, not bound
 
 

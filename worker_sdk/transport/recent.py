@@ -18,7 +18,7 @@ class RecentMap(Generic[Value]):
         self._turn_s = float("-inf")
 
     def keep_for(self, ttl_s: float) -> None:
-        """Set a longer time to live. A shorter one is ignored, because known keys must be remembered for their full
+        """Set a longer time to live. A shorter time is ignored, because known keys must be remembered for their full
         time."""
         self._slice_s = max(self._slice_s, ttl_s / self._SLICES)
 

@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 WINDOW_S: Final = 300.0
 _WARN_EVERY_S: Final = 60.0
 
-# The form of a challenge's nonce. It must exclude the line feeds that separate the fields of a signed text; otherwise,
+# The form of a challenge's nonce. It must exclude the line feeds that separate the fields of a signed text. Otherwise,
 # `/challenge` would sign forged requests for anyone.
 _CHALLENGE: Final = re.compile(r"[A-Za-z0-9_-]{16,128}")
 _NONCE: Final = re.compile(rb"[\x21-\x7e]{8,128}")
@@ -79,7 +79,7 @@ def _utc(seconds: float) -> str:
 
 class SignatureCheck:
     """Makes secrets for registrations, and checks signatures. `secrets`: first the secret to register, then others that
-    remain valid during a rotation. Without secrets, each registration makes a new one."""
+    remain valid during a rotation. Without secrets, each registration makes a new secret."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class SignatureCheck:
 
     def secret_to_register(self) -> str:
         """Return the secret for the next registration. If no secrets were given, each registration gets a new one. A
-        delayed older registration then fails the master's address check, so it cannot replace a newer one."""
+        delayed older registration then fails the master's address check, so it cannot replace a newer registration."""
         if self._secrets:
             return self._secrets[0]
         secret = secrets.token_hex(32)
@@ -144,7 +144,7 @@ class SignatureCheck:
             method=method, path=path, worker_id=worker_id, timestamp=timestamp, nonce=nonce, body=body
         )
         given = headers[b"x-jq-signature"][3:]
-        # Try every key even after one has matched, so that the time taken reveals nothing.
+        # Try every key even after a match, so that the time of the check reveals nothing.
         matches = [hmac.compare_digest(_mac(key, text).encode(), given) for key in self._keys]
         # Remember the nonce only if the signature is valid: callers that cannot sign must not fill the cache.
         return any(matches) and self._nonces.is_fresh(nonce, int(timestamp), int(self._wall_clock_s() * 1000))

@@ -29,8 +29,8 @@ _NAMES_OF_TOOLS: Final = frozenset(
         "SCREENSHOTS", "STORE_PASSWORD", "WORKER_TOKEN",
     }
 )  # fmt: skip
-# Patterns of further known names: settings of additional stores, and variables that Kubernetes sets for a service whose
-# name begins with jqmaster.
+# Patterns of further known names: settings of additional stores, and variables that Kubernetes sets for services with a
+# name that begins with jqmaster.
 _PATTERNS: Final = re.compile(
     r"TEST_\w+|\w+_KILLS|STORES__\w+?__(REDIS_(URL|CAFILE|CERTFILE|KEYFILE)|SENTINEL_(USERNAME|PASSWORD))|"
     r"(\w+_)?SERVICE_(HOST|PORT)(_\w+)?|(\w+_)?PORT(_\d+_\w+)?",
@@ -91,8 +91,8 @@ def unknown_text(names: tuple[str, ...]) -> str:
 
 @functools.cache
 def check_variables() -> None:
-    """Raise ValueError if a variable of this process is misspelt, and log a warning about others that no program reads.
-    Later calls in the process do nothing."""
+    """Raise ValueError if a variable of this process is misspelt, and log a warning about other variables that no
+    program reads. Later calls in the process do nothing."""
     found = unknown_variables(os.environ)
     if found.misspelt:
         raise ValueError("; ".join(found.faults))

@@ -32,7 +32,7 @@ class MalformedError(ValueError):
 class Admission:
     """Decides about each offer separately, without waiting.
 
-    * `is_leaving`: this process is ending, so it accepts nothing, as during a drain that masters command.
+    * `is_leaving`: this process is ending. It accepts no jobs, as during a drain that masters command.
     * `beat_now`: sends a heartbeat at once, to learn the state of the claims.
     * `share`: the slots of this namespace, if the worker works in several.
     """

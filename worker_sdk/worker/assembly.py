@@ -36,7 +36,7 @@ class Assembly:
         self._is_started = self._is_ready = False
         self._started: list[Middleware] = []
         self.registry = Registry()
-        """The combined handlers. A handler without middleware and dependencies is the registered one."""
+        """The combined handlers. A handler without middleware and dependencies stays as it was registered."""
         for name in registry.names:
             if (handler := registry.get(name)) is not None:
                 self.add(handler)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 class Callback:
     """A callback of an outside system, as a master received it.
 
-    * `content_type`: the content type that the sender stated; empty if none.
+    * `content_type`: the content type that the sender stated. Empty: the sender stated no type.
     * `body`: the bytes of the body.
     * `received_at`: when the master received it, in UTC.
 

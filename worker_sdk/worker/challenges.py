@@ -30,7 +30,7 @@ class Challenges(Protocol):
 
 class ChallengeOpener:
     """Opens challenges from the event loop in which it was made. It repeats a call until a master has answered. All
-    repeats have the same nonce: otherwise, masters would replace the challenge by a second one."""
+    repeats have the same nonce: otherwise, masters would replace the challenge by a second challenge."""
 
     def __init__(self, client: MasterClient, identity: WorkerIdentity) -> None:
         self._client = client

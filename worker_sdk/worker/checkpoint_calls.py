@@ -42,7 +42,7 @@ class CheckpointCalls(EnqueueCalls):
 
     @property
     def checkpoint(self) -> Any:
-        """The last value that this job saved, in this attempt or an earlier one; None if it has saved none."""
+        """The last value that this job saved, in this attempt or an earlier attempt. None: it has saved no value."""
         if self._checkpoint is None:
             return None
         from worker_sdk.worker.kept_steps import own_value

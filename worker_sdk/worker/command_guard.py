@@ -109,7 +109,7 @@ def kill_family(leader: int) -> None:
 
 
 def _children() -> "list[int]":
-    """Return the process IDs of this process's children; none if the system does not list them."""
+    """Return the process IDs of this process's children. The list is empty if the system does not list them."""
     found = []
     with contextlib.suppress(OSError):
         for entry in os.listdir("/proc"):

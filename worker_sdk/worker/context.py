@@ -64,8 +64,8 @@ class Context(CheckpointCalls):
     * `batch`: ID of the batch that has the job as a member or as a callback. None: no batch has it. A member can add
       further jobs to the batch: `task.using(batch=ctx.batch).enqueue(…)`.
     * `inputs`: the jobs for which this one waited, and their results.
-    * `callbacks`: the callbacks of the challenge that this attempt opened; empty before the callbacks have come.
-    * `challenge`: the challenge that this call of the handler opened; None if it opened none.
+    * `callbacks`: the callbacks of the challenge that this attempt opened. Empty: the callbacks have not come yet.
+    * `challenge`: the challenge that this call of the handler opened. None: it opened no challenge.
     * `cancelled`: the `CancelSignal` that tells the handler to stop.
     """
 
@@ -118,7 +118,7 @@ class Context(CheckpointCalls):
         self._steps: JobSteps | None = None
         self._seal: Seal | None = None
         self.batch = batch
-        # The position that `iterate` has reached since the last checkpoint; None if there is none.
+        # The position that `iterate` has reached since the last checkpoint. None: there is no such position.
         self.unsaved: int | None = None
         self.callbacks: list[Callback] = _callbacks_of(callbacks) if callbacks else []
         self.challenge: Challenge | None = None

@@ -314,8 +314,8 @@ class Executor:
             self.on_room()
 
     def _taken_up(self) -> list[JobRun]:
-        """Return all accepted runs. Followers come first, so that stopping the earlier run does not start one of
-        them."""
+        """Return all accepted runs. Followers come first, so that stopping the earlier run does not start a
+        follower."""
         return [*self._followers.values(), *self.occupying.values()]
 
     def _report_without_end(self, run: JobRun) -> None:

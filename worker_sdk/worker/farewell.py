@@ -60,7 +60,7 @@ class Farewell:
     threads: Sequence[int]
 
     def replace_process(self, exit_code: int) -> NoReturn:
-        """Replace this process by one that reports the end of the worker, and then exits with `exit_code`."""
+        """Replace this process by a process that reports the end of the worker, and then exits with `exit_code`."""
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
         children = [pid for thread in self.threads for pid in _children_of(thread)]
@@ -113,7 +113,7 @@ def _memory_file() -> int:
 
 
 def _children_of(thread: int) -> list[int]:
-    """Return the processes that a thread of this process has started; an empty list if the system does not list
+    """Return the processes that a thread of this process has started. The list is empty if the system does not list
     them."""
     try:
         return [int(pid) for pid in Path(f"/proc/self/task/{thread}/children").read_text().split()]

@@ -7,15 +7,17 @@ standard library, because a deploy may have replaced the packages on the disk.
 
 * `workers`: a list of maps, below.
 * `head`: the head of a call, in base64.
-* `tls`: three names of files, or None.
+* `tls`: names of the files with authorities, certificate and key, or None.
 * `parent`: the process to wait for, or None.
-* `children`: processes that these handlers started, to be ended.
-* `within_s`, `exit_code`
+* `children`: IDs of processes that the handlers started, to be ended.
+* `within_s`: seconds for which calls are repeated.
+* `exit_code`: exit code of this process.
 
 Each of the workers is a map, too:
 
 * `masters`: the addresses of the masters.
-* `headers`, `worker_id`
+* `headers`: headers of each call.
+* `worker_id`: ID of the worker.
 * `is_announced`: masters know of the end.
 * `batches`: lists of reports, each in base64.
 """
@@ -96,7 +98,7 @@ class FarewellCalls:
             body = self._head + len(batch).to_bytes(2, "big") + b"".join(batch)
             status = self._call("POST", self._path + "/results", body)
             if status in (400, 413, 422) and len(batch) > 1:
-                # Repeat each report alone, so that an invalid one does not block the others.
+                # Repeat each report alone, so that an invalid report does not block the other reports.
                 self._batches += [[one] for one in batch]
         self._call("DELETE", self._path, None)
 

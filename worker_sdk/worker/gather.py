@@ -15,8 +15,8 @@ class Gather:
     """Run many jobs of a task in one call of its function: `Tasks.task(gather=Gather(…))`.
 
     * `max`: maximum number of jobs of one call, 2 to 1000. No call gets more than `max_jobs` of the worker.
-    * `within_s`: seconds that the first job of a call waits for others, 0 to 60. The call begins sooner if it is full,
-      or if the worker can hold no more jobs.
+    * `within_s`: seconds that the first job of a call waits for other jobs, 0 to 60. The call begins sooner if it is
+      full, or if the worker can hold no more jobs.
 
     Raise ValueError for a number out of range:
 

@@ -85,7 +85,7 @@ class GatheredCalls:
         self._context_of = context_of
         self._has_room = has_room
         self._keeps_logs = keeps_logs
-        # The runs that wait for others with the same name, and the timers that end the wait, by name.
+        # The runs that wait for other runs with the same name, and the timers that end the wait, by name.
         self._waiting: dict[str, list[JobRun]] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._is_to_look = False
@@ -93,7 +93,7 @@ class GatheredCalls:
         self._calls: dict[str, GatheredCall] = {}
 
     def add(self, run: JobRun) -> None:
-        """Let a run wait for others with the same name, or call the handler."""
+        """Let a run wait for other runs with the same name, or call the handler."""
         gather = run.handler.gather
         assert gather is not None
         if run.attempt > 1:
@@ -114,7 +114,7 @@ class GatheredCalls:
             self._loop.call_soon(self._look)
 
     def note_stop(self, run: JobRun) -> None:
-        """Stop the call once all of its runs are to stop, because one run cannot be stopped without the others."""
+        """Stop the call once all of its runs are to stop, because a single run of a call cannot be stopped."""
         call = self._calls.get(run.token)
         if call is None or any(one.stopping is None for one in call.runs):
             return

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 class HandlerCalls:
     """The calls of handlers. Create the object and call `launch` in the event loop. `log_of`: returns the log for a job
-    ID and a token; None if no logs are kept."""
+    ID and a token. None: no logs are kept."""
 
     def __init__(
         self,

@@ -191,7 +191,7 @@ class Heartbeat:
         if not self._was_answered and tries < len(self._client.masters):
             # Try the next master at once: it may answer, and the leases are running out.
             return 0.0
-        # Do not pause for longer than the usual interval, and try several times per lease: the first answer after an
+        # Do not pause for longer than the usual interval, and try several times per lease. The first answer after an
         # outage should come before the lease ends.
         return backoff_s(tries, max_s=min(1.0, member.heartbeat_interval_s, member.lease_s / 8))
 
@@ -205,7 +205,7 @@ class Heartbeat:
     # --- reporting
 
     def _beat(self, member: Registered, tries: int) -> float | None:
-        """Send a heartbeat. Return the seconds until the next one, or None if no master answered."""
+        """Send a heartbeat. Return the seconds until the next heartbeat, or None if no master answered."""
         # Read the time before the claims. If an offer is missing from the claims, it had not been accepted at that
         # time.
         as_of_ms = self._clock.earliest_ms(now_s())
@@ -239,7 +239,7 @@ class Heartbeat:
             self._told_leaving = member.worker_id
 
     def _of_held(self, reports: dict[str, PendingReport], runs: Sequence[JobRun]) -> dict[str, PendingReport]:
-        """Return the reports on claims that this worker holds. Refuse the others."""
+        """Return the reports on claims that this worker holds. Refuse the other reports."""
         held = {run.token for run in runs if not run.is_settled}
         refuse({token: one for token, one in reports.items() if token not in held}, _NOT_OURS)
         reports = {token: one for token, one in reports.items() if token in held}
@@ -256,8 +256,8 @@ class Heartbeat:
         runs: list[JobRun],
         reports: Mapping[str, PendingReport],
     ) -> tuple[float | None, bool]:
-        """Send a heartbeat with these reports. Return the seconds until the next one (None: no answer), and whether the
-        reports were answered."""
+        """Send a heartbeat with these reports. Return the seconds until the next heartbeat (None: no answer), and
+        whether the reports were answered."""
         running: list[ReportedClaim] = [{"job_id": run.job_id, "token": run.token} for run in runs]
         if reports:
             self._seq += 1
@@ -284,7 +284,7 @@ class Heartbeat:
                 parsed.add(ParsedAnswer.read(cast("HeartbeatAnswer", other.body)))
             member = self._identity.update(member, said)
         except NONSENSE as exc:
-            # Act as if no answer had come: another master may give a valid one.
+            # Act as if no answer had come: another master may give a valid answer.
             self._was_answered = False
             self._client.masters.failed(self._client.masters.current)
             return self._not_answered(member, tries, f"answered with an invalid answer ({exc!r})"), False
@@ -333,9 +333,9 @@ class Heartbeat:
     def _send(
         self, member: Registered, running: "list[ReportedClaim]", as_of_ms: int
     ) -> tuple[MasterAnswer, list[MasterAnswer]]:
-        """Send one heartbeat, in several calls if the claims must be split. Return the deciding answer (the first one
-        that is not a success, or else the last one) and the other answers. `ignored` of the deciding answer contains
-        the ignored fields of all calls."""
+        """Send one heartbeat, in several calls if the claims must be split. Return the deciding answer and the other
+        answers. The deciding answer is the first refusal or failure, or else the last answer. `ignored` of the deciding
+        answer contains the ignored fields of all calls."""
         # Use a short timeout, so that calls to several masters fit into one lease.
         timeout_s = max(0.25, min(5.0, member.lease_s / 4))
         if self._asked is not None:

@@ -1,4 +1,4 @@
-"""The identity of this worker at the masters. Each registration sets a new one."""
+"""The identity of this worker at the masters. Each registration sets a new identity."""
 
 import asyncio
 from dataclasses import dataclass, replace

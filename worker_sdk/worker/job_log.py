@@ -139,7 +139,7 @@ class JobLoggerAdapter(logging.LoggerAdapter[logging.Logger]):
         """Log a line, as `logging.Logger.log` does."""
         logger = self.logger
         if kwargs or type(logger) is not JobLogger or logger.needs_record(level):
-            # Skip one more stack frame, so that the record names the caller's line and not this one.
+            # Skip one more stack frame, so that the record names the caller's line and not a line of this method.
             kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1
             super().log(level, msg, *args, **kwargs)
             return
@@ -173,7 +173,7 @@ class _Installed:
         forked.renew_in_child(self)
 
     def renew(self) -> None:
-        """Make a new lock in a forked process: the heartbeats of the parent may have held the old one."""
+        """Make a new lock in a forked process: the heartbeats of the parent may have held the old lock."""
         self.lock = threading.Lock()
 
 

@@ -24,7 +24,7 @@ class DoneStep(NamedTuple):
 
 
 class SplitCheckpoint(NamedTuple):
-    """The parts of a checkpoint: `own`, the encoded value of `ctx.save`, if there is one, and the steps by name."""
+    """The parts of a checkpoint. `own`: the encoded value of `ctx.save`, or None. `steps`: the steps by name."""
 
     own: bytes | None
     steps: dict[str, DoneStep]
@@ -36,7 +36,7 @@ def has_steps(checkpoint: bytes | None) -> bool:
 
 
 def _payload_of(checkpoint: bytes | None) -> bytes | None:
-    """Return the data of the extension in a checkpoint with steps; None for any other checkpoint."""
+    """Return the data of the extension in a checkpoint with steps. Return None for any other checkpoint."""
     if not checkpoint or checkpoint[0] not in _MARKERS:
         return None
     found = decode(checkpoint)
@@ -59,7 +59,7 @@ def joined(own: bytes | None, steps: Iterable[DoneStep]) -> bytes:
 
 
 def own_value(checkpoint: bytes | None) -> Any:
-    """Return the value that `ctx.save` saved, decoded; None if there is none."""
+    """Return the value that `ctx.save` saved, decoded. Return None if there is no such value."""
     own = split(checkpoint).own
     return None if own is None else decode(own)
 

@@ -60,13 +60,14 @@ class StoreClock:
         return at_s * 1000 + self._bounds_at(at_s, bounds)[1]
 
     def earliest_ms(self, at_s: float) -> int:
-        """Return the earliest time that the store's clock can show; 0 if the store's time is not known yet."""
+        """Return the earliest time that the store's clock can show. Return 0 if the store's time is not known yet."""
         return (
             0 if self._bounds is None else max(0, int(at_s * 1000 + self._bounds_at(at_s, self._bounds)[0]))
         )
 
     def estimate_ms(self, at_s: float) -> int:
-        """Return the middle of the bounds; if the store's time is not known yet, the time of this machine's clock."""
+        """Return the middle of the bounds. If the store's time is not known yet, return the time of this machine's
+        clock."""
         if self._bounds is None:
             return int(time.time() * 1000)
         low, high = self._bounds_at(at_s, self._bounds)

@@ -207,7 +207,7 @@ class LogSender:
             pass
 
     def _take(self) -> bytes:
-        """Return the body of the next call; empty if there is nothing to send."""
+        """Return the body of the next call. Return an empty body if there is nothing to send."""
         lines, seqs, size = list[_Line](), list[int](), 0
         with self._lock:
             while self._held and len(lines) < MAX_LINES_PER_CALL and size < MAX_BYTES_PER_CALL:

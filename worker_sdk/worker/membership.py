@@ -74,7 +74,7 @@ class NodeConfig:
 class WorkerMembership:
     """The membership. Create it in the event loop in which it runs.
 
-    * `namespace`: name of the namespace if the worker works in several; else "".
+    * `namespace`: name of the namespace if the worker works in several namespaces. Otherwise "".
     * `masters`: the addresses of the masters in this namespace.
     * `share`, `threads`: the slots and threads that the namespaces share. None: there is only one namespace.
     * `counting`: returns a wrapper of the report queue that counts the reports.
@@ -367,7 +367,7 @@ class WorkerMembership:
         self._in_loop(lambda: self.executor.lost(tokens))
 
     def resize(self, max_jobs: int | None) -> None:
-        """Run at most `max_jobs` at a time; None: the masters have not set a number."""
+        """Run at most `max_jobs` at a time. None: the masters have not set a number."""
         most = self._config.max_jobs if max_jobs is None else max_jobs
         if most != self.executor.max_jobs:
             self._in_loop(lambda: self.executor.resize(most))

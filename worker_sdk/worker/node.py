@@ -205,7 +205,7 @@ class Node:
 
         The job of a handler that still runs is not handed back yet, because another worker would start it while it
         still runs here. Heartbeats keep naming it until `leave_behind` or the end of the process. A second call waits
-        for the first one, and returns the same value.
+        for the first call, and returns the same value.
         """
         async with self._stopping:
             if self._is_left is None:

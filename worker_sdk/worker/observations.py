@@ -92,7 +92,7 @@ class ObservationSender:
         self._loop = asyncio.get_running_loop()
         # By gate (constraint and value): the observation to send, and the time when it was made.
         self._waiting: dict[_GateKey, tuple[ObservedRoom, float]] = {}
-        # By gate: the observation to send when `_GAP_S` has passed since the last one. None: there is no new
+        # By gate: the observation to send when `_GAP_S` has passed since the last observation. None: there is no new
         # observation.
         self._resting: dict[_GateKey, tuple[ObservedRoom, float] | None] = {}
         self._sending: asyncio.Task[None] | None = None
@@ -154,7 +154,9 @@ class ObservationSender:
                         return
                     if answer.code != "unknown_worker" and not answer.is_transient:
                         # The master does not know the constraint, or is older than this SDK.
-                        logger.warning("%s is not narrowed: %s", observation.constraint, answer)
+                        logger.warning(
+                            "the observed limit of %s is not applied: %s", observation.constraint, answer
+                        )
                         return
             await asyncio.sleep(_PAUSE_S)
         self._tell_once(

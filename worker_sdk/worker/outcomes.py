@@ -144,7 +144,7 @@ def not_ready(exc: NotReady) -> Fields:
 
 
 def _of_order(handler: Handler, exc: BaseException) -> Fields | None:
-    """Return the outcome that the handler requested with this exception; None for any other exception."""
+    """Return the outcome that the handler requested with this exception. Return None for any other exception."""
     if isinstance(exc, Defer):
         return deferred(exc)
     if isinstance(exc, Challenged):
@@ -207,8 +207,8 @@ def _drop_first_frames(exc: BaseException) -> None:
 
 
 def log_level(handler: Handler, exc: BaseException, fields: Fields) -> int:
-    """Return the level at which the worker logs `exc`; NOTSET if it does not log the exception. `fields`: the outcome
-    of `exc`."""
+    """Return the level at which the worker logs `exc`. Return NOTSET if it does not log the exception. `fields`: the
+    outcome of `exc`."""
     if isinstance(exc, Defer | Discard | Fail | Retry | Challenged | NotReady):
         return logging.NOTSET
     if fields["type"] == "discarded":

@@ -52,8 +52,8 @@ def retry_on(*exceptions: ExceptionType, wait: Wait = None, attempts: int | None
 
 
 def discard_on(*exceptions: ExceptionType) -> tuple[ExceptionType, ...]:
-    """Return exception classes for `Worker.handler(discard_on=…)`: they end the job at once as `discarded`, without
-    a failure, because nothing is left to do.
+    """Return exception classes for `Worker.handler(discard_on=…)`: they end the job at once as `discarded`. This is not
+    a failure: nothing is left to do.
 
     * `exceptions`: the classes.
 

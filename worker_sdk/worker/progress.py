@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 MAX_CHECKPOINT_BYTES: Final = 16 * 1024
 MAX_MESSAGE_CHARS: Final = 200
-# Minimum time after a heartbeat before progress alone causes the next one, because progress is only informational.
+# Minimum time after a heartbeat before progress alone causes the next heartbeat, because progress is only
+# informational.
 PROGRESS_EVERY_S: Final = 1.0
 # The minimum time between two heartbeats if the second one reports the last progress of a job.
 LAST_EVERY_S: Final = 0.05
@@ -102,8 +103,8 @@ class RunReports(Reports, Protocol):
 
 @dataclass(slots=True)
 class PendingReport:
-    """Unsent reports of one claim. `savers` are futures. Each waits for this checkpoint, for an older one that this one
-    replaces, or for the last progress of a job that ends (`is_last`).
+    """Unsent reports of one claim. `savers` are futures. Each waits for this checkpoint, for an older checkpoint that
+    it replaces, or for the last progress of a job that ends (`is_last`).
     """
 
     progress: tuple[float | None, str] | None = None

@@ -231,8 +231,8 @@ class Puller:
         return pause_s(2, 0.1)
 
     def _offer_each(self, epoch: int, jobs: list[Any]) -> tuple[list[Any], list[tuple[str, str]]]:
-        """Offer each job separately, so that a malformed one does not affect the others. Return the jobs that have a
-        claim, and a pair (job ID, reason) for each refused job."""
+        """Offer each job separately, so that a malformed job does not affect the other jobs. Return the jobs that have
+        a claim, and a pair (job ID, reason) for each refused job."""
         named = [job for job in jobs if isinstance(job, dict) and _has_claim(job)]
         if len(named) < len(jobs):
             logger.error("a master sent %d invalid jobs", len(jobs) - len(named))

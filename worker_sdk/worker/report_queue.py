@@ -296,7 +296,7 @@ class ReportQueue:
         self._pending.extendleft(reversed(batch))
 
     def _refused(self, batch: list[Item], answer: MasterAnswer) -> None:
-        """Send each item alone, so that an invalid item does not delay the others. Replace the invalid item by a
+        """Send each item alone, so that an invalid item does not delay the other items. Replace the invalid item by a
         failure that states the reason."""
         self._under_way = []
         if len(batch) > 1:

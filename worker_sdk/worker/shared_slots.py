@@ -1,5 +1,5 @@
-"""Share the slots of a worker among several namespaces: each has a guaranteed share, and idle slots are lent to
-others."""
+"""Share the slots of a worker among several namespaces: each namespace has a guaranteed share, and idle slots are lent
+to other namespaces."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -20,7 +20,8 @@ def slots_by_namespace(shares: Mapping[str, int], max_jobs: int) -> dict[str, in
         raise ValueError(
             f"max_jobs is {max_jobs}, but each of {len(shares)} namespaces needs at least one slot"
         )
-    # Start with one slot for each namespace. Add the others one by one where a namespace is furthest below its share.
+    # Start with one slot for each namespace. Give the other slots, one by one, to the namespace that is furthest below
+    # its share.
     slots = dict.fromkeys(shares, 1)
     for _ in range(max_jobs - len(shares)):
         slots[min(slots, key=lambda name: (slots[name] / shares[name], -shares[name]))] += 1
@@ -101,7 +102,7 @@ class SlotShare:
 
     @property
     def has_to_yield(self) -> bool:
-        """Return whether the next free slot of this namespace must go to another one."""
+        """Return whether the next free slot of this namespace must go to another namespace."""
         return len(self.occupying) > self.guaranteed and any(one.wanted for one in self._others())
 
     def room(self) -> int:
@@ -112,7 +113,8 @@ class SlotShare:
 
     def offered(self) -> int:
         """Return how many jobs masters may assign: the share, and the slots that other namespaces leave idle. Several
-        namespaces may be offered the same idle slot: the first job gets it, and the others are refused as `busy`."""
+        namespaces may be offered the same idle slot: the first job gets it, and the other jobs are refused as
+        `busy`."""
         used = sum(len(one.occupying) + one.wanted for one in self._others())
         self.last_offered = max(self.guaranteed, self._pool.total - used)
         return self.last_offered

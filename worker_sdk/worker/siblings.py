@@ -1,4 +1,4 @@
-"""Coordinate the processes of a web server that mount the same worker: only one of them may serve its URL."""
+"""Coordinate the processes of a web server that mount the same worker: only one process may serve its URL."""
 
 import asyncio
 import contextlib
@@ -17,7 +17,7 @@ from worker_sdk import forked
 logger = logging.getLogger(__name__)
 
 # How long a new process waits for the old one to end. A server that is reloaded starts the new process before the old
-# one ends.
+# process ends.
 HANDOVER_S: Final = 5.0
 _PAUSE_S: Final = 0.05
 

@@ -196,7 +196,7 @@ async def test_an_observation_that_a_master_refuses_is_dropped_and_others_go_on(
     await up()
     master.script("observations", 404, {"status": 404, "code": "not_found", "detail": "no", "errors": []})
     await ending(master, "observe", "unknown")
-    await wait_until(lambda: "unknown is not narrowed" in caplog.text)
+    await wait_until(lambda: "the observed limit of unknown is not applied" in caplog.text)
     master.script("observations", 503, None)
     await ending(master, "observe", "known")
     await wait_until(lambda: [one["constraint"] for one in master.observations] == ["known"])
