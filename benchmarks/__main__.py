@@ -1,5 +1,5 @@
-"""`make bench`: JSON lines, and a table of medians at the end. `--only` takes patterns such as `drain*` or
-`*everysec*`."""
+"""`make bench`: run benchmarks. Prints a line of JSON for each measurement, and a table of medians at the end. `--only`
+takes patterns such as `drain*` or `*everysec*`."""
 
 import argparse
 import asyncio
@@ -41,7 +41,7 @@ from benchmarks.scenario import Figures, Params, Scenario, label
 
 
 def _waited(measure: Callable[..., Awaitable[Figures]]) -> Callable[..., Figures]:
-    # functools.wraps keeps the signature, which tells the command line the names of the parameters.
+    # functools.wraps keeps the signature, from which the command line takes the names of the parameters.
     @functools.wraps(measure)
     def run(**params: Any) -> Figures:
         async def measured() -> Figures:
@@ -52,9 +52,9 @@ def _waited(measure: Callable[..., Awaitable[Figures]]) -> Callable[..., Figures
     return run
 
 
-# The values of these parameters in a quick run; benchmarks without them are not shortened.
+# The values of these parameters in a quick run. A benchmark without such a parameter is not shortened.
 QUICK: dict[str, Any] = {"jobs": 500, "keys": 500, "rounds": 1}
-# Benchmarks that repeat themselves, because each compares two things within one run.
+# Benchmarks that repeat their measurements themselves, because each of them compares two things within one run.
 COMPARISONS: dict[str, dict[str, Callable[..., Awaitable[Figures]]]] = {
     "constraints": {
         "five_constraints": constraints.five_constraints,
@@ -103,9 +103,9 @@ GROUPS = sorted({scenario.group for scenario in SCENARIOS})
 
 
 def chosen(patterns: list[str], groups: list[str], *, is_quick: bool) -> list[tuple[Scenario, Params]]:
-    """Return the cases in order. A pattern (`*`, `?`) is matched against `name` and `name[key=value,…]`; without
-    patterns, return all cases of these groups."""
-    # Escape brackets: they are part of the names, not patterns.
+    """Return the cases to run, in their order. A pattern with `*` and `?` is matched against `name` and
+    `name[key=value,…]`. Without patterns, return all cases of these groups."""
+    # Escape brackets, because they are part of the names.
     patterns = [pattern.replace("[", "[[]") for pattern in patterns]
     found = []
     for scenario in SCENARIOS:
@@ -121,7 +121,7 @@ def chosen(patterns: list[str], groups: list[str], *, is_quick: bool) -> list[tu
 
 
 def defaults_of(scenario: Scenario) -> dict[str, Any]:
-    """Return the default values of the parameters that a case does not name."""
+    """Return the default values of the parameters of a benchmark."""
     return {
         name: parameter.default
         for name, parameter in inspect.signature(scenario.run).parameters.items()
@@ -145,17 +145,17 @@ def main() -> None:
         "--group",
         choices=GROUPS,
         action="append",
-        help="without --only: these groups; `speed` if none is named",
+        help="without --only: the groups to run; the default is `speed`",
     )
-    parser.add_argument("--rounds", type=int, default=1, help="the cases take turns; medians are printed")
+    parser.add_argument("--rounds", type=int, default=1, help="number of rounds; each round runs all cases")
     parser.add_argument(
-        "--quick", action="store_true", help="small numbers: shows that it works, measures nothing"
+        "--quick", action="store_true", help="small numbers: only shows that the benchmarks work"
     )
     parser.add_argument("--out", type=Path, metavar="FILE.jsonl", help="append the records to this file")
     parser.add_argument(
         "--set", metavar="NAME=VALUE", action="append", default=[], help="a parameter of all chosen cases"
     )
-    parser.add_argument("--list", action="store_true", help="name the cases, run none")
+    parser.add_argument("--list", action="store_true", help="print the names of the cases, and run none")
     options = parser.parse_args()
     cases = chosen(options.only, options.group or ["speed"], is_quick=options.quick)
     if not cases:

@@ -1,4 +1,4 @@
-"""Measure work that waits for callbacks: how soon a callback reaches its handler, and what an open challenge costs."""
+"""Measure challenges: how soon a callback reaches its handler, and what an open challenge costs."""
 
 import array
 import math
@@ -15,8 +15,7 @@ WITHIN_S: Final = 900.0
 
 
 def callback(*, challenges: int = 300, rate: int = 20, pull: bool = False) -> Figures:
-    """Measure the time in ms from just before a callback is posted to the start of its handler, one callback at a
-    time."""
+    """Measure the time in ms from the post of a callback to the start of its handler, one callback at a time."""
     with running_system(pull=pull) as system:
         _enqueue(system, challenges)
         _until(lambda: system.counts()["awaiting_callback"] == challenges)
@@ -35,8 +34,8 @@ def callback(*, challenges: int = 300, rate: int = 20, pull: bool = False) -> Fi
 
 
 def open_challenges(*, challenges: int = 100_000) -> Figures:
-    """Measure the store's memory for an open challenge without its job, in bytes, and how long it takes to
-    open all of them."""
+    """Measure the bytes of the store's memory that an open challenge takes, without its job, and how long it takes to
+    open all challenges."""
     with running_system(workers=0) as system:
         _enqueue(system, challenges)
         before = system.store_memory()

@@ -1,5 +1,5 @@
-"""Measure the cost of constraints, always compared with the same load without them, in the same run on the same
-system."""
+"""Measure the cost of constraints. Each benchmark runs the same load with and without constraints, in the same run on
+the same system."""
 
 import asyncio
 import contextlib
@@ -17,12 +17,12 @@ JOBS = 20_000
 KEYS = 100_000
 BLOCKED = 100_000
 ROUNDS = 3
-PADDING = "x" * 76  # together with `{"k": …, "x": …}`, about 100 bytes of MessagePack
+PADDING = "x" * 76  # as `x` in `{"k": …, "x": …}`, which has about 100 bytes of MessagePack
 Figures = dict[str, float]
 Document = dict[str, Any]
 
 ALL = {"field": "name", "op": "eq", "value": "noop"}
-# One constraint for each kind of limit, each of which applies to every job and holds none back.
+# One constraint for each kind of limit. Each of them applies to every job and holds no job back.
 FIVE: dict[str, Document] = {
     "by-name": {"matcher": ALL, "concurrency": 1_000_000},
     "by-argument": {"matcher": {"field": "argument.k", "op": "ge", "value": 0}, "concurrency": 1_000_000},
@@ -56,14 +56,13 @@ BLOCKING_KEYED: dict[str, Document] = {
 
 
 async def five_constraints(*, jobs: int = JOBS, rounds: int = ROUNDS) -> Figures:
-    """Measure jobs end to end with five constraints that match every job and hold none back, and without
-    constraints."""
+    """Measure jobs end to end, with and without five constraints that match every job and hold no job back."""
     return await _beside_none(FIVE, range(jobs), rounds=rounds)
 
 
 async def distinct_keys(*, keys: int = KEYS, rounds: int = ROUNDS) -> Figures:
-    """Measure jobs end to end with a limit of one job at a time for each of many key values, and without constraints.
-    Each value has one job."""
+    """Measure jobs end to end, with and without a limit of one job at a time for each key value. Each job has a key
+    value of its own."""
     return await _beside_none(ONE_EACH, range(keys), rounds=rounds)
 
 
@@ -81,19 +80,19 @@ async def weighted(*, jobs: int = JOBS, rounds: int = ROUNDS) -> Figures:
 
 
 async def weighted_keys(*, keys: int = KEYS) -> Figures:
-    """Measure jobs end to end with a weighted limit for each of many key values, and without constraints. Each value
-    has one job."""
+    """Measure jobs end to end, with and without a weighted limit for each key value. Each job has a key value of its
+    own."""
     return await _beside_none(WEIGHTED_EACH, range(keys), rounds=1)
 
 
 async def blocked_in_front() -> Figures:
-    """Measure jobs end to end behind 100,000 older jobs that a constraint without a key blocks, and in an empty
+    """Measure jobs end to end: behind 100,000 older jobs that a constraint without a key holds back, and in an empty
     queue."""
     return await _behind(BLOCKING, {"k": -1, "x": PADDING})
 
 
 async def blocked_keys_in_front() -> Figures:
-    """Measure jobs end to end behind 100,000 older jobs of one paused key value, and in an empty queue."""
+    """Measure jobs end to end: behind 100,000 older jobs of one paused key value, and in an empty queue."""
     return await _behind(BLOCKING_KEYED, {"tenant": "slow", "x": PADDING})
 
 
@@ -124,9 +123,9 @@ async def _change(document: Document) -> Figures:
 
 
 async def key_memory() -> Figures:
-    """Measure how many bytes the store needs for a waiting job with its own value of a constraint's key. Measure first
-    while its gate is open, then while the gate is closed and the job waits in its own lane.
-    """
+    """Measure how many bytes the store needs for a waiting job with its own value of a constraint's key. There are
+    three figures: without the constraint, with an open gate, and with a closed gate, where the job waits in its own
+    lane."""
     async with _system(workers=1) as (system, session, pusher):
         store = system.store
         await _put(session, system, {"pause": {"matcher": ALL, "paused": True}})
@@ -154,8 +153,8 @@ async def key_memory() -> Figures:
 
 
 async def _until_put_aside(session: aiohttp.ClientSession, system: System, pusher: Pusher) -> None:
-    """Wait until claims have put aside all blocked jobs: only then does a younger job without a key, and so without a
-    limit, run."""
+    """Wait until claims have put aside all blocked jobs. Only then does a younger job run that has no key and therefore
+    no limit."""
     blocked = await _unfinished(session, system)
     await pusher.enqueue("noop", {"x": PADDING})
     while await _unfinished(session, system) > blocked:
@@ -206,7 +205,7 @@ async def _drained(system: System, session: aiohttp.ClientSession, pusher: Pushe
     left = await _unfinished(session, system)
     before, began = system.cpu_s(), time.monotonic()
     await pusher.enqueue_many(_jobs(numbers))
-    # Count the unfinished jobs: of the succeeded ones, only a limited number is kept.
+    # Count the unfinished jobs, because only a limited number of succeeded jobs is kept.
     while await _unfinished(session, system) > left:
         await asyncio.sleep(0.02)
     seconds, after = time.monotonic() - began, system.cpu_s()

@@ -1,4 +1,5 @@
-"""Measure definitions by the clock: how late they fire, what idle ones cost, and how long a burst of them takes."""
+"""Measure definitions with a schedule: how late they fire, what they cost while they are not due, and how long a burst
+takes."""
 
 import asyncio
 import math
@@ -14,18 +15,18 @@ from benchmarks.scenario import Figures, Scenario
 CONNECTIONS: Final = 8
 PAGE: Final = 500
 MINUTE: Final = timedelta(minutes=1)
-# How long to wait after the last measured instant, so that its records are written.
+# How long to wait after the last measured instant for its run records.
 SETTLE_S: Final = 3.0
-# A jitter that spreads definitions over nearly all of a minute.
+# A jitter that spreads definitions over nearly a whole minute.
 SPREAD_S: Final = 55
-# How many definitions are created in a second, a number that even a slow machine can reach.
+# The number of definitions to create in a second, which even a slow machine can reach.
 PUT_PACE: Final = 150
 BURST_WITHIN_S: Final = 60.0
 
 
 async def lateness(*, definitions: int = 200, minutes: int = 1) -> Figures:
-    """Measure definitions that are due each minute, and that jitter spreads over the minute: the time in ms from each
-    instant to its record, without a worker."""
+    """Measure definitions that are due each minute, spread over the minute by jitter. The figures are the times in ms
+    from each instant to its run record. No worker runs."""
     with running_system(workers=0) as system:
         async with _session() as session:
             await _define(
@@ -48,12 +49,11 @@ async def lateness(*, definitions: int = 200, minutes: int = 1) -> Figures:
 
 
 async def burst(*, definitions: int = 5_000) -> Figures:
-    """Measure definitions that are all due at one instant, without a worker. Figures: the seconds until the last one
-    has fired, and how late they are, in ms.
-    """
+    """Measure definitions that are all due at the same time. No worker runs. The figures are the seconds until the last
+    definition has fired, and how late the definitions fire, in ms."""
     with running_system(workers=0) as system:
         async with _session() as session:
-            # Create all definitions before the instant at which they run.
+            # Create all definitions before the time at which they are due.
             ready = datetime.now(UTC) + timedelta(seconds=definitions / PUT_PACE + SETTLE_S)
             at = ready.replace(second=0, microsecond=0) + MINUTE
             await _define(session, system, definitions, {"schedule": {"daily_at": f"{at:%H:%M}"}})
@@ -75,12 +75,12 @@ async def burst(*, definitions: int = 5_000) -> Figures:
 
 
 async def idle(*, definitions: int = 10_000, seconds: float = 30) -> Figures:
-    """Measure the CPU, in percent of a core, with definitions that are not due and without definitions, on the same
-    system."""
+    """Measure the CPU in percent of a core on one system: with definitions that are not due, and without
+    definitions."""
     with running_system(workers=0) as system:
         without = await _percent(system, seconds)
         async with _session() as session:
-            # This time of day is not reached during the run.
+            # The definitions are due at this time of day, which does not come during the run.
             at = datetime.now(UTC) + timedelta(hours=12)
             await _define(session, system, definitions, {"schedule": {"daily_at": f"{at:%H:%M}"}})
         await asyncio.sleep(min(SETTLE_S, seconds))

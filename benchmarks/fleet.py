@@ -1,4 +1,4 @@
-"""Measure the cost of size: many workers that only send heartbeats, many jobs that only wait, and long-running jobs."""
+"""Measure what large numbers cost: workers that only send heartbeats, jobs that only wait, and long-running jobs."""
 
 import asyncio
 import contextlib
@@ -23,7 +23,7 @@ WORKERS: Final = 500
 BEAT_S: Final = 1.0
 WATCHED_S: Final = 30.0
 WAITING: Final = 1_000_000
-# The number of jobs in each measurement, pushed in bulk and one by one.
+# The numbers of jobs in each measurement: pushed in bulk, and one by one.
 JOBS: Final = 20_000
 SINGLE: Final = 5_000
 WARM_UP: Final = 2_000
@@ -40,8 +40,8 @@ Figures = dict[str, float]
 
 
 class IdleWorker:
-    """A worker that is registered with its own port, as the protocol requires. It has no work, and reports this with a
-    heartbeat every second."""
+    """A worker without work, which sends a heartbeat every second. It is registered with a port of its own, as the
+    protocol requires."""
 
     def __init__(self, master_url: str) -> None:
         self._master_url = master_url
@@ -59,12 +59,12 @@ class IdleWorker:
         return hmac.new(self._secret.encode(), nonce.encode(), hashlib.sha256).hexdigest()
 
     async def report_until(self, is_over: asyncio.Event) -> int:
-        """Send heartbeats over a connection of its own, and return how many were answered."""
+        """Send heartbeats over a separate connection, and return how many were answered."""
         beats = 0
         connector = aiohttp.TCPConnector(limit=1)
         async with aiohttp.ClientSession(connector=connector, trust_env=False) as session:
             worker_id = (await self._call(session, "/api/workers", self._registration()))["worker_id"]
-            # Begin at a random time, so that heartbeats are spread as those of a real fleet.
+            # Begin at a random time, so that the heartbeats are spread over the second like those of a real fleet.
             next_s = time.monotonic() + random.uniform(0, BEAT_S)
             while not is_over.is_set():
                 await asyncio.sleep(max(0.0, next_s - time.monotonic()))
@@ -91,7 +91,7 @@ class IdleWorker:
 
 
 async def heartbeats_500() -> Figures:
-    """Measure the CPU of master and store, in cores, for 500 registered workers that report every second."""
+    """Measure the CPU of master and store, in cores, while 500 registered workers send a heartbeat every second."""
     with running_system(workers=0) as system:
         workers = [IdleWorker(system.url) for _ in range(WORKERS)]
         by_port = {worker.port: worker for worker in workers}
@@ -144,15 +144,16 @@ async def _all_are_fresh(system: System, reporting: list[asyncio.Task[int]]) -> 
 
 
 async def million_waiting() -> Figures:
-    """Measure the CPU time of enqueue, and of claim to end, behind 1,000,000 waiting jobs and on an empty queue, and
-    the ratio of the two. `loop_ns_ratio` is this ratio for a fixed loop; it shows how much the machine's speed
-    changed."""
+    """Measure the CPU time of enqueueing a job, and of a job from its claim to its end. Compare a queue with 1,000,000
+    waiting jobs with an empty queue. `loop_ns_ratio`: the ratio for a fixed loop, which shows how much the speed of the
+    machine changed."""
     with running_system(workers=0) as system:
         async with (
             Pusher(system.url, max_wait_s=60) as pusher,
             aiohttp.ClientSession(trust_env=False) as session,
         ):
-            # Finish as many jobs as are kept. Otherwise, only the later rounds would have to remove any.
+            # First run as many jobs as the store keeps. Otherwise, only the later rounds would have to remove succeeded
+            # jobs.
             await _bulk(pusher, KEPT)
             async with _working(system):
                 await _until_waiting(session, system, 0)
@@ -172,8 +173,8 @@ async def million_waiting() -> Figures:
 
 
 async def _once(system: System, pusher: Pusher, session: aiohttp.ClientSession, *, left: int) -> Figures:
-    """Return the CPU µs per job of master and store (for claims, also of the worker). The queue has `left` waiting jobs
-    before and after."""
+    """Return the CPU time per job of master and store, in µs. For claims, include the worker. The queue has `left`
+    waiting jobs before and after the call."""
 
     async def cost(work: Callable[[], Awaitable[None]], count: int, *kinds: str) -> float:
         before = system.cpu_s()
@@ -196,8 +197,7 @@ async def _once(system: System, pusher: Pusher, session: aiohttp.ClientSession, 
         count = waiting - await _waiting(session, system)
         spent = sum(after[kind] - before[kind] for kind in ("master", "store", "worker"))
         figures["claim_to_end_us"] = spent / count * 1e6
-    # Begin each round with the same number of waiting jobs: replace those that the worker took beyond the count, or let
-    # the rest run.
+    # End with the same number of waiting jobs. The worker may have taken too many jobs, which are replaced, or too few.
     if (missing := left - await _waiting(session, system)) > 0:
         await _bulk(pusher, missing)
     elif missing < 0:
@@ -248,8 +248,8 @@ async def _until_waiting(session: aiohttp.ClientSession, system: System, most: i
 
 
 async def long_jobs() -> Figures:
-    """Measure the hourly cost of a long-running job, compared with the same worker without jobs: CPU, and bytes that
-    the store appends to its file."""
+    """Measure what a long-running job costs in an hour, compared with the same worker without jobs: CPU time, and the
+    bytes that the store appends to its file."""
     with running_system(workers=1, max_jobs=LONG_JOBS) as system:
         idle = await _spent(system)
         async with Pusher(system.url, max_wait_s=60) as pusher:
@@ -259,7 +259,7 @@ async def long_jobs() -> Figures:
         async with aiohttp.ClientSession(trust_env=False) as session:
             await _until_waiting(session, system, 0)
         busy = await _spent(system)
-        # Kill the workers, so that the end of the system does not wait for their jobs.
+        # Kill the workers. Otherwise, the system would wait for their jobs before it ends.
         system.kill_workers()
     per_job_hour = {name: (busy[name] - idle[name]) / LONG_JOBS * HOUR_S for name in busy}
     return {

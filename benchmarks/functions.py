@@ -1,10 +1,11 @@
-"""Compare the three scripts of a lone job with the same scripts as functions of the store.
+"""Compare the three scripts of a lone job with functions of the store that do the same.
 
     python -m benchmarks.functions [--jobs 400] [--rounds 8]
 
-Each round sends jobs one by one, in two forms: as scripts (`EVALSHA`), and as functions with the text of the script
-(`FCALL`). It prints two figures for each call: the µs of the store, by its own statistics, and the bytes allocated in
-Lua. A function that makes its modules once, instead of in each call, could save at most these bytes.
+Each round sends jobs one by one, and calls the store in two forms: as scripts (`EVALSHA`), and as functions with the
+text of the script (`FCALL`). The output has two figures for each call: the µs of the store, by its own statistics, and
+the bytes that a function allocates in Lua. If a function made its modules once instead of in each call, it could save
+at most these bytes.
 """
 
 import argparse
@@ -25,13 +26,14 @@ from tests.support.store import StoreWorld
 
 SCRIPTS: Final = ("enqueue", "claim", "settle_success")
 FORMS: Final = ("scripts", "functions")
-# The hash with the bytes that calls have allocated, by script; and the suffix of the functions that count them.
+# The key of the hash with the bytes that calls have allocated, by script. COUNTED is the suffix of the functions that
+# count the bytes.
 ALLOCATED: Final = "allocated"
 COUNTED: Final = "counted"
 
 
 def plain_library(name: str) -> str:
-    """Return a library whose function does what the script does."""
+    """Return the text of a library with a function that does what the script does."""
     _, _, body = load(name).source.decode().partition("\n")
     return _library(name, "", f"function(KEYS, ARGV)\n{body}\nend")
 
@@ -55,7 +57,7 @@ redis.register_function{{function_name = '{name}_{COUNTED}', callback = counted,
 
 
 class Asking:
-    """Calls each script of a lone job, in one of the two forms."""
+    """Sends commands to the store, with calls of the scripts of a lone job in one of the two forms."""
 
     def __init__(self, client: StoreClient) -> None:
         self._ask = client._pool.ask
@@ -80,7 +82,7 @@ async def usec_per_call(client: StoreClient) -> float:
 
 
 async def one_round(client: StoreClient, jobs: int) -> dict[str, float]:
-    """Return the µs that the store needs for a call of each script."""
+    """Run jobs one by one, and return how long the store takes for a call of each script, in µs."""
     admin = admin_of(client)
     shard = Shard.bound(client, Keys(f"f{uuid.uuid4().hex[:8]}"))
     costs: dict[str, float] = {}
@@ -115,7 +117,7 @@ async def measure(url: str, jobs: int, rounds: int) -> None:
                 text = plain_library(name)
                 await admin.function_load(text, replace=True)
             found = await one_round(client, jobs)
-            if number:  # the first call warms up
+            if number:  # the first round only warms up
                 for name, usec in found.items():
                     costs[form][name].append(usec)
     for form in FORMS[1:]:

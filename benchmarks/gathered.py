@@ -1,4 +1,4 @@
-"""Compare gathered jobs with single ones: in one system, in turns, by their cost for the worker and the store."""
+"""Compare what gathered jobs and single jobs cost the worker and the store. Both run in turns on one system."""
 
 import statistics
 from collections import defaultdict
@@ -8,13 +8,13 @@ from benchmarks.load import System, running_system
 from benchmarks.scenario import Figures, Meter, Scenario
 
 PAGE: Final = 1_000
-# Tasks in benchmarks/tasks.py, all of which take the same argument.
+# Tasks in benchmarks/tasks.py. All of them take the same argument.
 KINDS: Final = ("single_async", "single_def", "gathered_async", "gathered_def")
 
 
 def gathered(*, jobs: int = 10_000, slots: int = 500, rounds: int = 5) -> Figures:
-    """Measure from the moment at which a worker may take the waiting jobs until the last one has ended. So the figures
-    include claims, calls and ends, but not pushes."""
+    """Measure the time in which a worker runs waiting jobs, up to the end of the last job. The figures include claims,
+    calls and ends. They do not include pushes."""
     found: dict[str, list[float]] = defaultdict(list)
     with running_system(max_jobs=slots) as system:
         [worker] = system.get("/api/workers")["workers"]

@@ -1,8 +1,8 @@
 """Count instructions of the master and of the store with Valgrind.
 
 On a shared machine, the CPU time of a rare event varies by a factor of two to four, because other programs fill the
-caches meanwhile. The number of instructions does not depend on them. Valgrind makes a process 20 to 50 times slower, so
-only one process is counted in a run, and jobs are pushed slowly.
+caches in between. The number of instructions does not depend on other programs. Valgrind makes a process 20 to 50 times
+slower. So a run counts only one process, and pushes jobs slowly.
 """
 
 import asyncio
@@ -24,22 +24,23 @@ from benchmarks.shards import open_namespaces
 from jqmaster.embedded.binary import wheel_binary
 from worker_sdk import SyncPusher
 
-# How long to wait until new namespaces are quiet, which includes the first check of their data, and until a lone job is
-# over.
+# SETTLE_S: how long to wait until new namespaces are quiet and the first check of their data is over. LONE_S: how long
+# to wait until a lone job is over.
 SETTLE_S: Final = 200.0
 LONE_S: Final = 0.3
 _TOTAL: Final = re.compile(r"^(?:totals|summary): (\d+)", re.MULTILINE)
 
 
 class Counted:
-    """A process that runs under Valgrind. `directory` gets its counts."""
+    """A process that runs under Valgrind. `directory`: the folder for its counts."""
 
     def __init__(self, process: psutil.Process, directory: Path) -> None:
         self._process = process
         self._directory = directory
 
     def instructions(self, act: Callable[[], object]) -> tuple[int, float]:
-        """Return how many instructions the process executes during an action, and the seconds that the action takes."""
+        """Run an action. Return the number of instructions that the process executes meanwhile, and the seconds that
+        the action takes."""
         self._tell("--instr=on")
         self._tell("--zero")
         began_s = time.perf_counter()
@@ -61,8 +62,8 @@ class Counted:
 
 @contextlib.contextmanager
 def counting(counted: str, **options: Any) -> Iterator[tuple[System, Counted]]:
-    """Run a system whose `counted` process (`master` or `store`) runs under Valgrind. `options`: of
-    `running_system`."""
+    """Run a system with its master or its store under Valgrind. `counted`: `master` or `store`. `options`: the options
+    of `running_system`."""
     with tempfile.TemporaryDirectory(prefix="jqmaster-bench-") as name, contextlib.ExitStack() as stack:
         directory = Path(name)
         under = [
@@ -93,7 +94,7 @@ def counting(counted: str, **options: Any) -> Iterator[tuple[System, Counted]]:
 def quiet(
     *, counted: str = "store", namespaces: int = 20, seconds: float = 30, settle_s: float = SETTLE_S
 ) -> Figures:
-    """Count what each quiet namespace costs in a second."""
+    """Count the instructions that each quiet namespace costs in a second."""
     with counting(counted, workers=0) as (system, process):
 
         def rest() -> None:
@@ -119,8 +120,8 @@ def of_a_job(
     jobs: int = 100,
     seconds: float = 20,
 ) -> Figures:
-    """Count what a job in one of this many namespaces costs, less what all of them cost meanwhile. `kind`: `lone`, or
-    `bulk`."""
+    """Count the instructions that a job costs while there are this many namespaces. The cost of all idle namespaces is
+    not included. `kind`: `lone` or `bulk`."""
     with counting(counted) as (system, process):
         if namespaces > 1:
             asyncio.run(open_namespaces(system, namespaces - 1))

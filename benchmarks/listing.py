@@ -2,9 +2,9 @@
 
     python -m benchmarks.listing [--jobs 1000000] [--pages 20]
 
-It starts a master on its own embedded Valkey, without a worker. Half of the jobs are ready, half wait for a time,
-and one in ten thousand has its own tag. They have 200 names and 5 priorities, and are all in one batch. It
-prints the slowest and the median page of each list, over HTTP.
+The program starts a master on its own embedded Valkey, without a worker. Half of the jobs are ready, and half are
+scheduled. They have 200 names and 5 priorities, and all are in one batch. One job in ten thousand has the tag `rare`.
+The program requests the lists over HTTP, and prints the median and the slowest page of each list.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""The processes of a benchmark, and what they cost."""
+"""Runs the processes of a benchmark, and measures what they cost."""
 
 import contextlib
 import ctypes
@@ -24,7 +24,7 @@ from jqmaster.runtime.duties.repair import BEGINS_AFTER_S
 
 ROOT = Path(__file__).parents[1]
 UP_WITHIN_S = 180.0
-# Minimum and maximum pause between two checks of how many jobs are left.
+# The minimum and the maximum pause between two checks of how many jobs are left.
 MIN_LOOK_S, MAX_LOOK_S = 0.02, 0.25
 _LIBC = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1
@@ -32,8 +32,8 @@ _PR_SET_PDEATHSIG = 1
 
 @dataclass(frozen=True)
 class System:
-    """Masters on one Valkey, which the first one owns, and workers, all as real processes. `url` is that of
-    the first master."""
+    """A system of real processes: masters, workers, and one Valkey, which the first master owns. `url`: the URL of the
+    first master."""
 
     urls: list[str]
     masters: list[psutil.Process]
@@ -42,7 +42,7 @@ class System:
     spawn: Callable[..., psutil.Process]
     store_url: str
     workers: list[psutil.Process] = field(default_factory=list)
-    # CPU seconds of workers that have ended, and of pushers that have ended.
+    # The CPU seconds of each ended worker, and of each ended pusher.
     ended_s: list[float] = field(default_factory=list)
     pushers_s: list[float] = field(default_factory=list)
     http: httpx.Client = field(default_factory=lambda: httpx.Client(trust_env=False, timeout=30))
@@ -53,8 +53,7 @@ class System:
 
     @property
     def waits_file(self) -> Path:
-        """Return the file in which the handlers of `latency` note how long each job waited, as doubles in
-        seconds."""
+        """Return the file in which the handler `latency` notes how long each job waited: the seconds, as doubles."""
         return self.directory.parent / "waits"
 
     @property
@@ -62,14 +61,14 @@ class System:
         return self.masters[0]
 
     def start_worker(self, *, pull: bool = False) -> psutil.Process:
-        """Start one more worker. It works as soon as it is registered."""
+        """Start one more worker, and do not wait for its registration."""
         options = [part for url in self.urls for part in ("--master", url)]
         worker = self.spawn("worker", "benchmarks.worker:worker", *options, *(["--pull"] if pull else []))
         self.workers.append(worker)
         return worker
 
     def end_worker(self, worker: psutil.Process) -> None:
-        """End a worker, and return when it has finished its running jobs."""
+        """End a worker, and wait until it has finished its running jobs."""
         worker.terminate()
         self.ended_s.append(cpu_s(worker))
         self.workers.remove(worker)
@@ -83,8 +82,8 @@ class System:
         _until(lambda: len(self.get("/api/workers")["workers"]) == count, self.directory.parent / "log")
 
     def push(self, kind: str, **options: Any) -> dict[str, Any]:
-        """Push from a separate process of `benchmarks.pushing`, and return its report. Its CPU time counts as that of
-        the pusher."""
+        """Push from a separate process of `benchmarks.pushing`, and return its report. The CPU time of the process
+        counts as the pusher's."""
         pushing = self.start_push(kind, **options)
         return self.end_push(pushing)
 
@@ -109,7 +108,8 @@ class System:
         return told
 
     def get(self, path: str) -> Any:
-        # Use one client for all calls: creating one costs more than the master's answer, and would be measured as well.
+        # Use one client for all calls. To create a client costs more than the master's answer, and would be measured as
+        # well.
         response = self.http.get(self.url + path, headers={"Accept": "application/json"})
         return response.raise_for_status().json()
 
@@ -122,7 +122,7 @@ class System:
         return sum(counts[state] for state in ("scheduled", "ready", "retrying", "running"))
 
     def until_over(self, left: int = 0, *, timeout_s: float = 600) -> None:
-        """Wait until at most this many jobs wait or run. Do not count succeeded jobs: only a limited number
+        """Wait until at most this many jobs wait or run. Succeeded jobs are not counted, because only a limited number
         of them is kept."""
         began_s = time.monotonic()
         first = now = self.unfinished()
@@ -130,20 +130,20 @@ class System:
             passed_s = time.monotonic() - began_s
             if passed_s > timeout_s:
                 raise SystemExit("the jobs did not come to an end")
-            # A check costs the master and the store more than many jobs do, so check again only halfway to the
-            # expected end.
+            # A check costs the master and the store more than many jobs do. So wait for half of the expected rest
+            # before the next check.
             rest_s = passed_s * (now - left) / (first - now) if first > now else 0.0
             time.sleep(min(max(MIN_LOOK_S, rest_s / 2), MAX_LOOK_S))
             now = self.unfinished()
 
     def file_bytes(self) -> int:
-        """Return the bytes that the store has appended to its file so far; the number drops when it rewrites the
+        """Return the size of the store's append-only file, in bytes. The size drops when the store rewrites the
         file."""
         return sum(path.stat().st_size for path in self.directory.rglob("*.aof"))
 
     def cpu_s(self) -> dict[str, float]:
-        """Return the CPU seconds so far of each kind of process. `pusher` is this process and those that it started to
-        push."""
+        """Return the CPU seconds so far of each kind of process. `pusher`: this process, and the processes that it has
+        started to push."""
         return {
             "pusher": cpu_s(psutil.Process()) + sum(self.pushers_s),
             "master": sum(map(cpu_s, self.master_processes())),
@@ -152,7 +152,7 @@ class System:
         }
 
     def master_processes(self) -> list[psutil.Process]:
-        """Return the masters and the processes that `--processes` started."""
+        """Return the masters, and the processes that they have started because of `--processes`."""
         found = list(self.masters)
         for master in self.masters:
             found += [child for child in master.children() if child.pid != self.store.pid]
@@ -162,7 +162,8 @@ class System:
         return redis.Redis.from_url(self.store_url)
 
     def store_calls(self) -> dict[str, int]:
-        """Return the number of commands so far: `scripts`, and `commands`, which include those that scripts call."""
+        """Return the numbers of calls so far. `scripts`: calls of scripts. `commands`: all commands, including those
+        that scripts call."""
         with contextlib.closing(self.store_client()) as client:
             stats: Any = client.info("commandstats")
         calls = {name.removeprefix("cmdstat_"): int(told["calls"]) for name, told in stats.items()}
@@ -191,9 +192,13 @@ def running_system(
     under: Sequence[str] = (),
     **settings: object,
 ) -> Iterator[System]:
-    """Run a system with the defaults that a user gets, apart from a lower log level. Each of the `masters` has its own
-    port and `processes`. With `everysec`, their durability is lower. Use `store` if it is given, or else the first
-    master's own. `under`: the words of a command that runs the masters.
+    """Run a system with the defaults that a user gets, apart from a lower log level.
+
+    * `masters`: the number of masters. Each has its own port.
+    * `processes`: the number of processes of each master.
+    * `appendfsync`: `everysec` lowers the durability.
+    * `store`, `store_url`: the store to use. Without them, the first master starts its own.
+    * `under`: the words of a command under which the masters run.
     """
     with tempfile.TemporaryDirectory(prefix="jqmaster-bench-") as name, contextlib.ExitStack() as stack:
         directory = Path(name)
@@ -244,7 +249,7 @@ def running_system(
         for _ in range(workers):
             system.start_worker(pull=pull)
         system.until_workers(workers)
-        # A new leader checks the whole store once. Wait until it has checked the empty store, so that this is not
+        # A new leader checks the whole store once. Wait until it has checked the empty store, so that this check is not
         # measured.
         time.sleep(BEGINS_AFTER_S + MIN_LOOK_S)
         yield system
@@ -253,7 +258,7 @@ def running_system(
 def started(
     command: Sequence[str], environment: Mapping[str, str], log_path: Path, stack: contextlib.ExitStack
 ) -> psutil.Process:
-    """Start a process that ends when the stack is closed, or when this process ends for any reason."""
+    """Start a process. It is ended when the stack is closed, or when this process ends for any reason."""
     log = stack.enter_context(log_path.open("ab"))
     process = subprocess.Popen(
         command,
@@ -262,7 +267,7 @@ def started(
         stdin=subprocess.DEVNULL,
         stdout=log,
         stderr=log,
-        # Ctrl-C then reaches only the benchmark, which ends the processes in order.
+        # In a new session, the process gets no Ctrl-C. Only the benchmark gets it, and ends the processes in order.
         start_new_session=True,
         preexec_fn=_end_with_parent,  # noqa: PLW1509 - one thread, as yet
     )
@@ -271,7 +276,7 @@ def started(
 
 
 def loop_ns() -> float:
-    """Return the CPU time in ns of one step of a fixed loop, which shows how fast this machine is now."""
+    """Return the CPU time of one step of a fixed loop, in ns. It shows how fast this machine is now."""
     began = time.process_time()
     total = 0
     for number in range(5_000_000):
@@ -297,7 +302,8 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
 
 
 def _kill_stores(directory: Path) -> None:
-    """Kill the embedded Valkeys: a killed master leaves its Valkey to the next master, and here there is none."""
+    """Kill the embedded Valkeys. A killed master leaves its Valkey to the next master, but here no next master
+    follows."""
     for process in psutil.process_iter(["name", "cwd"]):
         if "valkey" in process.info["name"] and Path(process.info["cwd"] or "/").is_relative_to(directory):
             with contextlib.suppress(psutil.NoSuchProcess):
@@ -306,7 +312,7 @@ def _kill_stores(directory: Path) -> None:
 
 
 def _end_with_parent() -> None:
-    # Let the kernel end this process with the benchmark, which cannot do that itself after a SIGKILL.
+    # Let the kernel end this process together with the benchmark. After a SIGKILL, the benchmark cannot end it.
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 

@@ -1,4 +1,5 @@
-"""Measure logs of jobs: the CPU that a line costs each process, and how long a job without lines takes meanwhile."""
+"""Measure logs of jobs: the CPU time that a line costs each process, and how long a job without lines takes
+meanwhile."""
 
 import time
 from typing import Any, Final
@@ -8,22 +9,22 @@ import httpx
 from benchmarks.load import System, running_system
 from benchmarks.scenario import Figures, Scenario
 
-# The ways to write lines, which `benchmarks.worker.lines` explains. All are compared with the first one.
+# The ways to write lines; see `benchmarks.worker.lines`. The first way is the one with which the others are compared.
 WAYS: Final = ("silent", "null", "stream", "context", "loggers", "shown")
 PROBE_EVERY_S: Final = 0.1
-# How long after the last job its collected lines have certainly been sent and answered.
+# How long to wait after the last job, until its collected lines have been sent and answered.
 SETTLED_AFTER_S: Final = 1.0
 
 
 def log_lines(
     *, rate: int = 10_000, seconds: float = 8.0, jobs: int = 10, ways: tuple[str, ...] = WAYS
 ) -> Figures:
-    """Measure this many jobs that write `rate` lines a second in all, in each way, and the same jobs without lines.
-    Figures:
+    """Measure this many jobs that write `rate` lines a second in all. Run them once for each way, and once without
+    lines. The figures are:
 
-    * `WAY_worker`, `WAY_master`, `WAY_store`: CPU µs per line, beyond the cost without lines.
-    * `WAY_p50_ms`, `WAY_p99_ms`: the time from the push of a job that does nothing, at the same worker, to the answer
-      that it is over.
+    * `WAY_worker`, `WAY_master`, `WAY_store`: the CPU time per line in µs, less the cost without lines.
+    * `WAY_p50_ms`, `WAY_p99_ms`: the time that a job that does nothing takes at the same worker, from its push to the
+      answer that it is over.
     """
     found: Figures = {}
     with running_system() as system:
@@ -41,7 +42,8 @@ def log_lines(
 
 
 def _measured(system: System, way: str, rate: int, seconds: float, jobs: int) -> Figures:
-    """Return the CPU seconds by process, the seconds taken, and the quantiles of the quiet jobs."""
+    """Return the CPU seconds by process, the seconds that the jobs took, and the quantiles of the times of jobs that do
+    nothing."""
     argument = {"way": way, "rate": rate / jobs, "seconds": seconds}
     before, began_s = system.cpu_s(), time.monotonic()
     body: dict[str, Any] = {"jobs": [{"name": "lines", "argument": argument}] * jobs}

@@ -1,4 +1,4 @@
-"""Measure how long dispatch stops when the leader changes: three masters on one store, with default settings."""
+"""Measure how long dispatch stops when the leader changes. Three masters run on one store, with default settings."""
 
 import asyncio
 import contextlib
@@ -21,8 +21,8 @@ from worker_sdk import Pusher
 
 MASTERS: Final = 3
 ROUNDS: Final = 10
-# How often to push one job, and for how long from just before the event: at least as long as a change of the leader
-# takes.
+# The interval between two pushes, and the duration of the pushes. They begin just before the event, and go on for
+# longer than a change of the leader takes.
 PUSH_EVERY_S: Final = 0.02
 PUSH_FOR_S: Final = 1.5
 UP_WITHIN_S: Final = 30.0
@@ -30,7 +30,7 @@ Figures = dict[str, float]
 
 
 class Cluster:
-    """Masters by their URLs, a worker that knows them all, and the leader."""
+    """Several masters, and a worker that knows all of them."""
 
     def __init__(self, store_url: str, directory: Path, session: aiohttp.ClientSession) -> None:
         self._environment = {
@@ -68,7 +68,7 @@ class Cluster:
         self._masters[url].send_signal(number)
 
     async def restore(self, ended: str | None) -> None:
-        """Start the ended master again, and wait until all masters know each other."""
+        """If a master has ended, start it again. Wait until all masters know one another."""
         if ended:
             await asyncio.to_thread(self._masters[ended].wait, UP_WITHIN_S)
             self._serve(ended)
@@ -141,7 +141,7 @@ async def _running_cluster() -> AsyncIterator[Cluster]:
 
 
 async def takeover() -> Figures:
-    """Measure the longest wait of a job from its push to its start, when the leader is killed, stopped or demoted."""
+    """Measure the longest wait of a job from its push to its start while the leader is killed, stopped or demoted."""
     gaps: dict[str, list[float]] = {"kill": [], "term": [], "demote": []}
     async with _running_cluster() as cluster:
         for _ in range(ROUNDS):

@@ -1,4 +1,5 @@
-"""Measure the microblog of examples/ under load: one job fills each feed, while people go on posting."""
+"""Measure the microblog of examples/ under load. A job fills the feed of each follower, while other people go on
+posting."""
 
 import statistics
 import tempfile
@@ -26,9 +27,11 @@ def feed_inserts(
     workers: int = 2,
     at_once: int | None = FEEDS_AT_ONCE,
 ) -> Figures:
-    """Post to `jobs` followers, until the last has it or `most_s` have passed. Meanwhile, and for `alone_s` before,
-    another account posts `rate` times a second. `p50_ms` and `p99_ms` are the times of its requests during the fan-out;
-    figures that begin with `alone_` are those before.
+    """Post once to `jobs` followers. Measure until the last follower has the post, or `most_s` have passed. Another
+    account posts `rate` times a second, during this time and for `alone_s` before it.
+
+    * `p50_ms`, `p99_ms`: the times of the other account's requests while the feeds are filled.
+    * `alone_…`: the same figures for the time before.
     """
     with (
         tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory,
@@ -73,13 +76,14 @@ def feed_inserts(
 
 
 def _post_until(visitor: Visitor, rate: float, is_over: Callable[[float], bool]) -> list[float]:
-    """Post at a rate until `is_over` returns true, and return the time of each request in seconds. `is_over` gets the
-    seconds that have passed."""
+    """Post `rate` times a second until `is_over` returns true. Return the time of each request in seconds. `is_over`
+    gets the seconds that have passed."""
     times: list[float] = []
     began_s = time.monotonic()
     while not is_over(time.monotonic() - began_s):
         times.append(visitor.post("Tea"))
-        # If a request takes longer than its turn, the next ones are late, and none are added to make up for it.
+        # If a request takes longer than its turn, the next requests are late. No requests are added to make up for the
+        # delay.
         due_s = began_s + len(times) / rate
         time.sleep(max(0.0, due_s - time.monotonic()))
     return times

@@ -1,5 +1,5 @@
-"""Measure a storm of pushes far beyond the throughput: how many jobs get through, what they cost, and that none is
-lost."""
+"""Measure a storm of pushes far beyond the throughput: how many jobs get through, what they cost, and whether all of
+them end."""
 
 import statistics
 import threading
@@ -15,7 +15,7 @@ SAMPLE_S: Final = 0.5
 
 
 class Watch:
-    """Checks the master twice a second: its memory, and how soon it answers a worker."""
+    """Checks the memory of the master twice a second, and how soon it answers a worker."""
 
     def __init__(self, system: System) -> None:
         self._system = system
@@ -34,7 +34,7 @@ class Watch:
         self._thread.join()
 
     def _run(self) -> None:
-        # Register a separate worker that runs no jobs, to measure its heartbeats.
+        # Register a separate worker that runs no jobs, and measure its heartbeats.
         with httpx.Client(base_url=self._system.url, trust_env=False, timeout=30) as client:
             registration: dict[str, Any] = {
                 "url": None, "names": ["nothing"], "max_jobs": 1, "node_id": "watch", "pid": 1, "labels": {},
@@ -64,9 +64,9 @@ def overload(
     bulk: int = 1,
     appendfsync: str = "always",
 ) -> Figures:
-    """Send POSTs of `bulk` jobs each, at a multiple of the end-to-end peak, while one worker works. The peak
-    is measured first. Goodput: jobs that ended per second, in percent of that peak. `obeys`: pushers wait as
-    long as Retry-After asks for."""
+    """Measure the peak rate of jobs end to end. Then send POSTs of `bulk` jobs each at `times_peak` times this rate,
+    while one worker runs jobs. `obeys`: whether pushers wait as long as Retry-After says. The goodput is the number of
+    jobs that end in a second."""
     with running_system(appendfsync=appendfsync) as system:
         system.push("single", count=1_000, connections=32, argument_bytes=100)
         system.until_over()

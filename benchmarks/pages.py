@@ -1,15 +1,15 @@
-"""Measure what a browser takes to show the web UI.
+"""Measure how much time a browser takes to show the web UI.
 
     python -m benchmarks.pages [--waiting 100000] [--rate 20] [--latency 400] [--seconds 12]
 
-It starts a master on its own embedded Valkey, one worker and a Chromium without a window. It fills the queue with
-waiting jobs, and then pushes at a steady rate. It prints the figures of the first load with and without latency, and
-for each page:
+The program starts a master on its own embedded Valkey, one worker, and a Chromium without a window. It fills the queue
+with waiting jobs, and then pushes at a steady rate. It prints the figures of the first load, with and without latency.
+For each page, it prints:
 
-* when the data are shown, and how much CPU time of the browser that took,
+* when the data are shown, and how much CPU time the browser has used until then,
 * the time of a key press in its filter,
 * how long scripts kept the browser busy,
-* how far its parts moved while jobs ran.
+* how far parts of the page moved while jobs ran.
 """
 
 import argparse
@@ -29,12 +29,12 @@ from benchmarks.watching import process, until_ready
 
 MAX_SHIFT: Final = 0.1
 MAX_FIRST_MS: Final = 1_500
-# The requests of one page, including those for the waiting jobs and for the stream.
+# Maximum number of requests of one page, including those for the waiting jobs and for the stream.
 MAX_REQUESTS: Final = 14
 MAX_SHOWN_CPU_MS: Final = 300
 MAX_KEY_CPU_MS: Final = 25
 SETTLED_MS: Final = 8_000
-# The text to type into filters, the pause between two keys, and the wait for the answer after the last key.
+# The text to type into filters, the pause between two keys, and how long to wait for the answer after the last key.
 TYPED: Final = "noop.17 noop.17 "
 KEY_MS: Final = 150
 ANSWERED_MS: Final = 1_500
@@ -45,7 +45,7 @@ PAGES: Final = (
     "overview", "jobs", "jobs?state=ready", "jobs?state=succeeded", "jobs?state=scheduled&order=newest", "names",
     "failures", "batches", "constraints", "definitions", "events", "workers", "masters", "audit", "settings",
 )  # fmt: skip
-# Measure as Lighthouse does: the part of long tasks beyond 50 ms, and layout shifts that no input caused.
+# Measure as Lighthouse does: the time of long tasks beyond 50 ms, and layout shifts that no input caused.
 OBSERVE: Final = """() => {
   window.seen = { shift: 0, blocked: 0, largest: 0 };
   const observe = (type, take) => new PerformanceObserver((list) => list.getEntries().forEach(take))
@@ -64,7 +64,7 @@ IS_SHOWN: Final = "() => document.querySelector('main h1') && !document.querySel
 
 
 async def push(url: str, rate: float) -> None:
-    """Push until canceled; every twentieth job has another name."""
+    """Push until this call is canceled. Every twentieth job has another name."""
     async with httpx.AsyncClient(base_url=url, timeout=30) as http:
         began_s, pushed = time.monotonic(), 0
         while True:
@@ -87,7 +87,7 @@ async def opened(context: BrowserContext, latency_ms: float) -> Page:
 
 
 async def first_load(browser: Browser, url: str, latency_ms: float) -> bool:
-    """Print the figures of a first visit and of a second one. Return whether the first visit was within its limits."""
+    """Print the figures of a first and of a second visit. Return whether the first visit was within its limits."""
     context = await browser.new_context(viewport={"width": 1280, "height": 900})
     is_met = True
     for visit in ("first visit", "next visit"):
@@ -113,14 +113,14 @@ async def first_load(browser: Browser, url: str, latency_ms: float) -> bool:
 
 
 async def busy_ms(devtools: CDPSession) -> float:
-    """Return how long the page's thread has worked so far: scripts, layout and painting."""
+    """Return how long the thread of the page has worked so far, in ms: for scripts, layout and painting."""
     told = (await devtools.send("Performance.getMetrics"))["metrics"]
     return next(one["value"] for one in told if one["name"] == "TaskDuration") * 1_000
 
 
 async def key_ms(page: Page, devtools: CDPSession) -> tuple[float, float] | None:
-    """Return the CPU time of a key in the page's first filter, and that of the answer after the last key, without
-    the page's other work. None: the page has no filter."""
+    """Type into the first filter of the page. Return the CPU time of a key and the CPU time of the answer after the
+    last key, in ms. Other work of the page is not included. None: the page has no filter."""
     field = page.locator(FILTER).first
     if not await field.count():
         return None
@@ -139,7 +139,7 @@ async def key_ms(page: Page, devtools: CDPSession) -> tuple[float, float] | None
 
 
 async def page_figures(context: BrowserContext, url: str, address: str, seconds: float) -> bool:
-    """Print the figures of one page while jobs run. Return whether they are within its limits."""
+    """Print the figures of one page while jobs run. Return whether they are within the limits."""
     page = await opened(context, 0)
     devtools = await context.new_cdp_session(page)
     await devtools.send("Performance.enable")

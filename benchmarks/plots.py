@@ -1,5 +1,5 @@
-"""`python -m benchmarks.plots FILE.jsonl --into docs/performance`: the records as SVG, the same bytes for the same
-records."""
+"""Draw the records of benchmarks as SVG: `python -m benchmarks.plots FILE.jsonl --into docs/performance`. The same
+records give the same bytes."""
 
 import argparse
 from collections.abc import Sequence
@@ -10,8 +10,8 @@ from benchmarks.tables import Case, cases_of, read
 
 KINDS: Final = ("pusher", "master", "worker", "store")
 COLOURS: Final = {"pusher": "#9aa5b1", "master": "#3b6ea5", "worker": "#4f9d69", "store": "#c8743c"}
-# Write text as text, and use fixed IDs, so that the file of an unchanged figure does not change. The type is Any,
-# because matplotlib's own type lists every key.
+# Write text as text, and use fixed IDs, so that the file of an unchanged plot does not change. The type is Any, because
+# the type in matplotlib lists every key.
 STYLE: Final[Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "jqmaster",
@@ -23,7 +23,7 @@ STYLE: Final[Any] = {
 
 
 def draw(cases: Sequence[Case], into: Path) -> list[Path]:
-    """Draw the plots for which there are records, and return the files that were written."""
+    """Draw the plots for which there are records. Return the files that were written."""
     import matplotlib as mpl
 
     mpl.use("svg")

@@ -1,4 +1,4 @@
-"""Measure workers that pull: what many waiting ones cost, and how soon a job reaches one of them."""
+"""Measure what many pulling workers cost while they wait for jobs."""
 
 import asyncio
 import secrets
@@ -17,8 +17,8 @@ Figures = dict[str, float]
 
 
 async def idle() -> Figures:
-    """Measure the CPU of the master and of Valkey for 500 workers that pull and have nothing to do, without
-    and with their heartbeats of one a second."""
+    """Measure the CPU of the master and of Valkey for 500 pulling workers that have nothing to do. Measure once without
+    heartbeats, and once with a heartbeat of each worker every second."""
     with running_system(workers=0) as system:
         connector = aiohttp.TCPConnector(limit=0)
         async with aiohttp.ClientSession(connector=connector) as session:

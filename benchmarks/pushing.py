@@ -1,8 +1,8 @@
-"""Generate the load in a separate process: `python -m benchmarks.pushing ORDER`, ORDER in JSON. It prints JSON when it
-is done.
+"""Generate the load in a separate process: `python -m benchmarks.pushing ORDER`. ORDER is JSON. At the end, the process
+prints its report as JSON.
 
-A bare client that knows just enough HTTP sends single POSTs. It costs a small part of what the master costs,
-so its figures are those of the master. Bulks and results go through the SDK, as users send them.
+A minimal HTTP client sends single POSTs. It takes a small part of the time that the master takes, so the figures are
+those of the master. Bulks and results go through the SDK, as in applications.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ WARM_UP: Final = 20
 
 
 def argument_of(size: int) -> str:
-    """Return a text that is `size` bytes as MessagePack."""
+    """Return a text that has `size` bytes as MessagePack."""
     head = 2 if size <= 257 else 3 if size <= 65_538 else 5
     return "x" * max(0, size - head)
 
@@ -74,7 +74,8 @@ class Connection(asyncio.Protocol):
             self._transport.close()
 
     async def send(self, request: bytes) -> tuple[int, float]:
-        """Return the status (0: no answer) and the seconds of Retry-After."""
+        """Send a request. Return the status of the answer and the seconds of its Retry-After. Status 0: no answer
+        came."""
         assert self._transport
         self._answer = asyncio.get_running_loop().create_future()
         self._transport.write(request)
@@ -82,7 +83,7 @@ class Connection(asyncio.Protocol):
 
 
 class Requests:
-    """POST requests of one job each, or of `jobs` jobs, with their own IDs, as the SDK makes them."""
+    """Makes POST requests of `jobs` jobs each. Every job has an ID of its own, as in requests of the SDK."""
 
     _PATHS = ("/api/jobs", "/api/jobs/bulk")
     _LIST = "jobs"
@@ -104,7 +105,7 @@ class Requests:
         ).encode()
 
     def _item(self, name: str, argument: Any, own_id: str) -> dict[str, Any]:
-        """Return one item of a request, whose last field is its own ID."""
+        """Return one item of a request. Its last field must be the ID."""
         return {"name": name, "argument": argument, "id": own_id}
 
     def one(self) -> bytes:
@@ -119,14 +120,14 @@ class Requests:
 
 
 class UniqueRequests(Requests):
-    """POST requests of jobs with different uniqueness keys."""
+    """Makes POST requests of jobs with different uniqueness keys."""
 
     def _item(self, name: str, argument: Any, own_id: str) -> dict[str, Any]:
         return {"name": name, "argument": argument, "unique": {"key": own_id}}
 
 
 class EventRequests(Requests):
-    """POST requests of one event each, or of many."""
+    """Makes POST requests of one event or several events each."""
 
     _PATHS = ("/api/events", "/api/events")
     _LIST = "events"
@@ -136,8 +137,8 @@ class EventRequests(Requests):
 
 
 class GatewayRequests(Requests):
-    """POST requests to the Fireworq gateway below `/fireworq`, of one job each. `name`: the category; `argument`: the
-    address that does the job."""
+    """Makes POST requests to the Fireworq gateway below `/fireworq`, of one job each. `name`: the category. `argument`:
+    the URL to which the job is sent."""
 
     def __init__(self, url: str, *, name: str, argument: Any, jobs: int = 1) -> None:
         super().__init__(url, name=name, argument=argument, jobs=jobs)
@@ -161,8 +162,8 @@ async def events(
     batch: int,
     rate: float = 0.0,
 ) -> Told:
-    """Send `count` events of this many types in turn, `batch` in one POST. `rate`: events a second, 0 for as
-    many as possible."""
+    """Send `count` events. `types`: the number of event types, which take turns. `batch`: the number of events in one
+    POST. `rate`: events a second. 0: as many as possible."""
     payload = {"n": 7, "x": argument_of(argument_bytes)}
     requests = [
         EventRequests(urls[n % len(urls)], name=f"type.{n}", argument=payload, jobs=batch)
@@ -200,7 +201,7 @@ async def single(
     batch: int = 1,
     is_unique: bool = False,
 ) -> Told:
-    """Send `count` POSTs of `batch` jobs, one after the other on each connection."""
+    """Send `count` jobs in POSTs of `batch` jobs. Each connection sends one POST after another."""
     kind = UniqueRequests if is_unique else Requests
     all_requests = [kind(url, name=name, argument=argument_of(argument_bytes), jobs=batch) for url in urls]
     return await _all_sent(all_requests, count=count, connections=connections, expected=201)
@@ -209,7 +210,7 @@ async def single(
 async def gateway(
     urls: list[str], *, count: int, connections: int, category: str, job_url: str, within_s: float
 ) -> Told:
-    """Send `count` POSTs to the Fireworq gateway. End with an error after `within_s`."""
+    """Send `count` POSTs to the Fireworq gateway. Raise TimeoutError after `within_s`."""
     all_requests = [GatewayRequests(url, name=category, argument=job_url) for url in urls]
     async with asyncio.timeout(within_s):
         return await _all_sent(all_requests, count=count, connections=connections, expected=200)
@@ -238,7 +239,7 @@ async def _all_sent(all_requests: Sequence[Requests], *, count: int, connections
 
 
 async def single_by_sdk(urls: list[str], *, count: int, connections: int, argument_bytes: int) -> Told:
-    """Like `single`, but through `Pusher`."""
+    """Push single jobs like `single`, but with the SDK's `Pusher`."""
     argument = argument_of(argument_bytes)
     left = iter(range(count))
     waits: list[float] = []
@@ -265,8 +266,8 @@ async def bulk(
     pushers: int = 1,
     batch: str = "",
 ) -> Told:
-    """Push with `Pusher.enqueue_many`. With `keys`, the argument is a map whose `k` has one of this many values.
-    `batch`: the ID of the batch of all jobs."""
+    """Push with `Pusher.enqueue_many`. `keys`: if given, the argument is a map with a member `k`, which has one of this
+    many values. `batch`: the ID of the batch for all jobs."""
     text = argument_of(argument_bytes)
     options = {"batch": batch} if batch else {}
 
@@ -285,8 +286,8 @@ async def bulk(
 
 
 async def latency(urls: list[str], *, rate: float, count: int, waits_file: str, delay_s: float = 0.0) -> Told:
-    """Measure the time from the push (or from when a delayed job is due) to the start of its handler, at a steady
-    rate. The handlers note it."""
+    """Push jobs at a steady rate, and measure the time to the start of the handler. The time counts from the push or,
+    for a delayed job, from the time at which it is due. The handlers note it in `waits_file`."""
     options: Any = {"delay": delay_s} if delay_s else {}
     async with Pusher(urls, max_wait_s=60) as pusher:
 
@@ -305,7 +306,7 @@ async def latency(urls: list[str], *, rate: float, count: int, waits_file: str, 
 
 
 async def _noted(path: str, count: int, delay_s: float) -> list[float]:
-    """Wait until handlers have recorded `count` times, and return the times."""
+    """Wait until handlers have noted `count` waits, and return the waits in seconds."""
     async with asyncio.timeout(60 + delay_s):
         while not (os.path.exists(path) and os.path.getsize(path) >= count * 8):
             await asyncio.sleep(0.05)
@@ -323,9 +324,9 @@ async def storm(
     obeys: bool = True,
     jobs: int = 1,
 ) -> Told:
-    """Send up to `rate` POSTs of `jobs` jobs a second, for `seconds`. Each connection sends as soon as its turn comes.
-    `obeys`: a connection that gets a Retry-After waits that long. Count every accepted job, and every request without
-    an answer."""
+    """For `seconds`, send up to `rate` POSTs of `jobs` jobs a second. The connections take turns. `obeys`: whether a
+    connection that gets a Retry-After waits as long as it says. Count the answers by status, and requests without an
+    answer."""
     argument = argument_of(argument_bytes)
     all_requests = [Requests(url, name="noop", argument=argument, jobs=jobs) for url in urls]
     answers: Counter[int] = Counter()
@@ -367,7 +368,7 @@ async def storm(
 
 
 def _quantiles(seconds: list[float]) -> dict[str, float]:
-    """Return the quantiles 0.5, 0.99 and 1, in ms."""
+    """Return the median, the quantile 0.99 and the maximum, in ms."""
     if not seconds:
         return {"p50": 0.0, "p99": 0.0, "max": 0.0}
     seconds.sort()
@@ -396,7 +397,7 @@ def main() -> None:
     before, began_s = os.times(), time.monotonic()
     told = uvloop.run(KINDS[kind](urls, **order))
     after = os.times()
-    # The CPU time of the load only, without the imports.
+    # Report only the CPU time of the load, without that of the imports.
     told["cpu_s"] = after.user + after.system - before.user - before.system
     told["began_s"] = began_s
     json.dump(told, sys.stdout)

@@ -1,10 +1,10 @@
-"""Measure what the leader's hourly look through the whole store costs, with many waiting jobs in it.
+"""Measure what the leader's hourly check of the whole store costs while many jobs wait.
 
     python -m benchmarks.repairing [--jobs 1000000]
 
-Half of the jobs are ready, and half wait for a time. They have 200 names. It prints the CPU seconds of the master and
-of the store for one round in which nothing has to be repaired. Rests between the steps are left out, because they
-stretch the round over time and cost nothing.
+Half of the jobs are ready, and half are scheduled. They have 200 names. The program prints the CPU seconds of the
+master and of the store for one round in which nothing has to be repaired. It leaves out the pauses between the steps,
+because these cost nothing.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Define a benchmark and the contents of its records."""
+"""Defines benchmarks and the contents of their records."""
 
 import contextlib
 import time
@@ -14,22 +14,22 @@ Figures = dict[str, float]
 
 @dataclass(frozen=True)
 class Scenario:
-    """A benchmark. `run(**params)` measures once. `quick` replaces parameters in a run that only shows that it works.
-    The values of `group`:
+    """A benchmark. `run(**params)` measures once. `quick`: the parameters for a quick run, which only shows that the
+    benchmark works. The values of `group` are:
 
-    * `speed`: takes minutes.
-    * `size`: many jobs, much memory.
-    * `constraints`
-    * `change`: masters die.
-    * `overload`: takes long.
+    * `speed`: the usual figures, which take minutes.
+    * `size`: many jobs, which need much memory.
+    * `constraints`: the cost of constraints.
+    * `change`: changes of the leader.
+    * `overload`: more pushes than the system can handle. It takes long.
     * `example`: the microblog of examples/.
-    * `definitions`: up to three minutes each.
+    * `definitions`: schedules. Each takes up to three minutes.
     * `challenges`: work that waits for callbacks.
     * `targets`: HTTP endpoints, and the Fireworq gateway.
     * `gathered`: many jobs in one call.
     * `logs`: logs of jobs.
     * `shards`: namespaces, idle and on several stores.
-    * `instructions`: counted by Valgrind.
+    * `instructions`: numbers of instructions, counted by Valgrind.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Scenario:
     group: str = "speed"
 
     def cases(self, *, is_quick: bool) -> Iterator[Params]:
-        """Return the parameters of each case. A quick run has the same cases with small numbers."""
+        """Yield the parameters of each case. A quick run has the same cases with small numbers."""
         seen: list[Params] = []
         for params in self.params:
             given = {**params, **self.quick} if is_quick else dict(params)
@@ -49,13 +49,14 @@ class Scenario:
 
 
 def label(name: str, params: Params) -> str:
-    """Return `name[key=value,…]`, which `--only` is matched against, and which names the row of a table."""
+    """Return `name[key=value,…]`. The patterns of `--only` are matched against this text, and it names the row of a
+    table."""
     inside = ",".join(f"{key}={value}" for key, value in sorted(params.items()))
     return f"{name}[{inside}]" if inside else name
 
 
 class Meter:
-    """Measure the cost of the `with` block; call `figures(jobs)` after it."""
+    """Measures the cost of a `with` block. Call `figures(jobs)` after the block."""
 
     def __init__(self, system: System) -> None:
         self._system = system
@@ -78,8 +79,9 @@ class Meter:
     def figures(self, jobs: int, *, seconds: float | None = None, since_s: float | None = None) -> Figures:
         """Return the figures of the block.
 
-        * `seconds`: given if the load itself knows how long it took.
-        * `since_s`: when it began, by the monotonic clock; a process that pushes takes a while to start.
+        * `seconds`: how long the load took, if the load itself has measured it.
+        * `since_s`: when the load began, by the monotonic clock. A pushing process takes a while to start, so the load
+          begins later than the block.
         """
         if since_s is not None:
             seconds = self._ended_s - since_s

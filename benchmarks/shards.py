@@ -1,5 +1,4 @@
-"""Measure shards: what each namespace without work costs its master and its store, and what a job costs when there are
-many."""
+"""Measure namespaces: what each of them costs without work, and what a job costs while there are many of them."""
 
 import asyncio
 import time
@@ -19,12 +18,13 @@ from jqmaster.store.link.shard import Shard
 from jqmaster.store.namespaces.namespaces import NamespaceStore
 
 UP_WITHIN_S: Final = 300.0
-# How long to wait before a measurement: a quiet shard is polled rarely only after several polls that found nothing.
+# How long to wait before a measurement. A quiet shard is polled rarely, but only after several polls that have found
+# nothing.
 SETTLE_S: Final = 15.0
 
 
 async def idle(*, namespaces: int = 1, seconds: float = 30) -> Figures:
-    """Measure CPU, memory and commands for each namespace, beyond those of the same system without any."""
+    """Measure the CPU, memory and commands that each idle namespace adds to the same system without namespaces."""
     with running_system(workers=0) as system:
         await asyncio.sleep(min(SETTLE_S, seconds))
         without = await _figures(system, seconds)
@@ -41,7 +41,8 @@ async def idle(*, namespaces: int = 1, seconds: float = 30) -> Figures:
 
 
 async def beside(*, namespaces: int = 1, jobs: int = 20_000, seconds: float = 10) -> Figures:
-    """Measure the CPU of a job in one of this many namespaces, less what all namespaces cost when they are idle."""
+    """Measure the CPU time of a job while there are this many namespaces. The cost of all idle namespaces is not
+    included."""
     with running_system() as system:
         if namespaces > 1:
             await open_namespaces(system, namespaces - 1)
@@ -65,7 +66,7 @@ async def _cpu_of_idle(system: System, seconds: float) -> dict[str, float]:
 
 
 async def open_namespaces(system: System, namespaces: int) -> None:
-    """Create this many namespaces, and return when each has a leader."""
+    """Create this many namespaces, and wait until each of them has a leader."""
     client = StoreClient(system.store_url, connections=2)
     try:
         await _create(Shard(client, Keys(str(Settings.model_fields["shard"].default))), namespaces)

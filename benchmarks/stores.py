@@ -1,4 +1,5 @@
-"""Measure namespaces on several stores: how the stores share the work, and what a fault of one does to the others."""
+"""Measure namespaces on several stores: how the stores share the work, and how a fault of one store affects the
+others."""
 
 import asyncio
 import contextlib
@@ -20,22 +21,22 @@ from tests.chaos.proxy import RawLink, Weather
 from tests.support.server import StoreServer, started
 
 NAMESPACES: Final = ("one", "two", "three")
-# The namespaces in `isolation`, each of which has its own store.
+# The namespaces in `isolation`. Each has its own store.
 APART: Final = (*NAMESPACES, "four", "five")
-# The names of the stores besides the default one.
+# The names of the stores other than the default store.
 OTHERS: Final = ("b", "c", "d", "e")
 UP_WITHIN_S: Final = 60.0
 OVER_WITHIN_S: Final = 600.0
 CALL_WITHIN_S: Final = 10.0
 SLOW_S: Final = 0.5
-# How long a fault, or its end, takes to show its full effect. This time is not measured.
+# Time until a fault, or the end of a fault, has its full effect. This time is not measured.
 SETTLE_S: Final = 3.0
 
 
 @dataclass(frozen=True)
 class Stores:
-    """A system with namespaces on several stores. `others` are the stores besides the default one, and `link` leads to
-    the first of them."""
+    """A system with namespaces on several stores. `others`: the stores other than the default store. `link`: a proxy in
+    front of the first of `others`, if there is one."""
 
     system: System
     others: list[StoreServer]
@@ -46,7 +47,7 @@ class Stores:
         return f"{self.system.url}/ns/{namespace}"
 
     def cpu_s(self) -> list[float]:
-        """Return the CPU seconds so far of each store."""
+        """Return the CPU seconds of each store so far."""
         processes = [psutil.Process(one.process.pid) for one in self.others if one.process]
         return [cpu_s(self.system.store), *map(cpu_s, processes)]
 
@@ -70,7 +71,7 @@ class Stores:
 def several(
     count: int, namespaces: Sequence[str] = NAMESPACES, *, is_linked: bool = False, **options: Any
 ) -> Iterator[Stores]:
-    """Run a system with this many stores, over which the namespaces are spread."""
+    """Run a system with this many stores, and spread the namespaces over them."""
     with contextlib.ExitStack() as stack:
         others = [StoreServer() for _ in range(count - 1)]
         for one in others:
@@ -113,7 +114,7 @@ def _linked(store: StoreServer) -> Iterator[RawLink]:
 
 def sharing(*, stores: int = 1, count: int = 5_000) -> Figures:
     """Push `count` jobs in bulk to each of three namespaces, and run them. `busiest_percent`: the share of the busiest
-    store in the CPU time of all."""
+    store in the CPU time of all stores."""
     with several(stores) as found:
         system = found.system
         for namespace in NAMESPACES:
@@ -141,13 +142,13 @@ def sharing(*, stores: int = 1, count: int = 5_000) -> Figures:
         }
 
 
-# --- what a fault of one does to the others
+# --- how a fault of one store affects the others
 
 
 @dataclass
 class Pusher:
-    """Pushes single jobs to a namespace at a steady rate, however late the answers come. `waits_ms`: the times until
-    its answers came; `refused` counts answers of 503, and calls without an answer."""
+    """Pushes single jobs to a namespace at a steady rate, however late the answers come. `waits_ms`: how long each
+    answer took. `refused`: the number of answers with 503 and of calls without an answer."""
 
     url: str
     rate: float
@@ -173,9 +174,9 @@ class Pusher:
 
 
 def isolation(*, fault: str = "hung", seconds: float = 6, rate: float = 10, rounds: int = 4) -> Figures:
-    """Push at a steady rate to five namespaces on five stores, of which one fails again and again. Figures are those of
-    the four others, without and during the fault. Both phases take turns, so that both meet the same load of the
-    machine. The fault `none` shows how much they differ by chance."""
+    """Push at a steady rate to five namespaces on five stores. One of the stores fails again and again. The figures
+    describe the four other namespaces, with and without the fault. Phases with and without the fault take turns, so
+    that the load of the machine affects both alike. The fault `none` shows how much the figures differ by chance."""
     with several(len(APART), APART, is_linked=fault == "slow") as found:
         begin, end = _fault(fault, found)
         without, during = asyncio.run(_compare(found, begin, end, seconds=seconds, rate=rate, rounds=rounds))
@@ -202,11 +203,11 @@ def _at(ordered: list[float], share: float) -> float:
 
 @dataclass
 class Pushed:
-    """The pushers of all rounds without a fault, or of all rounds with it.
+    """The pushers of all phases without the fault, or of all phases with it.
 
-    * `failing`: the pushers of the namespace whose store fails.
-    * `master_s`: CPU seconds of the master.
-    * `took_s`: the time until the last push was answered, which is up to `CALL_WITHIN_S` longer if a store hangs.
+    * `failing`: the pushers of the namespace on the failing store.
+    * `master_s`: the CPU seconds of the master.
+    * `took_s`: the time until the last push was answered. It is up to `CALL_WITHIN_S` longer if a store hangs.
     """
 
     others: list[Pusher] = field(default_factory=list)
@@ -252,7 +253,7 @@ async def _compare(
 
 
 def _fault(kind: str, found: Stores) -> tuple[Callable[[], object], Callable[[], object]]:
-    """Return two functions: the first begins the fault of the second store, and the second ends it."""
+    """Return two functions. The first begins a fault of the first store in `others`. The second ends the fault."""
     store, link = found.others[0], found.link
     match kind:
         case "none":

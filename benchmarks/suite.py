@@ -1,5 +1,4 @@
-"""Measure the figures of docs/performance.md: end to end, drain, enqueue, latency, slots, workers, masters,
-idleness."""
+"""Measure the main figures of docs/performance.md, such as end to end, drain, enqueue, latency and idle."""
 
 import time
 from typing import Any, Final
@@ -11,7 +10,7 @@ from benchmarks.scenario import Figures, Meter, Scenario, waits
 
 JOBS: Final = 20_000
 WARM_UP: Final = 2_000
-# Limits that apply to every job and hold none back, as in `benchmarks.constraints`.
+# Limits that apply to every job and hold no job back, as in `benchmarks.constraints`.
 ALL: Final = {"field": "name", "op": "eq", "value": "noop"}
 NO_LIMIT: Final[dict[str, dict[str, Any]]] = {
     "by-name": {"matcher": ALL, "concurrency": 1_000_000},
@@ -21,7 +20,7 @@ NO_LIMIT: Final[dict[str, dict[str, Any]]] = {
 
 
 def machine() -> Figures:
-    """Measure the present speed of this machine. Shared machines vary by half; use this for comparison."""
+    """Measure the present speed of this machine, for comparison: the speed of a shared machine varies by half."""
     return {"loop_ns": loop_ns()}
 
 
@@ -37,8 +36,8 @@ def end_to_end(
     pull: bool = False,
     batch: bool = False,
 ) -> Figures:
-    """Measure no-op jobs from the first push to the last end, bulk-enqueued while workers with 200 slots in all work.
-    `batch`: whether they are members of one batch, which is complete at the end."""
+    """Measure no-op jobs from the first push to the last end. The jobs are enqueued in bulk while workers with 200
+    slots in all run them. `batch`: whether the jobs are members of one batch, which must be complete at the end."""
     with running_system(
         workers=workers,
         max_jobs=max(1, 200 // workers),
@@ -63,8 +62,8 @@ def end_to_end(
 
 
 def end_to_end_tasks(*, jobs: int = JOBS, appendfsync: str = "always", typed: bool = True) -> Figures:
-    """Measure as `end_to_end` does, with a map as the argument: pushed and run by a task, or pushed by name and run by
-    a plain handler."""
+    """Measure as `end_to_end` does, with a map as the argument. `typed`: whether a task runs the jobs. If not, a plain
+    handler runs them."""
     with running_system(appendfsync=appendfsync) as system:
         options: dict[str, Any] = {
             "argument_bytes": 100,
@@ -83,7 +82,7 @@ def end_to_end_tasks(*, jobs: int = JOBS, appendfsync: str = "always", typed: bo
 def end_to_end_single(
     *, jobs: int = JOBS, connections: int = 32, appendfsync: str = "always", processes: int = 1
 ) -> Figures:
-    """Measure as end_to_end does, pushed by single POSTs."""
+    """Measure as `end_to_end` does, but push the jobs by single POSTs."""
     with running_system(appendfsync=appendfsync, processes=processes) as system:
         system.push("single", count=min(WARM_UP, jobs), connections=connections, argument_bytes=100)
         system.until_over()
@@ -95,8 +94,8 @@ def end_to_end_single(
 
 
 def drain(*, jobs: int = JOBS, appendfsync: str = "always", workers: int = 1, backlog: int = 0) -> Figures:
-    """Measure how a backlog is worked off until `backlog` jobs are left: the cost for workers, master and store without
-    pushes."""
+    """Measure what it costs workers, master and store to work off waiting jobs until `backlog` jobs are left. Pushes
+    are not included."""
     with running_system(workers=0, max_jobs=max(1, 200 // workers), appendfsync=appendfsync) as system:
         total = jobs + WARM_UP + backlog
         system.push("bulk", count=total, argument_bytes=100)
@@ -108,7 +107,8 @@ def drain(*, jobs: int = JOBS, appendfsync: str = "always", workers: int = 1, ba
         with meter.running():
             system.until_over(backlog)
             left = system.unfinished()
-        # The worker may have taken more jobs than the count, because it continues with the backlog. Include these.
+        # The workers continue with the backlog, so they may have run more than `jobs` jobs. Count the jobs that they
+        # have run.
         return meter.figures(waiting - left)
 
 
@@ -144,8 +144,9 @@ def send_events(
     connections: int = 4,
     rate: float = 0.0,
 ) -> Figures:
-    """Send events with different keys, in batches, to this many definitions. Each event starts the job of one
-    definition, which also compares a part of the payload and takes another part as the argument. No worker runs."""
+    """Send events with different keys, `batch` in one POST, while there are this many definitions. Each event starts
+    the job of one definition. The definition also compares one part of the payload, and makes the argument from another
+    part. No worker runs."""
     with running_system(workers=0, appendfsync=appendfsync) as system:
         for n in range(definitions):
             _define(system, n)
@@ -193,7 +194,7 @@ def latency(
 
 
 def delayed(*, rate: int = 100, seconds: float = 10, delay_s: float = 2.0) -> Figures:
-    """Measure how long after its planned time a delayed job starts, including the time of the push."""
+    """Measure how long after its planned time a delayed job starts. The time of the push is included."""
     with running_system() as system:
         count = max(20, int(rate * seconds))
         told = system.push(
@@ -203,7 +204,8 @@ def delayed(*, rate: int = 100, seconds: float = 10, delay_s: float = 2.0) -> Fi
 
 
 def idle(*, seconds: float = 30, workers: int = 1, processes: int = 1) -> Figures:
-    """Measure the CPU in percent of a core with nothing to do, without and with the web UI's stream open."""
+    """Measure the CPU, in percent of a core, while there is nothing to do. Measure once without and once with an open
+    stream of the web UI."""
     with running_system(workers=workers, processes=processes) as system:
         time.sleep(min(3.0, seconds))
         before, began = system.cpu_s(), time.perf_counter()
@@ -215,7 +217,8 @@ def idle(*, seconds: float = 30, workers: int = 1, processes: int = 1) -> Figure
 
 
 def napping(*, jobs: int = 20_000, slots: int = 500) -> Figures:
-    """Measure handlers that wait for 50 ms each, in 500 slots of one worker: at most 20 a second per slot."""
+    """Measure handlers that wait for 50 ms each, in 500 slots of one worker. A slot can run at most 20 jobs a
+    second."""
     with running_system(max_jobs=slots) as system:
         system.push("bulk", count=slots, argument_bytes=100, name="nap50")
         system.until_over()
@@ -290,7 +293,7 @@ SCENARIOS: Final = [
             {"appendfsync": "always", "jobs": 80_000},
             {"backlog": 100_000, "jobs": 80_000},
             {"backlog": 1_000_000, "jobs": 80_000},
-            # Drain the oldest jobs only, which caches and the store's allocator no longer hold.
+            # Drain only the oldest jobs, which are no longer in the caches or near one another in the store's memory.
             {"backlog": 1_000_000},
         ],
         {"jobs": 3_000, "backlog": 5_000},

@@ -1,5 +1,5 @@
-"""`python -m benchmarks.tables FILE.jsonl --write docs/performance.md`: the tables between the markers, from the
-records."""
+"""Write the tables of a document from the records: `python -m benchmarks.tables FILE.jsonl --write
+docs/performance.md`. Markers in the document show where each table stands."""
 
 import argparse
 import json
@@ -52,7 +52,7 @@ class Case:
         return label(self.scenario, self.params)
 
     def text(self, *names: str) -> str:
-        """Return the first of these figures that the case has, as text."""
+        """Return, as text, the first of these figures that the case has."""
         return next((str(self.cells[name]) for name in names if name in self.cells), "")
 
 
@@ -62,8 +62,8 @@ def read(path: Path) -> list[Record]:
 
 
 def cases_of(records: Iterable[Record]) -> list[Case]:
-    """Return the cases in the order of their first record. Only rounds of the newest commit of a case count:
-    two states of the code have no common median."""
+    """Return the cases in the order of their first record. For each case, take only the rounds of its newest commit,
+    because a median over two commits means nothing."""
     grouped: dict[str, list[Record]] = {}
     for record in records:
         grouped.setdefault(label(record["scenario"], record["params"]), []).append(record)
@@ -125,16 +125,16 @@ _PEER: Final[Column] = (
     lambda case: f"{case.params['peer']} {case.params.get('version', '')}".strip(),
 )
 
-# When each system loses a job, which the figures do not show.
+# When each system loses a job. The figures do not show this.
 LOST_WHEN: Final = {
-    "jqmaster": "never, once accepted (here, with `everysec`, in a power cut: the last second)",
+    "jqmaster": "never after it is accepted (here, with `everysec`, a power cut loses the last second)",
     "jqmaster single": "as above",
-    "huey": "its worker dies while it runs it",
-    "taskiq": "its worker dies while it runs it",
-    "sidekiq": "its worker dies while it runs it",
-    "beanstalkd": "never, once accepted (in a power cut: the last second)",
+    "huey": "its worker dies while the job runs",
+    "taskiq": "its worker dies while the job runs",
+    "sidekiq": "its worker dies while the job runs",
+    "beanstalkd": "never after it is accepted (a power cut loses the last second)",
 }
-# By name of the table in its marker: the scenarios, and the columns.
+# Maps the name of a table, which its marker has, to the scenarios and the columns.
 TABLES: Final[dict[str, tuple[tuple[str, ...], tuple[Column, ...]]]] = {
     "end-to-end": (("end_to_end",), (CASE, JOBS, CPU, SPLIT, STORE)),
     "end-to-end-single": (("end_to_end_single",), (CASE, JOBS, CPU, SPLIT, WAITS)),
@@ -158,7 +158,8 @@ TABLES: Final[dict[str, tuple[tuple[str, ...], tuple[Column, ...]]]] = {
 
 
 def table(cases: Sequence[Case], name: str) -> str:
-    """Return one table as Markdown, with the commits that were measured, or with a note that nothing was measured."""
+    """Return one table as Markdown, with the measured commits. If there are no records, return a note that nothing was
+    measured."""
     scenarios, columns = TABLES[name]
     rows = [case for case in cases if case.scenario in scenarios]
     if not rows:
@@ -176,7 +177,7 @@ def table(cases: Sequence[Case], name: str) -> str:
 
 
 def written(document: str, cases: Sequence[Case]) -> str:
-    """Return `document` with every table between its markers. Raise ValueError for a marker without a
+    """Return `document` with every table written anew between its markers. Raise ValueError for a marker without a
     table."""
     for name in re.findall(r"<!-- begin ([a-z-]+):", document):
         if name not in TABLES:

@@ -1,8 +1,11 @@
 """Measure HTTP targets and the Fireworq gateway: pushes and deliveries a second, and the master's memory while
-thousands of endpoints hang.
+thousands of requests hang.
 
-`python -m benchmarks.targets PORT` is the endpoint: `/ok` and `/success` (as endpoints of Fireworq) answer at once,
-`/hang` never, and `/drip` sends one byte a second. It listens on a hundred addresses of loopback.
+`python -m benchmarks.targets PORT` runs the endpoint. It listens on a hundred loopback addresses. These are its paths:
+
+* `/ok` answers at once, and so does `/success`, in the form of Fireworq's endpoints.
+* `/hang` never answers.
+* `/drip` sends one byte a second.
 """
 
 import asyncio
@@ -26,7 +29,7 @@ _ANSWER: Final = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-
 _SUCCESS: Final = b'HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n{"status":"success"}'
 # The beginning of an answer that does not end before the benchmark does.
 _DRIP: Final = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n"
-# How many files and how much memory a master may need in addition to those of its deliveries.
+# The number of files and the MiB of memory that a master may need besides those for its deliveries.
 _OTHER_FILES: Final = 256
 _OTHER_MIB: Final = 512
 _MAX_HOSTS: Final = 100
@@ -36,7 +39,7 @@ _PARTS: Final = ("master", "store")
 
 
 class _Endpoint(asyncio.Protocol):
-    """Answers each request when its head has arrived: the bodies of this load are short, and arrive with the head."""
+    """Answers each request when its head has arrived. The bodies of this load are short, and arrive with the head."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -58,14 +61,15 @@ class _Endpoint(asyncio.Protocol):
 
 
 def deliveries(*, jobs: int = 10_000, running: int = 200, masters: int = 1) -> Figures:
-    """Measure deliveries a second to one endpoint over kept connections, and their CPU at master and store, in µs."""
+    """Measure deliveries a second to one endpoint over kept connections, and the CPU time of master and store for each,
+    in µs."""
     with _endpoint() as url, _system(masters=masters) as system:
         _enqueue(system, [{"order": 42}] * jobs)
         return _measured(system, jobs, lambda: _put(system, f"{url}/ok", max_running=running))
 
 
 def gateway(*, jobs: int = 5_000, running: int = 200, connections: int = 16, masters: int = 1) -> Figures:
-    """Measure pushes a second through the Fireworq gateway to a queue that is paused, and then its deliveries."""
+    """Measure pushes a second through the Fireworq gateway to a paused queue, and then the deliveries of the queue."""
     with _endpoint() as url, _system(masters=masters, **_GATEWAY) as system:
         prefix, pause = f"{system.url}/fireworq", f"{system.url}/api/constraints/pause"
         system.http.put(f"{prefix}/queue/load", json={"max_workers": running}).raise_for_status()
@@ -92,7 +96,8 @@ def gateway(*, jobs: int = 5_000, running: int = 200, connections: int = 16, mas
 
 
 def _measured(system: System, jobs: int, begin: Callable[[], object]) -> Figures:
-    """Return the deliveries a second of jobs that wait for `begin`, and their CPU at master and store, in µs."""
+    """Call `begin`, which starts deliveries of waiting jobs. Return the deliveries a second, and the CPU time of master
+    and store for each, in µs."""
     before, began_s = system.cpu_s(), time.monotonic()
     begin()
     _until(lambda: system.counts()["succeeded"] >= jobs)
@@ -105,11 +110,11 @@ def hanging(
     *, endpoints: int = 5_000, for_s: float = 20.0, answer: str = "hang", most_kib_each: float = 40.0
 ) -> Figures:
     """Measure the memory of the master for this many requests to a hundred hosts. The hosts give no answer (`hang`), or
-    one byte of it a second (`drip`). Figures: the KiB for each request, the growth over `for_s`, and how long another
-    endpoint then takes to answer a job.
+    send one byte a second (`drip`). The figures are the KiB for each request, the growth over `for_s`, and how long a
+    job to another endpoint takes meanwhile.
 
-    The master may have as many files as it needs, and `most_kib_each` of memory for each request. It fails if it takes
-    more, which protects the machine.
+    The master may open as many files as it needs, and may use `most_kib_each` of memory for each request. If it needs
+    more, it fails. This limit protects the machine.
     """
     with _endpoint() as url, _system(masters=1) as system:
         before = _rss(system)

@@ -1,5 +1,5 @@
-"""The handler `noop` as a task, alone and for many jobs in one call: the difference is what checks of arguments and
-results cost, and what each job costs besides its call."""
+"""The handler `noop` as tasks. `noop_task` shows what the checks of arguments and results cost. The other tasks show
+what a job costs in a call of its own, and what it costs in a call for many jobs."""
 
 from typing import Any
 

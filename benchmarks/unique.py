@@ -1,4 +1,4 @@
-"""Measure the cost of a uniqueness key, compared with the same jobs without one, in turns on the same system."""
+"""Measure the cost of a uniqueness key. Jobs with and without keys are pushed in turns to the same system."""
 
 import statistics
 from typing import Final
@@ -10,8 +10,8 @@ PARTS: Final = ("master", "store")
 
 
 def enqueue_unique(*, jobs: int = 5_000, rounds: int = 5, batch: int = 1, connections: int = 16) -> Figures:
-    """Push jobs with different keys, and as many without keys. Measure the CPU of both, and how much more the jobs with
-    keys take, in percent. `batch`: the number of jobs in one POST. No worker runs."""
+    """Push jobs with different keys, and as many jobs without keys. Measure the CPU time of both, and by how many
+    percent the jobs with keys take more. `batch`: the number of jobs in one POST. No worker runs."""
     with running_system(workers=0) as system:
         spent: dict[bool, list[Figures]] = {False: [], True: []}
         for number in range(rounds + 1):
@@ -26,7 +26,7 @@ def enqueue_unique(*, jobs: int = 5_000, rounds: int = 5, batch: int = 1, connec
                         batch=batch,
                         is_unique=is_unique,
                     )
-                if number:  # the first round warms up
+                if number:  # the first round only warms up
                     of_kind.append(meter.figures(jobs // batch * batch, seconds=told["seconds"]))
     with_key, without = (
         {name: statistics.median(one[name] for one in spent[kind]) for name in spent[kind][0]}

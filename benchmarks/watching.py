@@ -1,9 +1,9 @@
-"""Measure the cost of open dashboards to a master: its CPU under load without and with streams.
+"""Measure what open dashboards cost a master: its CPU under load, without and with streams.
 
     python -m benchmarks.watching [--dashboards 100] [--rate 5000] [--seconds 15]
 
-It starts a master on its own embedded Valkey and one worker process, and pushes in bulks at a steady rate. The CPU
-is that of the master process alone, in cores.
+The program starts a master on its own embedded Valkey and one worker process. It pushes in bulks at a steady rate. The
+figures are the CPU of the master process alone, in cores.
 """
 
 import argparse
@@ -23,7 +23,7 @@ SETTLE_S = 4.0
 
 
 def cpu_s(pid: int) -> float:
-    """Return the CPU time that the process has used, including all its threads."""
+    """Return the CPU seconds that all threads of the process have used."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -52,7 +52,8 @@ async def until_ready(http: httpx.AsyncClient) -> None:
 
 
 class Load:
-    """Pushes at a steady rate. If the master cannot take jobs in time, no jobs are added later to make up for them."""
+    """Pushes at a steady rate. If the master cannot take jobs in time, no jobs are added later to make up for the
+    delay."""
 
     def __init__(self, url: str, rate: float) -> None:
         self.pushed = 0
@@ -79,7 +80,7 @@ class Load:
 
 
 class Dashboards:
-    """Open streams; `events` counts the events that came."""
+    """Open event streams. `events`: the number of events that have arrived."""
 
     def __init__(self, url: str) -> None:
         self.events = 0
@@ -95,7 +96,7 @@ class Dashboards:
 
 
 async def measured(pid: int, load: Load, seconds: float) -> tuple[float, float]:
-    """Return the cores that the master used, and the jobs pushed per second."""
+    """Return the cores that the master used, and the number of jobs that were pushed in a second."""
     await asyncio.sleep(SETTLE_S)
     began_s, used_s, pushed = time.monotonic(), cpu_s(pid), load.pushed
     await asyncio.sleep(seconds)

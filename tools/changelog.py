@@ -1,7 +1,7 @@
 """Move the fragments of changes.d into the section Unreleased of CHANGELOG.md: `python -m tools.changelog`.
 
-Each fragment becomes an entry under the heading of its kind. Then condense the section to at most `MAX_ENTRIES`, by
-hand: readers want to know what changes for them, and not each step on the way.
+Each fragment becomes an entry under the heading of its kind. After that, condense the section to at most `MAX_ENTRIES`
+entries by hand. Readers want to know what changes for them. They do not need each step on the way.
 """
 
 import re
@@ -14,19 +14,20 @@ FILE: Final = ROOT / "CHANGELOG.md"
 FRAGMENTS: Final = ROOT / "changes.d"
 MAX_ENTRIES: Final = 40
 UNRELEASED: Final = "Unreleased"
-# The heading for each section that a fragment's name can contain, in the order of the changelog.
+# Maps each kind that the name of a fragment can contain to its heading, in the order of the changelog.
 HEADINGS: Final = {
     "upgrade": "Upgrade notes", "added": "Added", "changed": "Changed", "fixed": "Fixed", "performance": "Performance",
 }  # fmt: skip
 
 
 def releases(text: str) -> dict[str, str]:
-    """Return the text of each release by its version, the newest first."""
+    """Return the texts of the releases by version, the newest first."""
     return dict(re.findall(r"^## (\S+)[^\n]*\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL))
 
 
 def entries(release: str) -> dict[str, list[str]]:
-    """Return the entries of a release by heading, without their bullets. Text before the first heading is left out."""
+    """Return the entries of a release by heading, without their bullets. Leave out the text before the first
+    heading."""
     return {
         heading: [entry.strip() for entry in re.split(r"^- ", body, flags=re.MULTILINE)[1:]]
         for heading, body in re.findall(
@@ -36,7 +37,7 @@ def entries(release: str) -> dict[str, list[str]]:
 
 
 def fragments(folder: Path = FRAGMENTS) -> dict[str, list[str]]:
-    """Return the texts of the fragments by section, with links as they are written in CHANGELOG.md."""
+    """Return the texts of the fragments by section, with links in the form for CHANGELOG.md."""
     found: dict[str, list[str]] = {}
     for file in _files(folder):
         text = file.read_text("utf-8").strip().replace("](../", "](")
@@ -45,7 +46,7 @@ def fragments(folder: Path = FRAGMENTS) -> dict[str, list[str]]:
 
 
 def awaiting(text: str, folder: Path = FRAGMENTS) -> str:
-    """Return the section Unreleased, including the fragments."""
+    """Return the text of the section Unreleased, including the fragments."""
     parts = entries(releases(text).get(UNRELEASED, ""))
     for section, texts in fragments(folder).items():
         parts.setdefault(HEADINGS[section], []).extend(texts)
@@ -57,7 +58,7 @@ def awaiting(text: str, folder: Path = FRAGMENTS) -> str:
 
 
 def collect(file: Path = FILE, folder: Path = FRAGMENTS) -> int:
-    """Move the fragments into the file, and return how many there were."""
+    """Move the fragments into the file, and return their number."""
     text, files = file.read_text("utf-8"), _files(folder)
     head, before, rest = text.partition(f"## {UNRELEASED}\n")
     if not before:

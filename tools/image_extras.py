@@ -1,4 +1,5 @@
-"""The extras that the image has, from pyproject.toml: `python -m tools.image_extras` prints options of `uv pip`."""
+"""Print the extras that the image has as options of `uv pip`: `python -m tools.image_extras`. pyproject.toml lists the
+extras."""
 
 import tomllib
 from pathlib import Path

@@ -1,7 +1,7 @@
-"""The commands in documents that install jqmaster: `python -m tools.install_lines --write`.
+"""Write the commands in documents that install jqmaster: `python -m tools.install_lines --write`.
 
-Until jqmaster is published, they install this checkout; afterwards, they install from a package index. `is_published`
-in pyproject.toml decides which.
+Until jqmaster is published, the commands install this checkout. Afterwards, they install from a package index. The
+setting `is_published` in pyproject.toml tells whether it is published.
 """
 
 import re
@@ -28,12 +28,13 @@ def pages() -> list[Path]:
         ROOT / "worker_sdk/README.md",
         ROOT / "clients/typescript/README.md",
     ]
-    # Leave out the changelog, which describes past releases.
+    # Leave out the changelog, because it describes past releases.
     return sorted(page for page in found if page.name != "CHANGELOG.md")
 
 
 def rewritten(text: str, *, is_published: bool = IS_PUBLISHED) -> str:
-    """Return a document whose commands install from the index, or this checkout."""
+    """Return the document with commands that install from the index or, if jqmaster is not published, from this
+    checkout."""
 
     def replace(match: re.Match[str]) -> str:
         is_sdk = match["part"] or match["sdk"]

@@ -1,8 +1,8 @@
-"""Tells whether an environment already has what an extra of this checkout needs, so that pip need not look.
+"""Check whether an environment already has everything that an extra of this checkout needs. If so, pip need not run.
 
-`python tools/installed.py test` ends with 0 if every requirement is installed in the version of constraints.txt, and
-the checkout itself with the requirements and commands that it has now. Otherwise it ends with 1. It needs only the
-standard library and pip.
+`python tools/installed.py test` checks the extra `test`. The exit code is 0 if two things hold: every requirement is
+installed in the version of constraints.txt, and the checkout itself is installed with its present requirements and
+commands. Otherwise, the exit code is 1. The program needs only the standard library and pip.
 """
 
 import importlib.metadata
@@ -21,8 +21,7 @@ def normalized(name: str) -> str:
 
 
 def requirements(project: dict[str, Any], extras: Iterable[str]) -> Iterator[str]:
-    """Yield the requirements of the product and of these extras. An extra may include other extras of the same
-    project."""
+    """Yield the requirements of the project and of these extras. An extra may include other extras of the project."""
     yield from project["dependencies"]
     for extra in extras:
         for line in project["optional-dependencies"][extra]:
@@ -33,7 +32,7 @@ def requirements(project: dict[str, Any], extras: Iterable[str]) -> Iterator[str
 
 
 def lacking(root: Path, extras: Iterable[str]) -> str:
-    """Return the first missing requirement; empty if none is missing."""
+    """Return the first missing requirement. Empty: nothing is missing."""
     from pip._vendor.packaging.requirements import Requirement
 
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
@@ -52,7 +51,7 @@ def lacking(root: Path, extras: Iterable[str]) -> str:
 
 
 def unlike(root: Path, project: dict[str, Any]) -> str:
-    """Return how the installed project differs from the checkout; empty if no difference matters."""
+    """Return how the installed project differs from the checkout. Empty: no difference matters."""
     from pip._vendor.packaging.requirements import Requirement
 
     name = str(project["name"])
@@ -60,11 +59,11 @@ def unlike(root: Path, project: dict[str, Any]) -> str:
         installed = importlib.metadata.distribution(name)
     except importlib.metadata.PackageNotFoundError:
         return name
-    # An editable installation is an entry of sys.path, which may be another checkout.
+    # An editable installation is an entry of sys.path. The entry may belong to another checkout.
     if root.resolve() not in {Path(path).resolve() for path in sys.path}:
         return f"{name} of this checkout"
     stated = {Requirement(line).name for line in installed.requires or () if "extra ==" not in line}
-    # Compare the names only: the caller has checked the versions.
+    # Compare only the names, because the caller has checked the versions.
     if stated != {Requirement(line).name for line in project["dependencies"]}:
         return f"{name} with its requirements"
     commands = {one.name: one.value for one in installed.entry_points if one.group == "console_scripts"}
@@ -72,7 +71,7 @@ def unlike(root: Path, project: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Run the command."""
+    """Check the extras that the command line names. Exit with 1 if something is missing, and otherwise with 0."""
     try:
         missing = lacking(ROOT, sys.argv[1:])
     except ImportError as exc:

@@ -1,7 +1,7 @@
-"""Tells whether jqmaster is published, and where.
+"""The facts about the publication of jqmaster: whether it is published, and at which addresses.
 
-Only `[tool.jqmaster]` and `[project.urls]` of pyproject.toml say so. After a change of them, `make docs` updates the
-documents.
+These facts are only in `[tool.jqmaster]` and `[project.urls]` of pyproject.toml. After a change there, `make docs`
+updates the documents.
 """
 
 import re
@@ -13,10 +13,10 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[1]
 _PYPROJECT: Final = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 
-# Whether package indexes have the distributions, and a registry has the image.
+# Whether package indexes have the distributions, and a container registry has the image.
 IS_PUBLISHED: Final[bool] = _PYPROJECT["tool"]["jqmaster"]["is_published"]
 URLS: Final[dict[str, str]] = _PYPROJECT["project"]["urls"]
-# Stands for addresses that do not exist yet. Nobody can own this name, because it is reserved for examples.
+# A placeholder for addresses that do not exist yet. Nobody can own this name, because it is reserved for examples.
 PLACEHOLDER: Final = "https://jqmaster.example"
 
 
@@ -26,13 +26,13 @@ def page(path: str) -> str:
 
 
 def runbook(section: str) -> str:
-    """Return the address of a section of docs/runbooks.md, for alerts."""
+    """Return the address of a section of docs/runbooks.md. Alerts link to it."""
     base = page("docs/runbooks.md") if IS_PUBLISHED else f"{PLACEHOLDER}/runbooks.html"
     return f"{base}#{section}"
 
 
 def obstacles(tag: str) -> list[str]:
-    """Return the faults that keep this checkout from being published under the tag."""
+    """Return the reasons why this checkout cannot be published under the tag."""
     text = (ROOT / "worker_sdk" / "transport" / "release.py").read_text("utf-8")
     [version] = re.findall(r'^VERSION(?:: Final)? = "(.+)"$', text, re.MULTILINE)
     wanted = f"v{version}"

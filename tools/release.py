@@ -1,9 +1,10 @@
-"""Make all that a release consists of: `python -m tools.release DIRECTORY [--strict] [--image REFERENCE]`.
+"""Make all parts of a release: `python -m tools.release DIRECTORY [--strict] [--image REFERENCE]`.
 
-These are wheels and source distributions, the npm package, the image, the chart, a bill of materials, notes and
-checksums, all of the one version in worker_sdk/transport/release.py. A part that cannot be made here is named; with
-`--strict`, the exit code is 3 then. The same commit gives the same wheels, source distributions, npm package, chart,
-bill of materials and notes, byte for byte.
+The parts are wheels and source distributions, the npm package, the image, the chart, a bill of materials, notes and
+checksums. All of them have the version in worker_sdk/transport/release.py.
+
+The output names each part that cannot be made here. With `--strict`, the exit code is then 3. The same commit gives the
+same bytes for all parts except the image and its checksum.
 """
 
 import argparse
@@ -32,7 +33,7 @@ LEFT_OUT: Final = 3
 
 
 class LeftOutError(Exception):
-    """A part of the release cannot be made here. Its text names the part and the remedy."""
+    """A part of the release cannot be made here. The text of the error names the part and the remedy."""
 
 
 def release(directory: Path, image: str) -> list[str]:
@@ -59,8 +60,8 @@ def release(directory: Path, image: str) -> list[str]:
 
 
 def notes() -> str:
-    """Return the notes of this version: its section of CHANGELOG.md, or else the one of the next release with the
-    fragments in changes.d."""
+    """Return the notes of this version: its section of CHANGELOG.md. If there is no such section, return the section
+    Unreleased with the fragments in changes.d."""
     version = wheels.version()
     text = changelog.FILE.read_text("utf-8")
     released = changelog.releases(text)
@@ -70,8 +71,8 @@ def notes() -> str:
 
 
 def chart(directory: Path, folder: Path = CHART) -> Path:
-    """Package the chart as `helm package` does: an archive of one folder, without what .helmignore names, and both
-    versions of Chart.yaml replaced."""
+    """Package the chart as `helm package` does, as an archive of one folder. Leave out the files that .helmignore
+    names, and replace both versions in Chart.yaml."""
     if not (folder / "Chart.yaml").is_file():
         raise LeftOutError("the chart: deploy/helm/jqmaster/Chart.yaml does not exist")
     version = wheels.version()
@@ -84,7 +85,7 @@ def chart(directory: Path, folder: Path = CHART) -> Path:
         gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=_epoch()) as packed,
         tarfile.open(fileobj=packed, mode="w", format=tarfile.GNU_FORMAT) as archive,
     ):
-        # Follow links: alert rules and dashboards are links to other folders, and the archive must have their content.
+        # Follow links. Alert rules and dashboards are links to other folders, and the archive must have their content.
         for path in sorted(
             Path(where, file) for where, _, found in os.walk(folder, followlinks=True) for file in found
         ):
@@ -101,7 +102,7 @@ def chart(directory: Path, folder: Path = CHART) -> Path:
 
 
 def npm_package(directory: Path, folder: Path = NPM) -> Path:
-    """Compile the TypeScript package from nothing, and pack it as `npm publish` does."""
+    """Compile the TypeScript package anew, and pack it as `npm publish` does."""
     if shutil.which("npm") is None:
         raise LeftOutError("the npm package: npm is not here (on Debian: apt install npm)")
     version = wheels.version()
@@ -110,7 +111,7 @@ def npm_package(directory: Path, folder: Path = NPM) -> Path:
         raise ValueError(
             f"clients/typescript/package.json has the version {manifest['version']}, not {version}"
         )
-    # Remove the files of an earlier build, which may have been made from other sources.
+    # Remove the files of an earlier build, which may come from other sources.
     shutil.rmtree(folder / "dist", ignore_errors=True)
     commands = [("npm", "pack", "--silent", "--pack-destination", str(directory))]
     if not (folder / "node_modules" / ".package-lock.json").is_file():
@@ -124,7 +125,8 @@ def npm_package(directory: Path, folder: Path = NPM) -> Path:
 
 
 def bill(directory: Path, command: Sequence[str] = (sys.executable, "-m", "cyclonedx_py")) -> Path:
-    """Write the bill of materials: the Python part by cyclonedx-bom from the lock, and the libraries in the web UI."""
+    """Write the bill of materials. cyclonedx-bom makes the Python part from the lock. The libraries in the web UI are
+    added to it."""
     target = directory / f"jqmaster-{wheels.version()}.cdx.json"
     tool = (*command, "requirements", str(sbom.LOCK), "--pyproject", str(ROOT / "pyproject.toml"),
             "--output-reproducible", "--spec-version", "1.6", "--output-format", "JSON")  # fmt: skip
@@ -150,7 +152,7 @@ def container(directory: Path, image: str, epoch: str) -> None:
         raise LeftOutError("the image: buildah is not here (on Debian: apt install buildah)")
     version = wheels.version()
     name = f"{image}:{version}"
-    # Use the format `docker`: without it, the image would lose its health check.
+    # Use the format `docker`. In another format, the image would lose its health check.
     build = ("buildah", "build", "--format", "docker", "--timestamp", epoch, "--tag", name, ".")
     archive = directory / f"jqmaster-{version}-image.tar"
     for command in (build, ("buildah", "push", name, f"docker-archive:{archive}:{name}")):
@@ -161,7 +163,7 @@ def container(directory: Path, image: str, epoch: str) -> None:
 
 
 def check(directory: Path) -> None:
-    """Check the distributions for faults that a package index would refuse or show badly."""
+    """Check the distributions for faults because of which a package index would refuse them or show them badly."""
     files = [str(path) for path in sorted(directory.iterdir()) if path.name.endswith((".whl", ".tar.gz"))]
     command = (sys.executable, "-m", "twine", "check", "--strict", *files)
     done = _run(command)
@@ -172,7 +174,7 @@ def check(directory: Path) -> None:
 
 
 def sums(directory: Path) -> None:
-    """Write the checksums, as `sha256sum --check` reads them."""
+    """Write the checksums in the form that `sha256sum --check` reads."""
     lines = []
     for path in sorted(directory.iterdir()):
         if path.is_file() and path.name not in (SUMS, ".gitignore"):
@@ -190,7 +192,7 @@ def _is_ignored(name: str, patterns: Sequence[str]) -> bool:
     parents = [name, *(parent.as_posix() for parent in Path(name).parents)]
     for pattern in patterns:
         plain = pattern.strip("/")
-        # A pattern without a slash inside matches at any depth.
+        # A pattern without an inner slash matches at any depth.
         if any(fnmatch(one if "/" in plain else Path(one).name, plain) for one in parents if one != "."):
             return True
     return False
@@ -206,12 +208,12 @@ def _epoch() -> int:
 
 def _commit_time() -> str:
     done = _run(("git", "log", "-1", "--format=%ct"))
-    # A source archive has no history, so use a fixed time.
+    # A source archive has no history with a time, so use a fixed time.
     return done.stdout.strip() or "315532800"
 
 
 def main() -> int:
-    """Make a release, say what was made and what was not, and return the exit code."""
+    """Make a release, print which parts were made and which were left out, and return the exit code."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,7 +1,10 @@
-"""Write everything that is made from docs/runbooks.md: `python -m tools.runbooks --write`.
+"""Write all files that are made from docs/runbooks.md: `python -m tools.runbooks --write`.
 
-The page that masters serve, the table by which the web UI finds the section of a fault, and the `runbook_url` of each
-alert.
+These are:
+
+* the page that masters serve,
+* the table by which the web UI finds the section about a fault,
+* the `runbook_url` of each alert.
 """
 
 import itertools
@@ -30,7 +33,7 @@ _URL: Final = re.compile(r"^          runbook_url: .*\n", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A section, with the alerts and the faults of the Overview that it is for."""
+    """A section of the document, with the alerts and the faults of the Overview that it explains."""
 
     title: str
     alerts: tuple[str, ...]
@@ -42,12 +45,12 @@ class Section:
 
 
 def slug(title: str) -> str:
-    """Return the anchor of a heading, as forges make it."""
+    """Return the anchor that code forges make for a heading."""
     return re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
 
 
 def sections(text: str | None = None) -> list[Section]:
-    """Return the sections of the document, by the line below each heading."""
+    """Return the sections of the document. The line below each heading lists the alerts and faults."""
     found = []
     for title, line in _SECTION.findall(SOURCE.read_text("utf-8") if text is None else text):
         kinds: dict[str, tuple[str, ...]] = {"Alert": (), "Overview": ()}
@@ -122,7 +125,7 @@ def _page() -> str:
 
 
 def _without_files(tokens: list[Token]) -> list[Token]:
-    """Return the tokens with links to files turned into text, because a master does not serve these files."""
+    """Return the tokens, with links to files replaced by their text: a master does not serve these files."""
     kept, is_file = [], False
     for token in tokens:
         if token.type == "link_open":

@@ -1,6 +1,7 @@
-"""The software bill of materials, as CycloneDX: what runs with jqmaster, made from its lock and nothing else.
+"""Make the software bill of materials, as CycloneDX. It lists what runs with jqmaster, and is made only from the lock
+files.
 
-The same lock gives the same bytes: there is no time in it, and its serial number is made of its content.
+The same lock files give the same bytes: the bill contains no time, and its serial number is made from its content.
 """
 
 import json
@@ -16,7 +17,8 @@ from worker_sdk.transport.release import VERSION
 ROOT: Final = Path(__file__).parents[1]
 FILE: Final = ROOT / "sbom.cdx.json"
 LOCK: Final = ROOT / "requirements.lock"
-# Packages of tools/web/package.json whose code is copied into the pages. The others only check and build.
+# The packages in tools/web/package.json with code that is copied into the pages. The other packages are only for checks
+# and builds.
 VENDORED: Final = (
     "d3-array", "d3-dag", "htm", "javascript-lp-solver", "preact", "quadprog", "stringify-object", "uplot",
 )  # fmt: skip
@@ -25,13 +27,13 @@ _PINNED: Final = re.compile(r"^([a-z0-9._-]+)==([^\s;\\]+)", re.MULTILINE | re.I
 
 
 def pinned(lock: Path) -> dict[str, str]:
-    """Return the versions of a requirements file by name, in the form that names are compared in."""
+    """Return the versions in a requirements file by the normalized name of the package."""
     found = _PINNED.findall(lock.read_text())
     return {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in found}
 
 
 def document() -> dict[str, Any]:
-    """Return the bill."""
+    """Return the bill of materials."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     web = json.loads((ROOT / "tools" / "web" / "package.json").read_text())["devDependencies"]
     components = [
@@ -59,7 +61,7 @@ def document() -> dict[str, Any]:
 
 
 def text() -> str:
-    """Return the bill as it is written."""
+    """Return the bill of materials as the text of its file."""
     return json.dumps(document(), indent=2) + "\n"
 
 

@@ -1,7 +1,7 @@
-"""docs/sdk.md and the pages in docs/sdk/, from the signatures and docstrings of worker_sdk, and from the examples in
-docs/sdk/examples: `python -m tools.sdk_reference --write`.
+"""Write docs/sdk.md and the pages in docs/sdk/: `python -m tools.sdk_reference --write`. They are made from the
+signatures and docstrings of worker_sdk, and from the examples in docs/sdk/examples.
 
-The source is read, not imported: annotations appear in the page as they are written.
+The program reads the source instead of importing it. So annotations appear in the page as they are written.
 """
 
 import ast
@@ -35,14 +35,14 @@ _TAIL = """\
 """
 
 
-# The decorators in `worker_sdk.blocks`, each with the keywords that stand before a call of the decorated function.
+# Maps the decorators in `worker_sdk.blocks` to the keywords that stand before a call of the decorated function.
 BLOCKS = {"either_with": "with ", "with_only": "with ", "async_with_only": "async with "}
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A public name. `path` is a module of worker_sdk and a name; `is_exported`: worker_sdk itself exports
-    it."""
+    """A public name. `path`: a module of worker_sdk, and the name. `is_exported`: whether worker_sdk itself exports the
+    name."""
 
     path: str
     is_exported: bool = True
@@ -58,10 +58,10 @@ class Entry:
 
     @property
     def package(self) -> str:
-        """Return the package to import the name from."""
+        """Return the package from which users import the name."""
         if self.is_exported:
             return "worker_sdk"
-        # Name the package that exports the names of these modules.
+        # For names of these modules, return the package that exports them.
         module = re.sub(r"^(pusher|testing)\.(jobs|harness|kit|records)$", r"\1", self.module)
         module = re.sub(r"^middleware\..*", "middleware", module)
         module = re.sub(r"^django\.(backend|options|outbox)$", "django", module)
@@ -71,7 +71,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Page:
-    """A page of the reference. `wish` completes the sentence "I want to …"; `intro` leads to the guides."""
+    """A page of the reference. `wish`: completes the sentence "I want to …". `intro`: leads to the guides."""
 
     slug: str
     title: str
@@ -319,7 +319,7 @@ PAGES: tuple[Page, ...] = (
     ),
 )
 ENTRIES: tuple[Entry, ...] = tuple(entry for page in PAGES for entry in page.entries)
-# Public methods that only other files of the package use, and not users.
+# Public methods that only other files of the package use. Users do not need them.
 INTERNAL = frozenset(
     {"to_wire", "renew", "start_mounted", "stop", "find", "set", "assembly"}
     | {
@@ -351,12 +351,12 @@ INTERNAL = frozenset(
     | {"seal", "seal_job", "sealed", "sealed_checkpoint", "sealed_failure", "sealed_for_name", "tag"}
 )
 
-# Methods of `Middleware` that its subclasses need not explain again.
+# Methods that the class `Middleware` explains, so that its subclasses need not.
 HOOKS = frozenset({"on_start", "on_stop", "around_job", "around_async_job", "around_enqueue"})
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef | ast.AnnAssign
-# Descriptions of constants, which have no docstring that this program could read.
+# Descriptions of constants. A constant has no docstring.
 CONSTANTS = {
     "INJECTED": "Default of a parameter that is annotated with `Context`: the worker fills it, and callers omit it.",
     "INPUT": "Default of a parameter of a task: the worker fills it with the result of the job for which the job "
@@ -367,7 +367,7 @@ CONSTANTS = {
 
 
 def reference() -> dict[Path, str]:
-    """Return the text of each page by its path."""
+    """Return the texts of the pages by path."""
     return {INDEX: _index(), **{FOLDER / f"{page.slug}.md": _page(page) for page in PAGES}}
 
 
@@ -397,7 +397,7 @@ def _page(page: Page) -> str:
 
 @functools.cache
 def anchors(page: Page) -> dict[str, str]:
-    """Return the anchor of each name of a page, as forges make it: a repeated heading gets a number."""
+    """Return the anchors of the names on a page, as code forges make them. A repeated heading gets a number."""
     seen = {page.title.lower().replace(",", "").replace(" ", "-"): 1}
     found = {}
     for entry in page.entries:
@@ -416,7 +416,8 @@ def _anchor(heading: str, seen: dict[str, int]) -> str:
 
 @dataclass(frozen=True)
 class Example:
-    """A file in docs/sdk/examples. `shows`: the names that it is an example of; it is shown at the first one."""
+    """A file in docs/sdk/examples. `shows`: the names for which it is an example. The page shows it at the first of
+    these names."""
 
     file: Path
     shows: tuple[str, ...]
@@ -425,7 +426,7 @@ class Example:
 
 @functools.cache
 def examples() -> tuple[Example, ...]:
-    """Return all examples, by file name."""
+    """Return all examples, sorted by file name."""
     found = []
     for file in sorted((ROOT / EXAMPLES).glob("*.py")):
         head, _, code = file.read_text("utf-8").partition("\n")
@@ -450,12 +451,12 @@ def _example(page: Page, entry: Entry) -> str:
     )
 
 
-# Base classes with some of the methods of another class. The page shows these methods with that class.
+# Base classes that have some of the methods of another class. The page shows these methods at the other class.
 HALVES = {"CheckpointCalls": "worker.checkpoint_calls", "EnqueueCalls": "worker.enqueue_calls"}
 
 
 def definition(entry: Entry) -> Definition:
-    """Return the source of a name; of several overloads, their implementation."""
+    """Return the source of a name. If there are overloads, return the implementation."""
     node: Definition = _node(entry.module, entry.name)
     if isinstance(node, ast.ClassDef):
         while halves := [one for one in node.bases if isinstance(one, ast.Name) and one.id in HALVES]:
@@ -489,13 +490,13 @@ def members(node: ast.ClassDef) -> Iterator[Function]:
     for one in node.body:
         if not isinstance(one, Function) or one.name.startswith("_") or one.name in hidden:
             continue
-        # Skip overloads, which have no docstring; their implementation follows them.
+        # Skip overloads, which have no docstring. The implementation follows them.
         if not any(isinstance(given, ast.Name) and given.id == "overload" for given in one.decorator_list):
             yield one
 
 
 def parameters(function: Function | ast.AnnAssign) -> list[str]:
-    """Return the names of the parameters, except self."""
+    """Return the names of the parameters, without `self`."""
     if isinstance(function, ast.AnnAssign):
         return []
     arguments = function.args
@@ -504,12 +505,12 @@ def parameters(function: Function | ast.AnnAssign) -> list[str]:
 
 
 def constructor(node: ast.ClassDef) -> Function | None:
-    """Return `__init__`, if the class itself defines it."""
+    """Return `__init__` if the class itself defines it, and otherwise None."""
     return next((one for one in node.body if isinstance(one, Function) and one.name == "__init__"), None)
 
 
 def fields(node: ast.ClassDef) -> list[ast.AnnAssign]:
-    """Public annotated attributes of the class: those of a dataclass or a TypedDict."""
+    """Return the public annotated attributes of a dataclass or a TypedDict."""
     return [
         one
         for one in node.body
@@ -520,7 +521,7 @@ def fields(node: ast.ClassDef) -> list[ast.AnnAssign]:
 
 
 def text_of(node: Definition) -> str:
-    """Return the docstring."""
+    """Return the docstring of a definition."""
     if isinstance(node, ast.AnnAssign):
         return CONSTANTS[_target(node)]
     return inspect.cleandoc(ast.get_docstring(node) or "")
@@ -561,7 +562,7 @@ def _member(function: Function) -> str:
 
 
 def _decorators(function: Function) -> set[str]:
-    """Return the names of its decorators."""
+    """Return the names of the function's decorators."""
     calls = (one.func if isinstance(one, ast.Call) else one for one in function.decorator_list)
     return {ast.unparse(one) for one in calls}
 
@@ -600,7 +601,7 @@ def _parameter(argument: ast.arg, default: ast.expr | None) -> str:
 
 
 def _annotation(node: ast.expr | None) -> str:
-    # Remove the quotes of an annotation, which readers need not see.
+    # Remove the quotes of an annotation, because readers need not see them.
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
     return "None" if node is None else _quoted(ast.unparse(node))

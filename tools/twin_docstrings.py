@@ -1,8 +1,12 @@
-"""Docstrings of calls that exist twice, for threads and for event loops: `python -m tools.twin_docstrings --write`.
+"""Write the docstrings of calls that exist twice, for threads and for event loops: `python -m tools.twin_docstrings
+--write`.
 
-The text is written by hand at the call for threads. This program writes the one for event loops from it, so that an
-editor, which reads the source, shows both. Such pairs are a method and its sibling with an `a` before its name, the
-methods of the classes in `CLASSES`, and the functions in `FUNCTIONS`.
+The docstring of the call for threads is written by hand. From it, this program writes the docstring of the call for
+event loops. Editors read the source, so they show both. These are the pairs:
+
+* a method, and its sibling with an `a` before its name,
+* methods of the same name in a pair of `CLASSES`,
+* the functions in `FUNCTIONS`.
 """
 
 import ast
@@ -17,13 +21,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "worker_sdk"
-# Pairs of classes, each with its module: the one for threads, and the one for event loops.
+# Pairs of classes, each class with its module: the class for threads, and the class for event loops.
 CLASSES = (
     ("pusher/sync_client.py", "SyncPusher", "pusher/client.py", "Pusher"),
     ("outbox/relay.py", "Relay", "outbox/relay.py", "AsyncRelay"),
 )
 FUNCTIONS = {"wait_all": "await_all"}
-# The classes of the variables in examples. Any other variable on which a method is called is a task.
+# The classes of variables in examples. Any other variable with a method call is a task.
 VARIABLES = {
     "pusher": ("SyncPusher",),
     "relay": ("Relay",),
@@ -37,9 +41,9 @@ VARIABLES = {
 }
 NOTE = "`{}` does not block the event loop."
 OF_ASYNC_SESSIONS = "`{}` is for an `AsyncSession`: enqueue with `aenqueue` and `amany`."
-# Siblings that are explained by hand.
+# Siblings with docstrings that are written by hand.
 APART = {"AsyncRelay.run"}
-# Sentences that replace `NOTE` in the docstrings of some async methods.
+# Sentences that some async methods have instead of `NOTE`.
 NOTES = {
     "acreate_table": "`{}` is for an `AsyncEngine`.",
     "atransaction": OF_ASYNC_SESSIONS,
@@ -52,10 +56,10 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass(frozen=True)
 class Pair:
-    """The definition that has the text, and the one that gets it.
+    """A definition with a docstring, and the definition that gets a docstring from it.
 
     * `files`: their files.
-    * `names`: their names, with those of their classes.
+    * `names`: their names, with the names of their classes.
     * `nodes`: their source.
     """
 
@@ -65,7 +69,7 @@ class Pair:
 
     @property
     def text(self) -> str:
-        """Return the docstring that the second one gets."""
+        """Return the docstring that the second definition gets."""
         return twin_of(docstring(self.nodes[0]), self)
 
 
@@ -92,7 +96,8 @@ def pairs() -> Iterator[Pair]:
 
 
 def siblings(classes: list[ast.ClassDef]) -> Iterator[tuple[str, tuple[Function, Function]]]:
-    """Yield the methods that are explained and have a sibling with an `a` before its name, with their class."""
+    """Yield the methods that have a docstring and a sibling with an `a` before its name. Each pair comes with the name
+    of its class."""
     for owner in classes:
         methods = functions(owner)
         for name, method in methods.items():
@@ -101,17 +106,18 @@ def siblings(classes: list[ast.ClassDef]) -> Iterator[tuple[str, tuple[Function,
 
 
 def class_of(tree: ast.Module, name: str) -> ast.ClassDef:
-    """Return the source of a class of a module."""
+    """Return the source of a class in a module."""
     return next(one for one in tree.body if isinstance(one, ast.ClassDef) and one.name == name)
 
 
 def functions(node: ast.ClassDef | ast.Module) -> dict[str, Function]:
-    """Return the public functions of a class or a module by name; of several overloads, their implementation."""
+    """Return the public functions of a class or a module by name. If a function has overloads, return its
+    implementation."""
     return {one.name: one for one in node.body if isinstance(one, Function) and not one.name.startswith("_")}
 
 
 def docstring(node: ast.ClassDef | Function) -> str:
-    """Return the text as `help` shows it."""
+    """Return the docstring in the form that `help` shows."""
     return inspect.cleandoc(ast.get_docstring(node) or "")
 
 
@@ -126,7 +132,7 @@ def twin_of(text: str, pair: Pair) -> str:
     asynchronous = [
         one.arg for one in arguments if one.annotation and "AsyncIterable" in ast.unparse(one.annotation)
     ]
-    # Join the parts of an example that a blank line has divided.
+    # Join the parts of an example, which blank lines have divided.
     is_code = False
     made: list[str] = []
     for block in blocks:
@@ -148,7 +154,7 @@ def twin_of(text: str, pair: Pair) -> str:
 
 
 def fitted(block: str, width: int) -> str:
-    """Return a paragraph or a list, wrapped again where a line is too long."""
+    """Return a paragraph or a list. If a line is too long, wrap the lines again."""
     if all(len(line) <= width for line in block.split("\n")):
         return block
     items = re.split(r"\n(?=\* )", block)
@@ -165,7 +171,8 @@ def fitted(block: str, width: int) -> str:
 
 
 def asynchronous_code(source: str) -> str:
-    """Return an example with `await`, `async with` and `async for` where the calls for event loops need them."""
+    """Return an example for event loops: with their calls, and with `await`, `async with` and `async for` where these
+    calls need it."""
     tree = ast.parse(source)
     lines = source.split("\n")
     parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
@@ -192,12 +199,13 @@ def asynchronous_code(source: str) -> str:
     return "\n".join(lines)
 
 
-# Classes of which examples construct an object, or enter it by `async with`, instead of awaiting a call.
+# Classes with objects that examples construct or enter by `async with`. Examples do not await a call for them.
 _MADE = {"SyncPusher": "Pusher", "Relay": "AsyncRelay", "Batch": "Batch"}
 
 
 def _change_of(node: ast.Call) -> tuple[str, str] | None:
-    """Return the name of a call for threads, and that of the one for event loops; None for other calls."""
+    """Return the name of a call for threads and the name of its sibling for event loops. None: the call has no
+    sibling."""
     func = node.func
     if isinstance(func, ast.Name):
         other = {**_MADE, **FUNCTIONS}.get(func.id)
@@ -217,7 +225,7 @@ def _change_of(node: ast.Call) -> tuple[str, str] | None:
 
 @cache
 def _siblings_of_classes() -> Mapping[str, Mapping[str, str]]:
-    """Return the calls of each class by the name of the class: those for threads, and those for event loops."""
+    """Return, by the name of the class, a map of its calls for threads to its calls for event loops."""
     found: dict[str, dict[str, str]] = {"Session": {"commit": "commit"}}
     for pair in pairs():
         owner, _, name = pair.names[0].rpartition(".")
@@ -226,7 +234,7 @@ def _siblings_of_classes() -> Mapping[str, Mapping[str, str]]:
 
 
 def write(pair: Pair) -> None:
-    """Write the docstring of the call for event loops into its file."""
+    """Write the docstring of the second definition into its file."""
     path = pair.files[1]
     source = path.read_text("utf-8")
     lines = source.split("\n")
@@ -242,7 +250,7 @@ def write(pair: Pair) -> None:
 
 
 def differing() -> list[Pair]:
-    """Return the pairs in which the second docstring does not follow from the first."""
+    """Return the pairs with a second docstring that is not the one made from the first."""
     return [pair for pair in pairs() if docstring(pair.nodes[1]) != pair.text]
 
 

@@ -1,12 +1,12 @@
-"""Build the distributions of a release, `python -m tools.wheels DIRECTORY`: `jqmaster-sdk`, and `jqmaster`, which needs
-it, each as a wheel and, with `--sdist`, as a source distribution.
+"""Build the distributions of a release: `python -m tools.wheels DIRECTORY`. These are `jqmaster-sdk`, and `jqmaster`,
+which requires it. Each is built as a wheel and, with `--sdist`, also as a source distribution.
 
-`pip install .` makes one wheel of both packages, so that a checkout can be installed without an index. A release is two
-wheels, so that an application installs the SDK without the server, and no file belongs to two distributions.
+`pip install .` makes one wheel of both packages, so that a checkout can be installed without an index. A release has
+two wheels. So an application can install the SDK without the server, and no file belongs to two distributions.
 
-Both are built from copies of their sources. There, pyproject.toml has the version and the requirement of the SDK. The
-README has absolute links, because a package index shows it without the repository. The same sources give the same
-bytes, whenever and wherever they are built.
+Both are built from copies of their sources. In the copies, pyproject.toml has the version and the requirement of the
+SDK, and the README has absolute links, because a package index shows it without the repository. The same sources always
+give the same bytes.
 """
 
 import os
@@ -27,7 +27,7 @@ from tools.publication import ROOT, URLS
 _VERSION: Final = re.compile(r'^VERSION(?:: Final)? = "([^"]+)"$', re.MULTILINE)
 _LINK: Final = re.compile(r"(!?)\[([^\]]*)\]\((?!\w+:|#)([^)\s]+)\)")
 _NEVER: Final = shutil.ignore_patterns("__pycache__", "*.pyc", "*.egg-info")
-# The default time of all files, in seconds since 1970: archives cannot hold times before 1980.
+# The default time of all files, in seconds since 1970. It is in 1980, because archives cannot store earlier times.
 _EPOCH: Final = "315532800"
 
 
@@ -53,7 +53,8 @@ def version() -> str:
 
 
 def absolute(text: str, folder: str = "") -> str:
-    """Return Markdown with its relative links made absolute. `folder`: its folder in the repository."""
+    """Return the Markdown text with absolute links in place of relative ones. `folder`: the folder of the text in the
+    repository."""
 
     def replace(match: re.Match[str]) -> str:
         bang, label, target = match.groups()
@@ -62,7 +63,7 @@ def absolute(text: str, folder: str = "") -> str:
         view = "raw" if bang else "tree" if (ROOT / path).is_dir() else "blob"
         return f"{bang}[{label}]({URLS['Repository']}/{view}/main/{path}{'#' + anchor if anchor else ''})"
 
-    # The pattern does not match links whose label is a picture, which no document has.
+    # The pattern does not match a link with a picture as its label. No document has such a link.
     return _LINK.sub(replace, text)
 
 
@@ -76,7 +77,7 @@ def _staged() -> Iterator[tuple[Path, Path]]:
         (sdk / "README.md").write_text(absolute(readme, "worker_sdk"), "utf-8")
         shutil.copytree(ROOT / "jqmaster", server / "jqmaster", ignore=_NEVER)
         shutil.copytree(ROOT / "openapi", server / "openapi")
-        # Agents' tools search these pages. Pictures are left out.
+        # Include these pages, because the tools of agents search them. Leave out the pictures.
         for page in (ROOT / "docs").rglob("*.md"):
             copy = server / "jqmaster" / "agents" / "documents" / page.relative_to(ROOT / "docs")
             copy.parent.mkdir(parents=True, exist_ok=True)
@@ -89,7 +90,7 @@ def _staged() -> Iterator[tuple[Path, Path]]:
 
 
 def _server_project() -> str:
-    """Return the server's pyproject.toml in a release."""
+    """Return the text of the server's pyproject.toml for a release."""
     text = (ROOT / "pyproject.toml").read_text("utf-8")
     for old, new in (
         ('dynamic = ["version"]\n', f'version = "{version()}"\n'),

@@ -1,1 +1,1 @@
-"""A comparison of two checkouts. `__main__` runs `systems.py` in each of them, and measures the two alternately."""
+"""Compares two checkouts. `__main__` runs `systems.py` in each checkout, and measures the two in turns."""

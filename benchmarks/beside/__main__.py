@@ -1,8 +1,9 @@
-"""Compare this tree with another one: `python -m benchmarks.beside PATH`, where PATH is a checkout with its `.venv`.
+"""Compare this checkout with another one: `python -m benchmarks.beside PATH`, where PATH is a checkout with its
+`.venv`.
 
-Systems of both run at the same time and take turns, for a tenth of a second each. So a machine whose speed changes by
-half within seconds slows both down alike, and the medians of some fifty pairs show differences of a few per cent. Both
-run the same worker.
+The systems of both checkouts run at the same time and take turns of a tenth of a second. On a shared machine, the speed
+may change by half within seconds, but such a change affects both alike. The medians of some fifty pairs of turns show
+differences of a few per cent. Both run the same worker.
 """
 
 import argparse
@@ -26,7 +27,7 @@ Turn = dict[str, float]
 def main() -> None:
     parser = argparse.ArgumentParser(prog="benchmarks.beside", description=__doc__)
     parser.add_argument("other", type=Path, metavar="PATH")
-    parser.add_argument("--pairs", type=int, default=60, help="pairs of turns of each kind")
+    parser.add_argument("--pairs", type=int, default=60, help="number of pairs of turns, for each kind")
     parser.add_argument("--kind", action="append", choices=list(TURNS), help="may be repeated; default: all")
     options = parser.parse_args()
     kinds = options.kind or list(TURNS)
@@ -37,7 +38,7 @@ def main() -> None:
                 other(kind), own(kind)
         for pair in range(options.pairs):
             for kind in kinds:
-                # Alternate the order, so that neither tree is always measured second.
+                # Alternate the order, so that each tree is measured first in half of the pairs.
                 if pair % 2:
                     mine = own(kind)
                     turns[kind].append((other(kind), mine))
@@ -51,8 +52,8 @@ def main() -> None:
 
 
 def _figures(name: str, pairs: list[tuple[Turn, Turn]]) -> Turn:
-    """Return the medians in µs per job, and the median and the quartiles of the ratios within the pairs. `wall` is the
-    elapsed time per job; `p50` is the median of the times of single jobs within a turn."""
+    """Return the medians in µs per job, with the median and the quartiles of the ratios within the pairs. `wall`: the
+    elapsed time per job. `p50`: the median time of a single job within a turn."""
     ratios = [mine[name] / theirs[name] for theirs, mine in pairs if theirs[name]]
     low, middle, high = statistics.quantiles(ratios, n=4)
     return {
@@ -66,7 +67,7 @@ def _figures(name: str, pairs: list[tuple[Turn, Turn]]) -> Turn:
 
 @contextlib.contextmanager
 def _systems(tree: Path) -> Iterator[Callable[[str], Turn]]:
-    """Yield a function that lets the systems of a tree run one turn."""
+    """Start the systems of a tree. Yield a function that lets them run one turn and returns its figures."""
     process = subprocess.Popen(
         [tree / ".venv/bin/python", HERE / "systems.py"],
         cwd=tree,

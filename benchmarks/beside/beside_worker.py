@@ -1,5 +1,5 @@
-"""The worker of both trees. A claim searches the jobs of each name that its worker serves, so the workers of both trees
-must serve equally many names."""
+"""The worker of both trees. A claim searches the jobs of each name that its worker serves. So the workers of both trees
+must serve the same number of names."""
 
 from typing import Any
 

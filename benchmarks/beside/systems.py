@@ -1,7 +1,7 @@
-"""Run two systems of the tree in the working directory: one for single POSTs, whose worker asks for no jobs, and
-one with a usual worker. Run a turn for each line that is read, and answer with its figures.
+"""Run two systems of the tree in the working directory. The first is for single POSTs, and its worker asks for no jobs.
+The second has a usual worker. For each line on the standard input, run a turn and print its figures.
 
-The modules are those of that tree, however old they are; only the worker's handlers are the same for all.
+All modules are those of the tree, however old it is. Only the worker's handlers are the same for all trees.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ PROCESSES: Final = ("pusher", "master", "worker", "store")
 
 
 class _Turns:
-    """Runs turns. The system `filled` has no worker, and the system `worked_off` has one."""
+    """Runs turns. In the system `filled`, no worker runs jobs. In the system `worked_off`, one worker runs them."""
 
     def __init__(self, runner: asyncio.Runner, filled: Any, worked_off: Any) -> None:
         self._runner = runner
@@ -36,8 +36,8 @@ class _Turns:
 
     def bulk(self, jobs: int) -> None:
         self._push(jobs)
-        # Wait for one more job, which ends after all others. Counting the unfinished jobs would cost as much time as
-        # many jobs, and a tree that counts more often would look slower.
+        # Wait for one more job, which ends after all others. To count the unfinished jobs would take as long as many
+        # jobs. Besides, a tree that had to count more often would look slower.
         self.lone(1)
         self._worked_off.until_over()
 
@@ -47,7 +47,7 @@ class _Turns:
         self._worked_off.until_over()
 
     def lone(self, jobs: int) -> list[float]:
-        """Run one job after another, and return the seconds that each took."""
+        """Run this many jobs, one after another, and return the seconds that each of them took."""
         took_s = []
         url, http = f"{self._worked_off.url}/api/jobs", self._worked_off.http
         for _ in range(jobs):
@@ -90,7 +90,7 @@ def serve() -> None:
 
     from benchmarks.load import running_system
 
-    # Keep lines that a library prints out of the answers.
+    # Send whatever libraries print to the standard error, because the standard output is for the answers only.
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     durable: dict[str, Any] = {"appendfsync": "everysec"}
@@ -99,8 +99,8 @@ def serve() -> None:
         running_system(workers=0, **durable) as worked_off,
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
-        # Register a worker, because the master tells each pusher about names that no worker has ever served. Usual
-        # pushes do not have that cost.
+        # Register a worker for the name. Otherwise, the master would report with each push that no worker has ever
+        # served the name, which usual pushes do not cost.
         idle = {"url": None, "names": ["noop"], "max_jobs": 1, "secret": secrets.token_hex(32)}
         filled.http.post(f"{filled.url}/api/workers", json=idle).raise_for_status()
         worker = worked_off.spawn("worker", "beside_worker:worker", "--master", worked_off.url)
@@ -113,7 +113,7 @@ def serve() -> None:
 
 
 def _cpu_ns(system: Any) -> dict[str, int]:
-    """Return the CPU time of each kind of process so far. `psutil` reports it only in steps of 10 ms."""
+    """Return the CPU time of each kind of process so far, in ns. `psutil` would report it only in steps of 10 ms."""
     pids = {
         "pusher": [os.getpid()],
         "master": [process.pid for process in system.master_processes()],
@@ -124,7 +124,7 @@ def _cpu_ns(system: Any) -> dict[str, int]:
 
 
 def _cpu_ns_of(pid: int) -> int:
-    # Skip a thread that has ended since the folder was read.
+    # A thread may end after the folder was read. Skip such a thread.
     spent = 0
     for file in Path(f"/proc/{pid}/task").glob("*/schedstat"):
         with contextlib.suppress(OSError):

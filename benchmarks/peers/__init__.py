@@ -1,1 +1,1 @@
-"""Run the same job in other queues, in turns with this one."""
+"""Runs the same job in other queues and in this one, in turns."""

@@ -1,8 +1,8 @@
-"""`make bench-peers`: run 20,000 no-op jobs in each queue, round after round in turns, on one kind of store.
+"""`make bench-peers`: run 20,000 no-op jobs in each queue. The queues take turns, for several rounds.
 
-The store is Debian's `redis-server` with an append-only file that is synced every second, for all but beanstalkd,
-whose binlog is synced every second. Each queue has one worker process. Queues that are not installed are left out,
-and the output says so.
+The store is Debian's `redis-server` with an append-only file that is synced every second. Only beanstalkd has no such
+store; its own binlog is synced every second. Each queue has one worker process. Queues that are not installed are left
+out, and the output names them.
 """
 
 import argparse
@@ -39,8 +39,12 @@ DONE_WITHIN_S: Final = 120.0
 
 @dataclass(frozen=True)
 class Peer:
-    """A queue to compare with. `worker` and `push` are commands; `needs` says whether all it needs is installed.
-    `store`: `redis` or `beanstalkd`."""
+    """Another queue, with which this one is compared.
+
+    * `needs`: returns whether everything that the queue needs is installed.
+    * `worker`, `push`: the commands that run jobs and push them.
+    * `store`: `redis` or `beanstalkd`.
+    """
 
     name: str
     needs: Callable[[], bool]
@@ -94,7 +98,7 @@ PEERS: Final = [
 
 
 class Running:
-    """A peer's store, and its worker once it is started."""
+    """A peer with its store and, once it is started, its worker."""
 
     def __init__(self, peer: Peer, directory: Path, stack: contextlib.ExitStack) -> None:
         self._peer = peer
@@ -160,13 +164,12 @@ def redis_command(port: int, directory: Path) -> list[str]:
 
 
 def tree_cpu_s(process: psutil.Process) -> float:
-    """Return the CPU time of a process and its children, because the parent of some workers only watches its
-    children."""
+    """Return the CPU time of a process and its children. The main process of some workers only watches its children."""
     return cpu_s(process) + sum(map(cpu_s, process.children(recursive=True)))
 
 
 def of_peer(peer: Peer, jobs: int) -> Figures:
-    """Measure a peer end to end, and in a drain."""
+    """Measure a peer end to end, and while it works off a backlog."""
     with tempfile.TemporaryDirectory(prefix="jqmaster-peer-") as name, contextlib.ExitStack() as stack:
         running = Running(peer, Path(name), stack)
         running.start_worker()
@@ -249,7 +252,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=JOBS)
     parser.add_argument(
-        "--quick", action="store_true", help="1,000 jobs: shows that it works, measures nothing"
+        "--quick", action="store_true", help="1,000 jobs: only shows that the benchmark works"
     )
     parser.add_argument("--only", action="append", metavar="NAME", help="may be repeated")
     parser.add_argument("--out", type=Path, metavar="FILE.jsonl", help="append the records to this file")

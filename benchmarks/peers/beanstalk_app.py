@@ -1,5 +1,5 @@
-"""beanstalkd as a peer, by its own protocol. With the argument COUNT it pushes jobs, with `work` it runs them. One
-round trip runs one job, or pushes a hundred."""
+"""beanstalkd as a peer, by its own protocol. With the argument COUNT, this program pushes jobs. With `work`, it runs
+them. A round trip runs one job or pushes a hundred."""
 
 import os
 import socket

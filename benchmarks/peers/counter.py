@@ -1,5 +1,5 @@
-"""Count the jobs that a peer's worker has run, in eight bytes of the file that `COUNT_FILE` names; print the
-pusher's cost."""
+"""Counts the jobs that a peer's worker has run, in eight bytes of the file that `COUNT_FILE` names. Also prints what
+the pusher costs."""
 
 import json
 import mmap
@@ -14,7 +14,7 @@ ARGUMENT = "x" * 98  # 100 bytes of MessagePack
 
 
 class Counter:
-    """The count, in the file that one process writes."""
+    """The count of jobs, in a file. Only one process writes the file."""
 
     def __init__(self) -> None:
         with Path(os.environ["COUNT_FILE"]).open("r+b") as file:
@@ -27,7 +27,7 @@ class Counter:
 
 
 def tell(push: Callable[[int], object]) -> None:
-    """Push as many jobs as the command line says. Print the times of the beginning and the end, and the cost."""
+    """Push as many jobs as the command line says. Print when the pushes began and ended, and their CPU time."""
     before, began = os.times(), time.monotonic()
     push(int(sys.argv[1]))
     after = os.times()

@@ -1,5 +1,5 @@
-"""huey as a peer. `huey_consumer benchmarks.peers.huey_app.huey` runs the jobs; this file, run as a module, pushes
-them."""
+"""huey as a peer. `huey_consumer benchmarks.peers.huey_app.huey` runs the jobs. This file pushes them if it is run as a
+module."""
 
 import os
 from typing import Any
@@ -23,7 +23,8 @@ def push(count: int) -> None:
 
 
 if __name__ == "__main__":
-    # Import this module by its full name, which is stored in each task. As `__main__`, the worker could not find it.
+    # Import this module by its full name, which huey stores in each task. The worker could not find a module
+    # `__main__`.
     from benchmarks.peers import huey_app  # noqa: PLW0406
 
     tell(huey_app.push)

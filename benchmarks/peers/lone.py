@@ -1,7 +1,7 @@
 """`python -m benchmarks.peers.lone`: run single jobs at a steady rate in this queue and in Sidekiq, in turns.
 
-Prints for each round and system the CPU time of a job in each process, and the time from the push to the start of the
-handler. Then prints the ratios of the medians.
+The program prints, for each round and system, the CPU time of a job in each process, and the time from the push to the
+start of the handler. At the end, it prints the ratios of the medians.
 """
 
 import argparse
@@ -55,7 +55,7 @@ def of_ours(jobs: int, rate: int) -> Figures:
 
 def _figures(cpu_s: dict[str, float], jobs: int, waits_file: Path) -> Figures:
     waits_s = array.array("d")
-    # Wait until all lines are written: a job counts as finished shortly before its line is written.
+    # Wait until all lines are written. A job counts as finished shortly before its line is written.
     for _ in range(100):
         waits_s = array.array("d", waits_file.read_bytes())
         if len(waits_s) >= jobs:

@@ -1,5 +1,5 @@
-"""taskiq on a Redis list, as a peer. `taskiq worker benchmarks.peers.taskiq_app:broker` runs the jobs; this file, run
-as a module, pushes them."""
+"""taskiq on a Redis list, as a peer. `taskiq worker benchmarks.peers.taskiq_app:broker` runs the jobs. This file pushes
+them if it is run as a module."""
 
 import asyncio
 import os

@@ -1,1 +1,2 @@
-"""The Helm chart in deploy/helm: its schema, its golden renderings, and what is made of them."""
+"""Tools for the Helm chart in deploy/helm: its schema, its golden renderings, its manifests for kustomize, and its
+checks."""

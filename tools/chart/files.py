@@ -1,6 +1,6 @@
-"""The files of the chart, and the digest that says from which of them a golden rendering was made.
+"""The files of the chart, and the digest that tells from which files a golden rendering was made.
 
-It needs nothing but the standard library, because both the tests and the tools of `make test-chart` use it.
+This module needs only the standard library, because the tests use it, and so do the tools of `make test-chart`.
 """
 
 import hashlib
@@ -13,7 +13,7 @@ CHART: Final = ROOT / "deploy" / "helm" / "jqmaster"
 GOLDEN: Final = ROOT / "deploy" / "helm" / "golden"
 KUSTOMIZE: Final = ROOT / "deploy" / "kustomize"
 SCHEMA: Final = CHART / "values.schema.json"
-# Renderings that users without Helm can apply: each has an overlay in deploy/kustomize/NAME.
+# The names of renderings that users without Helm can apply. Each has an overlay in deploy/kustomize/NAME.
 KUSTOMIZED: Final = ("external", "embedded", "keda")
 
 RELEASE: Final = "jqmaster"
@@ -23,15 +23,15 @@ _SOURCE = re.compile(r"^# Source: sha256:([0-9a-f]{64})$", re.MULTILINE)
 
 
 def cases() -> dict[str, Path]:
-    """Return the values files of the tests by their names, such as `external`."""
+    """Return the values files of the tests by name, such as `external`."""
     return {file.name.removesuffix("-values.yaml"): file for file in sorted(CHART.glob("ci/*-values.yaml"))}
 
 
 def digest(values: Path) -> str:
-    """Return the digest of what a rendering depends on: the chart and the values.
+    """Return the digest of the files on which a rendering depends: the chart and the values.
 
-    The schema refuses values and renders nothing. Rules and dashboards are links to other folders of the repository,
-    and golden renderings leave their content out.
+    The digest leaves out the schema, which only refuses values. It also leaves out alert rules and dashboards: these
+    are links to other folders of the repository, and golden renderings do not have their content.
     """
     sources = [CHART / "Chart.yaml", CHART / "values.yaml", values, *sorted(CHART.rglob("templates/**/*"))]
     found = hashlib.sha256()
@@ -49,7 +49,7 @@ def golden_of(name: str) -> Path:
 
 
 def source_of(text: str) -> str | None:
-    """Return the digest that a generated file names, or None."""
+    """Return the digest that a generated file names, or None if it names no digest."""
     found = _SOURCE.search(text)
     return found and found[1]
 

