@@ -192,14 +192,9 @@ def running_system(
     under: Sequence[str] = (),
     **settings: object,
 ) -> Iterator[System]:
-    """Run a system with the defaults that a user gets, apart from a lower log level.
-
-    * `masters`: the number of masters. Each has its own port.
-    * `processes`: the number of processes of each master.
-    * `appendfsync`: `everysec` lowers the durability.
-    * `store`, `store_url`: the store to use. Without them, the first master starts its own.
-    * `under`: the words of a command under which the masters run.
-    """
+    """Run a system with the defaults that a user gets, apart from a lower log level. `masters`: their number; each has
+    its own port. `processes`: the number for each master. `appendfsync`: `everysec` lowers the durability. `store`,
+    `store_url`: the store; without them, the first master starts its own. `under`: a command that runs the masters."""
     with tempfile.TemporaryDirectory(prefix="jqmaster-bench-") as name, contextlib.ExitStack() as stack:
         directory = Path(name)
         log_path = directory / "log"

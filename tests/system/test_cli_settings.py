@@ -31,7 +31,7 @@ async def test_settings_are_listed_changed_and_taken_back(store_server: StoreSer
 
         refused = await cli("settings", "set", "lease_ms=600", "host=0.0.0.0", "log_level=info")
         assert refused.code == 2
-        assert "host: it is read when a master starts" in refused.err
+        assert "host: this setting is read when a master starts" in refused.err
         refused = await cli("settings", "set", "lease_ms=600")
         assert refused.code == 2
         assert "lease_ms: offer_ms must be at most half of lease_ms" in refused.err

@@ -43,8 +43,8 @@ class ChallengeForms:
         self._audit = audit
 
     async def find(self, request_id: str, address: str) -> Challenge:
-        """Return the challenge with this request ID. Raise NotFoundError (for a challenge without a form, with the code
-        `no_form`), and RateLimitedError if the address has presented too many unknown request IDs."""
+        """Return the challenge with this request ID. Raise NotFoundError, with the code `no_form` if the challenge has
+        no form. Raise RateLimitedError if the address has presented too many unknown request IDs."""
         request = self._ids.read(request_id, address)
         found = await self._store.find(request)
         if found is None:

@@ -1,4 +1,4 @@
-"""Lists challenges for operators, and answers challenges in their name."""
+"""Lists challenges for operators, and passes on their answers."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -34,8 +34,9 @@ _NULL: Final = b"\xc0"
 # definitions do not use.
 _NOT_DESCRIBED: Final = frozenset({"argument", "headers", "delay_ms"})
 _DRAFT_JOB: Final = JobSpec("", "job", _NULL)
-# Fields that are allowed only in definitions of kind `time`, and only in definitions of kind `event`. The other fields
-# of kind `time` have defaults. Definitions of kind `event` ignore these fields.
+# _OF_TIME has the fields that are allowed only in definitions of kind `time`, and _OF_EVENTS those that are allowed
+# only in definitions of kind `event`. The other fields of kind `time` have defaults, and definitions of kind `event`
+# ignore them.
 _OF_TIME: Final = ("schedule", "starts_at", "ends_at", "days")
 _OF_EVENTS: Final = ("event_type", "matcher", "argument", "debounce", "collect")
 _NO_TIME: Final[Mapping[str, Any]] = {

@@ -216,8 +216,8 @@ class DefinitionEditor:
         * `is_dry`: count the instants, and start nothing.
         * `also_forgotten`: also start the jobs of instants that may have fired before.
 
-        Raise NotFoundError. Raise InvalidError if the range is empty or has too many instants. Unless `also_forgotten`
-        is set, also raise it if the run record of an instant may have been removed."""
+        Raise NotFoundError. Raise InvalidError if the range is empty or has too many instants. If `also_forgotten` is
+        False, also raise it if the run record of an instant may have been removed."""
         if to_ms <= from_ms:
             raise refusal(("to",), "must be later than from")
         known = await self._firing.known_of_time(name)

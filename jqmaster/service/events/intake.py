@@ -194,7 +194,7 @@ class EventIntake:
         """Return the error of the first event that too many definitions match."""
         index = self._index
         for event in events:
-            # Match only if the type has that many definitions, because matching is slow.
+            # Match only if more than MAX_MATCHES definitions take the type, because matching is slow.
             if len(index.of_type(event.event_type)) > MAX_MATCHES:
                 count = len(index.matching(event.fields))
                 if count > MAX_MATCHES:

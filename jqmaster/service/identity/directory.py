@@ -184,7 +184,7 @@ class IdentityDirectory:
 
     async def _follow(self) -> None:
         while True:
-            # Read the store only if the answers to this master's heartbeats do not show that the version is unchanged.
+            # While the answers to this master's heartbeats show an unchanged version, the store need not be read.
             await self._rests.wait(self._woken, self._is_old, due=self._fresh)
             try:
                 await self.reload()

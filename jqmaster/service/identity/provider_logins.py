@@ -162,9 +162,7 @@ class ProviderLogins:
     async def _identify(self, returned: Returned, secret: str) -> "Identified":
         if returned.error or not returned.code or len(returned.code) > _MAX_CODE:
             reason = returned.error[:100] or "it sent no code"
-            raise UnauthorizedError(
-                f"the provider does not let the person in: {reason!r}", code="login_denied"
-            )
+            raise UnauthorizedError(f"the provider refused the login: {reason!r}", code="login_denied")
         return await self.provider.identify(
             returned.code,
             verifier=_derived(secret, "verifier"),

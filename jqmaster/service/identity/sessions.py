@@ -164,8 +164,8 @@ def session_id_of(session: ListedSession) -> str:
 
 
 def csrf_token_of(secret: str) -> str:
-    """Return the token that proves that a request comes from the session's own pages. A site that makes the browser
-    send a request does not know it."""
+    """Return the token by which a request proves that it comes from the session's own pages. Another site may make the
+    browser send a request, but does not know the token."""
     return hmac.new(secret.encode(), b"csrf", hashlib.sha256).hexdigest()
 
 

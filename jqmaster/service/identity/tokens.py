@@ -1,4 +1,4 @@
-"""Tokens of callers: list, create, rotate and revoke them."""
+"""Lists, creates, rotates and revokes tokens of callers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -77,7 +77,7 @@ class TokenService:
         who = caller.name
         if names and not set(scopes) <= {Scope.PUSH, Scope.WORK}:
             raise InvalidError(
-                "names can be given only to tokens whose scopes are push, work or both",
+                "only a token with the scopes push, work or both can have names",
                 errors=[FieldError(("names",), "allowed only with the scopes push and work")],
             )
         for index, pattern in enumerate(names):
@@ -160,7 +160,7 @@ class TokenService:
             raise ConflictError("there are too many tokens; revoke some", code="too_many_tokens")
         if word == "changed":
             raise ConflictError(
-                "another caller changed it at the same time; read it again", code="changed_meanwhile"
+                "another caller changed the token at the same time; read it again", code="changed_meanwhile"
             )
         await self._directory.reload_after_change()
 

@@ -116,7 +116,7 @@ class UserService:
         )
         if word != "ok":
             raise ConflictError(
-                "another caller changed it at the same time; read it again", code="changed_meanwhile"
+                "another caller changed the user at the same time; read it again", code="changed_meanwhile"
             )
         await self._directory.reload_after_change()
 

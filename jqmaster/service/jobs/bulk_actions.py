@@ -52,7 +52,7 @@ class BulkActionService:
         self._store_time_ms = store_time_ms
 
     async def preview(self, requested: RequestedAction) -> SelectionCount:
-        """Return how many jobs the action would touch now, and some of them. Raise InvalidError."""
+        """Return the number of jobs that the action would change now, with some of these jobs. Raise InvalidError."""
         return await self._count(await self._action(requested, ""))
 
     async def begin(self, requested: RequestedAction, who: str) -> StoredAction:
@@ -100,8 +100,8 @@ class BulkActionService:
         return stored
 
     async def cancel(self, action_id: str, who: str) -> StoredAction:
-        """Cancel an action before its next step. The changes that it has made remain. Raise NotFoundError,
-        ConflictError (it is over)."""
+        """Cancel an action before its next step. The changes that it has made remain. Raise NotFoundError, and
+        ConflictError if the action is over."""
         stored = await self.get(action_id)
         if not await self._actions.cancel(action_id, who):
             raise ConflictError("the action is over", code="action_over")

@@ -1,5 +1,5 @@
 """Combines items into calls. Items that arrive during a call wait, and the next call takes all of them. If no call is
-in progress, an item starts one at once."""
+in progress, an item starts a call at once."""
 
 import asyncio
 import contextvars

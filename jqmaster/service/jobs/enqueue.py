@@ -87,7 +87,7 @@ class EnqueueService:
         admitted: LiveValue[Mapping[Durability | None, int]] | None = None,
         most_per_s: LiveValue[int | None] | None = None,
     ) -> None:
-        """Collect the answers for one call.
+        """Take the stores and the rules for new jobs.
 
         * `admit`: returns how many replicas must have a new job of a durability level. It raises an error while such
           jobs are refused.
@@ -168,7 +168,7 @@ class EnqueueService:
         caller: Principal | None = None,
         durability: Durability | None = None,
     ) -> EnqueuedBulk:
-        """Enqueue jobs together. `caller`: as for `one`. Raise what `one` raises, for the whole bulk:
+        """Enqueue jobs together. `caller`: see `one`. Raise what `one` raises, but for the whole bulk:
 
         * ConflictError names each job, by index, that has a taken ID or an idempotency key of another request.
         * NotUniqueError names each job, by index, whose uniqueness key another job holds. The holder may be an earlier

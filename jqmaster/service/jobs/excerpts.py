@@ -61,7 +61,7 @@ class JobExcerpts:
         }
 
     async def error(self, job_id: str, access: ContentAccess) -> str | None:
-        """Return the last error of a job, or None if there is none or the caller may not see it."""
+        """Return the last error of a job. None: the job has no error, or the caller may not see it."""
         found = await self._records.get_without_argument([job_id])
         return (await self._errors([*found.values()], access)).get(job_id)
 

@@ -27,7 +27,7 @@ class FailureActions:
     async def ignore(
         self, group_id: str, *, duration_s: float | None, reason: str, who: str, access: ContentAccess
     ) -> ShownFailures:
-        """Ignore the group for `duration_s`; None: until the group changes (see `FailureGroup.changed`)."""
+        """Ignore the group for `duration_s`. None: ignore it until the group changes (see `FailureGroup.changed`)."""
         group = await self._reader.existing(group_id)
         group_id = group.id
         now_ms = await self._history.now_ms()

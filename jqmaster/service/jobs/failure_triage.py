@@ -27,7 +27,7 @@ class FailureTriage:
     async def assign(
         self, group_id: str, assignee: str | None, *, who: str, access: ContentAccess
     ) -> ShownFailures:
-        """Assign the group to `assignee`; None: to nobody."""
+        """Assign the group to the person `assignee`. None: assign it to nobody."""
         group = await self._reader.existing(group_id)
         assignment = AssignedPerson(assignee, who, await self._store.now_ms()) if assignee else None
         before = group.assignment.assignee if group.assignment else None
@@ -35,7 +35,7 @@ class FailureTriage:
         return await self._put(group, "assignment", assignment, entry, access)
 
     async def resolve(self, group_id: str, version: str, *, who: str, access: ContentAccess) -> ShownFailures:
-        """Mark the group as resolved in `version` of the workers, or in the next version if it is empty."""
+        """Mark the group as resolved in a version of the workers. `version`: if empty, the next version."""
         group = await self._reader.existing(group_id)
         known = tuple(seen.version for seen in group.versions)
         resolution = Resolution(who, await self._store.now_ms(), version, known)

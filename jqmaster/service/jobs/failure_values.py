@@ -17,11 +17,11 @@ from jqmaster.service.jobs.reader import JobReader
 from jqmaster.store.jobs.placement import fields_of
 from jqmaster.store.jobs.records import RecordStore
 
-# At most this many of the latest jobs are examined.
+# Maximum number of jobs that are examined, beginning with the latest.
 MAX_JOBS: Final = 500
 # Jobs with longer records are not examined.
 MAX_RECORD_BYTES: Final = 16_384
-# At most this many values are returned.
+# Maximum number of values that are returned.
 MAX_VALUES: Final = 50
 MAX_PATHS: Final = 30
 _MAX_DEPTH: Final = 4

@@ -94,8 +94,8 @@ class FailureReader:
         shows_frames = access.is_granted and not access.redactor.meets("error", ("traceback",))
         cover = access.error_text_cover
         texts = {} if cover else await self._texts(groups, access)
-        # If anything is redacted, hide the texts of merged groups: they may contain redacted values, and it is unknown
-        # which.
+        # If anything is redacted, hide the texts of merged groups, because these texts may contain unknown redacted
+        # values.
         shows_merged = not cover and not access.redactor.has("argument", "headers", "error")
         found = []
         for group in groups:

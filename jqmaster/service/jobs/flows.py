@@ -152,8 +152,8 @@ def _may_succeed(job: Job) -> bool:
 
 
 def _revived(skipped: Mapping[str, Job], hopeful: set[str]) -> int:
-    """Return how many of the skipped jobs would wait again. A job does if each of its predecessors is `hopeful` or
-    would wait again itself. Add the IDs of these jobs to `hopeful`."""
+    """Return how many of the skipped jobs would wait again. A job would wait again if each of its predecessors is
+    `hopeful` or would wait again, too. Add the IDs of the jobs that would wait again to `hopeful`."""
     left, count = dict(skipped), -1
     while count != len(left):
         count = len(left)

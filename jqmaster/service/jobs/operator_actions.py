@@ -65,7 +65,7 @@ class JobActions:
         await asyncio.gather(*self._commands, return_exceptions=True)
 
     async def cancel(self, job_id: str) -> None:
-        """Cancel a job. Raise NotFoundError, ConflictError (it is over)."""
+        """Cancel a job. Raise NotFoundError, and ConflictError if the job is over."""
         if not is_id(job_id):
             raise unknown_job(job_id)
         # Concurrent calls share a round trip and a wait for the disk.
@@ -150,15 +150,15 @@ class JobActions:
         await self._change_job(again, job_id, "be retried")
 
     async def run_now(self, job_id: str) -> None:
-        """Run a waiting job now. Raise NotFoundError, ConflictError (it does not wait)."""
+        """Run a waiting job now. Raise NotFoundError, and ConflictError if the job does not wait."""
         await self._change_job(self._actions_store.run_now, job_id, "be run now")
 
     async def delete(self, job_id: str) -> None:
-        """Delete a job. Raise NotFoundError, ConflictError (it runs)."""
+        """Delete a job. Raise NotFoundError, and ConflictError if the job is running."""
         await self._change_job(self._actions_store.delete, job_id, "be deleted")
 
     async def patch(self, job_id: str, changes: Changes) -> None:
-        """Change a waiting job. Raise NotFoundError, ConflictError (it does not wait)."""
+        """Change a waiting job. Raise NotFoundError, and ConflictError if the job does not wait."""
 
         async def change(known_id: str) -> None:
             job = await existing_job(self._records, known_id)

@@ -46,8 +46,8 @@ class PartService:
         if saved == "full":
             limits = self._limits.current
             raise TooLargeError(
-                f"an attempt may have {limits.max_parts:,} partial results of {limits.max_bytes:,} bytes in all; keep "
-                "more in your own store",
+                f"an attempt may have {limits.max_parts:,} partial results, with {limits.max_bytes:,} bytes in all; "
+                "keep more of them in a store of your own",
                 code="too_many_parts",
             )
 

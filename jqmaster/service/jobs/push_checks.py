@@ -47,7 +47,7 @@ def sorted_positions(specs: Sequence[JobSpec], numbers: Sequence[int]) -> list[i
     for n, spec in enumerate(specs):
         named += len(spec.after.jobs) if spec.after else 0
         if named > MAX_IN_PUSH:
-            too_many = f"the jobs of one push can have {MAX_IN_PUSH} predecessors together"
+            too_many = f"the jobs of one push can have at most {MAX_IN_PUSH} predecessors in all"
             raise InvalidError(too_many, errors=[FieldError(("jobs", numbers[n], "after"), too_many)])
     ordered, cyclic = in_order([(spec.id, spec.after) for spec in specs])
     if cyclic:

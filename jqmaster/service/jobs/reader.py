@@ -146,8 +146,8 @@ class JobReader:
         }
 
     async def result(self, job_id: str, *, wait_s: float) -> bytes | JobState | None:
-        """Return the encoded Result, or None if there is none. If the job is not over after `wait_s`, return its
-        state."""
+        """Return the encoded Result of a job. None: the job is over and has no Result. If the job is not over after
+        `wait_s`, return its state."""
         if not id_match(job_id):
             return None
         left_s, ends_at_s = wait_s, self._clock.monotonic_s() + wait_s

@@ -39,7 +39,8 @@ class ArchivedLogs:
         except ArchiveUnavailableError as exc:
             rest = f" The store still has the lines after {stored_after}." if stored_after is not None else ""
             raise ArchiveUnavailableError(
-                f"{_shortened(exc.detail)}. Repeat later; `jqmaster doctor` on a master's machine tests it.{rest}",
+                f"{_shortened(exc.detail)}. Try again later; `jqmaster doctor` on a master's machine tests the "
+                f"archive.{rest}",
                 retry_after_s=exc.retry_after_s,
                 stored_after=stored_after,
             ) from exc

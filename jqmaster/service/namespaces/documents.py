@@ -1,4 +1,4 @@
-"""Namespaces as clients write and read them."""
+"""Parses and describes namespaces in the form that clients write and read."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Operators' changes of namespaces."""
+"""Changes namespaces for operators."""
 
 import contextlib
 from collections.abc import Callable, Mapping
@@ -171,9 +171,9 @@ class NamespaceEditor:
             if takes_over and held.frozen_by and not await self._moves.keeps(new.store, new.tag):
                 return replace(new, state="moving")
             raise ConflictError(
-                f"store {new.store} has the frozen data of a namespace with the tag {new.tag} that was moved; "
-                "they are removed a day after the move: wait for that, give another tag, or name the store "
-                "that now has the data",
+                f"store {new.store} still has frozen data with the tag {new.tag}, of a namespace that has moved; they "
+                "are removed a day after the move: wait until then, give another tag, or name the store that has "
+                "the data now",
                 code="namespace_has_data",
                 errors=[FieldError(("tag",), f"is the tag of frozen data in store {new.store}")],
             )
@@ -182,7 +182,7 @@ class NamespaceEditor:
         elif await has_data(shard):
             raise ConflictError(
                 f"store {new.store} has data with the tag {new.tag}: name the tag in the request to take them over, "
-                "or another one to begin without data",
+                "or give another tag to begin without data",
                 code="namespace_has_data",
             )
         return new
@@ -195,7 +195,7 @@ class NamespaceEditor:
             if one.store == new.store and one.name != new.name and slot_of(one.tag) == slot:
                 raise ConflictError(
                     f"the tags of {new.name} and of namespace {one.name} have the same slot of the Cluster, {slot}, so "
-                    "neither could be moved without the other: give another tag",
+                    "they could be moved only together: give another tag",
                     errors=[FieldError(("tag",), f"has slot {slot}, as namespace {one.name} has")],
                 )
 
@@ -212,7 +212,7 @@ class NamespaceEditor:
             raise ConflictError(
                 f"masters of another installation serve the data with the tag {new.tag}: {', '.join(others)}; stop "
                 "them first, or give another tag",
-                errors=[FieldError(("tag",), "is the tag of an installation that runs")],
+                errors=[FieldError(("tag",), "is the tag of a running installation")],
             )
 
     async def _change_state(self, name: str, state: Any, who: str) -> None:

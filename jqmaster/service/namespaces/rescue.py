@@ -47,7 +47,8 @@ class MoveRescue:
 
     async def run(self, present: Namespace, who: str) -> None:
         """End the move, and make the registry name the store that has the data. If the namespace was stopped for the
-        move, or its data were frozen, it is closed. An operator must check the data before opening it.
+        move, or its data were frozen, close the namespace. An operator must check the data before opening the
+        namespace.
 
         If it is unknown which store has the data, nothing is changed, and one of these errors is raised:
 

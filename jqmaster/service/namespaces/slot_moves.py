@@ -94,8 +94,8 @@ class SlotMoves:
             raise ConflictError(f"the slot of namespace {name} is not being moved", code="not_moving")
         if not move.is_alone:
             raise _refused(
-                "its node moves other slots, too, and the engine can cancel only all of them: wait until those have "
-                "arrived, or run CLUSTER CANCELSLOTMIGRATIONS at the node"
+                "the node also moves other slots, and the engine can only cancel all moves together: wait until the "
+                "other slots have arrived, or run CLUSTER CANCELSLOTMIGRATIONS at the node"
             )
         await self._record(who, "namespace.abort_slot_move", name, before=None, after=None)
         await (await self._slot_of(namespace)).cancel(move.source)

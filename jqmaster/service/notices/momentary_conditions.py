@@ -38,7 +38,7 @@ Watermark = Any
 
 @dataclass(frozen=True, slots=True)
 class HappeningsPage:
-    """The occurrences that one check found. `has_more`: whether there are more, so that the next check must continue at
+    """The occurrences that one check found. `has_more`: whether there are more. If so, the next check must continue at
     once."""
 
     seen: list[MatchableFinding]

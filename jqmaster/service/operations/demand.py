@@ -1,4 +1,4 @@
-"""Sums up the demand for workers, by which a fleet can be scaled."""
+"""Sums up the demand for workers. Autoscalers use it to scale a fleet."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

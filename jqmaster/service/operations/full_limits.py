@@ -1,4 +1,4 @@
-"""Finds the constraints that hold jobs back, and since when they do."""
+"""Finds the constraints that hold jobs back, and since when they have held jobs back."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

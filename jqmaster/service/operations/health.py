@@ -100,8 +100,8 @@ class HealthService:
         self._ending = Remembered(clock, CALENDARS_LIVE_S, self._ending_calendars)
 
     async def verdict(self, access: ContentAccess) -> tuple[int | None, HealthVerdict]:
-        """Return the time of the facts and the verdict, with key values in the form that the caller may see. The time
-        is the store's time, or None if the store does not answer."""
+        """Return the store's time of the facts, and the verdict. The verdict has key values in the form that the caller
+        may see. The time is missing if the store does not answer."""
         try:
             reading = await self._readings.get()
         except StoreUnavailableError as exc:
@@ -334,8 +334,8 @@ def _detached(workers: Sequence[Worker], now_ms: int, stale_ms: int) -> list[Sil
 
 
 def _successor(gone: Worker, fresh: Sequence[Worker]) -> str:
-    """Return the worker that took the place of a detached worker: a worker on the same machine that serves the same
-    names and registered after the detached worker fell silent. Return an empty text if there is none, or if the
+    """Return the worker that took the place of a detached worker. It is on the same machine, serves the same names, and
+    registered after the detached worker fell silent. Return an empty text if there is no such worker, or if the
     detached worker still holds jobs."""
     if gone.busy:
         return ""

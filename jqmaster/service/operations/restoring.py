@@ -151,7 +151,7 @@ class Restoring:
     async def _all_jobs(self) -> AsyncIterator[Job]:
         prefix = self._shard.keys.job_prefix.encode()
         async for page in loading.key_pages(self._shard):
-            # SCAN may return a key on two pages. A page itself has no key twice.
+            # SCAN may return a key on two pages, but a page lists each key once.
             ids = [key[len(prefix) :].decode() for key in page if key.startswith(prefix)]
             await self._hold.renew()
             for part in pages(ids, _JOBS_PER_READ):
@@ -159,7 +159,7 @@ class Restoring:
                     yield job
 
     async def _end_attempts(self, leadership: Leadership, restored: Restored) -> None:
-        """End all attempts that were running in the backup. Their tokens then are stale."""
+        """End all attempts that were running in the backup. After that, their tokens are stale."""
         while True:
             await self._hold.renew()
             now_ms, expired, _ = await self._leases.expired_leases()

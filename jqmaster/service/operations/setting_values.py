@@ -37,9 +37,13 @@ def check_each(changes: Mapping[str, Any], settable: Mapping[str, SettingInfo]) 
         if info is None:
             fault: str | None = f"there is no such setting{suggestion(key, settable)}"
         elif not info.is_runtime:
-            fault = "it is read when a master starts; change its configuration, and start it anew"
+            fault = (
+                "this setting is read when a master starts; change the master's configuration, and restart it"
+            )
         elif key not in settable:
-            fault = "it holds in all namespaces; change it at the installation, without a namespace"
+            fault = (
+                "this setting holds in all namespaces; change it for the installation, without a namespace"
+            )
         else:
             fault = None if value is None else fault_of(settable[key], value)
             if fault and settable[key] != info and fault_of(info, value) is None:

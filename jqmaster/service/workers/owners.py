@@ -1,5 +1,5 @@
-"""The owners of workers. A worker belongs to the token that registered it. Another token becomes the owner if it proves
-that its holder knows the worker's secret."""
+"""The owners of workers. A worker belongs to the token that registered it. A caller with another token becomes the
+owner by a proof of the worker's secret."""
 
 import hashlib
 import hmac

@@ -33,8 +33,8 @@ _BINARY: Final = "the proof is right, but sent as binary: it must be text (a Mes
 
 class AddressProver(Protocol):
     async def prove(self, url: str, nonce: str) -> Any:
-        """Return the proof that the worker at `url` sent for `nonce`. Raise AddressRefusedError. The text of the error
-        is only for the log."""
+        """Return the proof that the worker at `url` sent for `nonce`. Raise AddressRefusedError, with a text that is
+        only for the log."""
         ...
 
 

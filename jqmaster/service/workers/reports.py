@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 # Maximum length of a failure message, in characters. Longer messages are cut, because every failed attempt stores one.
 MAX_MESSAGE: Final = 1_000
-# Maximum number of waiting reports. Only if the store does not answer, more of them would wait.
+# Maximum number of waiting reports. More reports would wait only if the store did not answer.
 MAX_WAITING_REPORTS: Final = 10_000
 NO_CHALLENGE: Final = "reported as challenged, but the attempt opened no challenge with this request ID"
 

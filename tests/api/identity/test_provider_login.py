@@ -415,7 +415,7 @@ async def test_the_errors_of_a_provider_are_told_in_the_log(
         here.provider.error = "access_denied"
         assert await here.refusal() == (
             "login_denied",
-            "the provider does not let the person in: 'access_denied'",
+            "the provider refused the login: 'access_denied'",
         )
         assert "access_denied" in caplog.text
     async with site(store_server.url, oidc_client_secret="another") as here:

@@ -330,6 +330,6 @@ async def test_a_reader_is_told_what_the_archive_said(archived: Archived, said: 
     known = ArchivedLogs(archived.archive, archived.clock)
     with pytest.raises(ArchiveUnavailableError) as found, known.reading():
         raise ArchiveUnavailableError(f"cannot list the archive of logs s3://bucket: {said}")
-    assert f"{told} Repeat later" in found.value.detail
+    assert f"{told} Try again later" in found.value.detail
     assert "Generic" not in found.value.detail
     assert len(found.value.detail) < 300

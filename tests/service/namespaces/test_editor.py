@@ -352,7 +352,7 @@ async def test_frozen_data_that_no_move_will_remove_are_taken_over_as_being_move
     frozen = FrozenData(shard, "id-1", 1)
     await frozen.freeze()
     await one.world.redis.zadd(one.world.shard.keys.left_copies, {f"default {mine} id-1 1": 1})
-    with pytest.raises(ConflictError, match="name the store that now has the data"):
+    with pytest.raises(ConflictError, match="name the store that has the data now"):
         await one.put("shop", tag=mine)
     await one.world.redis.delete(one.world.shard.keys.left_copies)
     assert await one.put("shop", tag=mine)

@@ -93,8 +93,8 @@ async def test_a_namespace_that_is_served_no_longer_follows_nothing(layers: Laye
 @for_each(
     ("changes", "faults"),
     [
-        ({"log_level": "debug"}, {"log_level": "it holds in all namespaces"}),
-        ({"heartbeat_interval_s": 2, "lease_ms": 30_000}, {"heartbeat_interval_s": "change it at the installation"}),
+        ({"log_level": "debug"}, {"log_level": "this setting holds in all namespaces"}),
+        ({"heartbeat_interval_s": 2, "lease_ms": 30_000}, {"heartbeat_interval_s": "change it for the installation"}),
         ({"redact_paths": None}, {"redact_paths": "without a namespace"}),
         ({"port": 1}, {"port": "read when a master starts"}),
         ({"lease_m": 1}, {"lease_m": "did you mean lease_ms"}),
