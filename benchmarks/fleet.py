@@ -197,7 +197,8 @@ async def _once(system: System, pusher: Pusher, session: aiohttp.ClientSession, 
         count = waiting - await _waiting(session, system)
         spent = sum(after[kind] - before[kind] for kind in ("master", "store", "worker"))
         figures["claim_to_end_us"] = spent / count * 1e6
-    # End with the same number of waiting jobs. The worker may have taken too many jobs, which are replaced, or too few.
+    # End with the same number of waiting jobs. If the worker has taken too many jobs, replace them. If it has taken too
+    # few, let it run the rest.
     if (missing := left - await _waiting(session, system)) > 0:
         await _bulk(pusher, missing)
     elif missing < 0:

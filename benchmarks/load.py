@@ -108,8 +108,8 @@ class System:
         return told
 
     def get(self, path: str) -> Any:
-        # Use one client for all calls. To create a client costs more than the master's answer, and would be measured as
-        # well.
+        # Use one client for all calls. The creation of a client takes longer than the master's answer, and would be
+        # measured, too.
         response = self.http.get(self.url + path, headers={"Accept": "application/json"})
         return response.raise_for_status().json()
 

@@ -163,7 +163,7 @@ def container(directory: Path, image: str, epoch: str) -> None:
 
 
 def check(directory: Path) -> None:
-    """Check the distributions for faults because of which a package index would refuse them or show them badly."""
+    """Check the distributions for faults that would make a package index refuse them or show them badly."""
     files = [str(path) for path in sorted(directory.iterdir()) if path.name.endswith((".whl", ".tar.gz"))]
     command = (sys.executable, "-m", "twine", "check", "--strict", *files)
     done = _run(command)

@@ -36,7 +36,7 @@ class _Turns:
 
     def bulk(self, jobs: int) -> None:
         self._push(jobs)
-        # Wait for one more job, which ends after all others. To count the unfinished jobs would take as long as many
+        # Wait for one more job, which ends after all others. A count of the unfinished jobs would take as long as many
         # jobs. Besides, a tree that had to count more often would look slower.
         self.lone(1)
         self._worked_off.until_over()
@@ -99,8 +99,8 @@ def serve() -> None:
         running_system(workers=0, **durable) as worked_off,
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
-        # Register a worker for the name. Otherwise, the master would report with each push that no worker has ever
-        # served the name, which usual pushes do not cost.
+        # Register a worker for the name. Otherwise, the master would warn with each push that no worker has ever served
+        # the name. Usual pushes do not have the cost of this warning.
         idle = {"url": None, "names": ["noop"], "max_jobs": 1, "secret": secrets.token_hex(32)}
         filled.http.post(f"{filled.url}/api/workers", json=idle).raise_for_status()
         worker = worked_off.spawn("worker", "beside_worker:worker", "--master", worked_off.url)

@@ -64,7 +64,7 @@ async def test_parts_that_a_worker_may_not_save_are_refused(served: Served) -> N
         with pytest.raises(ConflictError) as stale:
             await parts.save(stranger, job.job_id, job.token, first=1, values=[b"\x01"])
         assert stale.value.code == "stale_token"
-    with pytest.raises(TooLargeError, match="4 partial results of 100 bytes") as full:
+    with pytest.raises(TooLargeError, match="4 partial results, with 100 bytes in all") as full:
         await parts.save(worker, job.job_id, job.token, first=1, values=[b"\x01"] * 5)
     assert full.value.code == "too_many_parts"
     for unknown in (new_id(), "no ID"):
