@@ -1,4 +1,4 @@
-/** The public API over JSON. Nothing here knows more than openapi/jqmaster.yaml says. */
+/** The public API over JSON. This module uses only what openapi/jqmaster.yaml describes. */
 
 /** @typedef {{loc: (string | number)[], msg: string}} FieldProblem */
 /** @typedef {{title?: string, detail?: string, code?: string, errors?: FieldProblem[], stored_after?: number}} ProblemBody */
@@ -23,7 +23,7 @@ export class Problem extends Error {
     this.detail = body.detail || "";
     this.code = body.code || "";
     this.errors = Array.isArray(body.errors) ? body.errors : [];
-    /** If the archive of logs cannot be reached: the number after which the store still has lines. */
+    /** If the archive of logs cannot be reached: the number of the line after which the store still has lines. */
     this.storedAfter = body.stored_after;
     /**
      * The time at which the shown data were current, as Unix ms of this browser; null if no data are shown. @type
@@ -38,15 +38,15 @@ let session = null;
 /** @type {(problem: Problem) => void} */
 let onUnauthorized = () => {};
 
-/** @param {(problem: Problem) => void} listener Called when the API wants a login. */
+/** @param {(problem: Problem) => void} listener Called when the API requires a login. */
 export function whenUnauthorized(listener) {
   onUnauthorized = listener;
 }
 
 /**
- * Return the address of `path`, relative to where this page was served from.
+ * Return the address of `path`, relative to the address of this page.
  * @param {string} path Without a leading slash, such as `api/jobs`.
- * @param {Query} [query] What is null, undefined or "" is left out.
+ * @param {Query} [query] Values that are null, undefined or "" are left out.
  */
 export function urlOf(path, query = {}) {
   const url = new URL(path, document.baseURI.replace(/[?#].*$/, ""));
@@ -57,15 +57,16 @@ export function urlOf(path, query = {}) {
 }
 
 /**
- * Make one call, and return the parsed answer, null if it is empty. Throw Problem, or AbortError if it is aborted.
+ * Make one call. Return the parsed answer, or null if the answer is empty. Throw Problem, or AbortError if the call is
+ * aborted.
  * @template {"GET" | "POST" | "PUT" | "PATCH" | "DELETE"} Verb
  * @template {string} Path
  * @param {Verb} method
  * @param {Path} path
  * @param {{query?: Query, body?: unknown, text?: string, headers?: Record<string, string>, signal?: AbortSignal,
  *   heard?: (response: Response) => void}} [options]
- *   `text`: a body that is already JSON, if its numbers must stay as they were written. `heard`: gets the head of a
- *   good answer.
+ *   `text`: a body that is already JSON, if its numbers must stay as they were written. `heard`: called with the
+ *   response of a successful call, before its body is read.
  * @returns {Promise<Answer<Path, Lowercase<Verb>>>}
  */
 export async function call(method, path, { query, body, text, headers, signal, heard } = {}) {
@@ -142,7 +143,7 @@ export const put = (path, body, headers) => call("PUT", path, { body, ...(header
 /** @template {string} Path @param {Path} path */
 export const del = (path) => call("DELETE", path);
 
-/** @returns {Promise<Session> | undefined} The call that boot.js began before the scripts were loaded. Only the first call of this function returns it. */
+/** @returns {Promise<Session> | undefined} The call that boot.js began before the scripts were loaded. Only the first call of this function returns that promise. */
 function begunCall() {
   const page = /** @type {{jqmasterSession?: Promise<Response>}} */ (globalThis);
   const begun = page.jqmasterSession;
@@ -157,7 +158,7 @@ function begunCall() {
 }
 
 /**
- * Return the user as the master knows it. Throw Problem only if no answer came.
+ * Return the session as the master knows it. Throw Problem only if no master answered.
  * @returns {Promise<Session>}
  */
 export async function fetchSession() {
@@ -180,7 +181,7 @@ export async function logOut() {
 }
 
 /**
- * Whether the caller has `scope`; operate includes read, admin everything.
+ * Return whether the session has `scope`. The scope operate includes read, and admin includes all scopes.
  * @param {Session | null | undefined} of
  * @param {string} scope
  */
@@ -191,18 +192,19 @@ export function may(of, scope) {
   );
 }
 
-// Numbers, and texts to skip. Each number is matched in full, so that its decimal digits are not taken for an integer.
+// Matches numbers, and texts to skip. It matches each number in full, so that no part of a decimal number looks like an
+// integer.
 const NUMBERS = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?/g;
 const LONG_INTEGER = /^-?\d{16,}$/;
 
 /**
- * Parse JSON. Integers beyond 2^53 stay exact, as BigInt.
+ * Parse JSON. Integers beyond 2^53 become BigInt, so that they stay exact.
  * @param {string} text
  * @returns {unknown}
  */
 export function parseExact(text) {
   if (!/\d{16}/.test(text)) return JSON.parse(text);
-  // Make a new mark for each document, so that no document can contain it, by chance or on purpose.
+  // Make a new random mark for each document, so that the document cannot contain it by chance or on purpose.
   const mark = `\u0001${crypto.getRandomValues(new Uint32Array(4)).join("-")}:`;
   let found = false;
   const marked = text.replace(NUMBERS, (token) => {

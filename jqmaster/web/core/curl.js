@@ -3,7 +3,8 @@ import { toJson, urlOf } from "./api.js";
 import { shellWord } from "./text.js";
 
 /**
- * @param {import("./api.js").Session} session If it needed a login, the shell's `$TOKEN` supplies the token.
+ * @param {import("./api.js").Session} session If the session needed a login, the command takes the token from `$TOKEN`
+ *   in the shell.
  * @param {string} method
  * @param {string} path
  * @param {{body?: unknown, query?: import("./api.js").Query}} [options]

@@ -1,4 +1,4 @@
-/** Durations in words: how long something lasts, or until when, as people type it in English or Japanese. */
+/** Parses durations and ends of durations as people type them in English or Japanese. */
 
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;
@@ -29,8 +29,8 @@ const CLOCK = /^(?:at )?(午前|午後)?(\d{1,2})(?::(\d{2})|時(?:(\d{1,2})分|
  *   `1時間半`, `18時まで` or `forever`. A number without a unit has no meaning, except 0.
  * @param {number} nowMs Unix.
  * @param {boolean} isUtc Whether a clock time is in UTC, and not in the zone of this browser.
- * @returns {number | null} Milliseconds from now on; Infinity if there is no end; null for a text without such a meaning,
- *   or for an instant that is past.
+ * @returns {number | null} Milliseconds from now on; Infinity if there is no end; null if the text is not understood,
+ *   or if the instant is past.
  */
 export function durationIn(text, nowMs, isUtc) {
   const plain = text.normalize("NFKC").trim().toLowerCase().replace(/\s+/g, " ");
@@ -96,14 +96,15 @@ function instantOf(plain, nowMs, isUtc) {
   const clock = clockOf(rest || (days === null ? "" : "0:00"));
   if (!clock) return null;
   const at = make(year, month, day + (days ?? 0), clock[0], clock[1]);
-  // A time without a day is the next one: at 19:00, "until 18:00" ends tomorrow.
+  // A time without a day means its next occurrence: at 19:00, "until 18:00" ends tomorrow.
   return days === null && at <= nowMs ? make(year, month, day + 1, clock[0], clock[1]) : at;
 }
 
 /**
  * @param {string} plain
- * @param {number} weekday Of today.
- * @returns {{days: number | null, rest: string}} The days from today on, null if none is named, and the clock time.
+ * @param {number} weekday The day of the week today.
+ * @returns {{days: number | null, rest: string}} `days`: how many days from today, null if the text names no day.
+ *   `rest`: the clock time.
  */
 function dayOf(plain, weekday) {
   const named = plain.match(/^(today|tomorrow|今日|本日|明日|明後日)(?:の| at)? ?(.*)$/);

@@ -1,26 +1,27 @@
 /**
- * How old the data of this page are. Each second, the stream reports when its data was current; this module adds the
- * time since then. An open connection proves nothing, because the store behind the master may be away.
+ * The age of the data of this page. Each second, the stream reports when its data were current, and this module adds
+ * the time since then. An open connection does not prove that data are fresh, because the master may have lost its
+ * store.
  */
 import { useEffect, useState } from "./lib.js";
 
-/** Data that are older than this are shown as old. */
+/** The age from which data are shown as old. */
 export const OLD_MS = 5_000;
 const EVERY_MS = 1_000;
 
 /** @typedef {{code: string, detail: string}} StoreFault */
 /**
  * @typedef {{ageMs: number | null, asOf: string | null, isOld: boolean, fault: StoreFault | null, isPartOld: boolean}} Freshness
- *   `ageMs`, `asOf` (ISO 8601 by the store's clock): null before the first data. `fault`: why the store gives none.
+ *   `ageMs`, `asOf` (ISO 8601 by the store's clock): null before the first data. `fault`: why the store gives no data.
  *   `isPartOld`: something on the page could not be
  *   loaded again, and its former state is shown.
  */
 
-/** When the data was current, by this browser's clock. @type {number | null} */
+/** When the data were current, by this browser's clock. @type {number | null} */
 let asOfMs = null;
-/** When the data was current, by the store's clock. @type {string | null} */
+/** When the data were current, by the store's clock. @type {string | null} */
 let asOf = null;
-/** Whether the stream reports the age of its data. Masters of earlier releases do not; their data count as current while the stream is open. */
+/** Whether the stream reports the age of its data. Masters of earlier releases do not report it, and their data count as current while the stream is open. */
 let isTold = false;
 let isOpen = false;
 /** @type {StoreFault | null} */
@@ -73,7 +74,7 @@ export function toldByAnswer(present) {
   look();
 }
 
-/** @returns {number | null} When the data of the stream was current, as Unix ms of this browser. */
+/** @returns {number | null} When the data of the stream were current, as Unix ms of this browser. */
 export const streamAsOfMs = () => (isOpen && !isTold ? Date.now() : asOfMs);
 
 /** @param {object} resource @param {boolean} isFailing Whether `resource` shows old data because it could not be loaded again. */
@@ -91,7 +92,7 @@ export function freshness() {
   return { ageMs, asOf, isOld: ageMs !== null && ageMs > OLD_MS, fault, isPartOld: failing.size > 0 };
 }
 
-/** @returns {Freshness} Drawn again each second while something is old, and when that changes. */
+/** @returns {Freshness} The component is drawn again each second while data are old, and when this changes. */
 export function useFreshness() {
   const [value, setValue] = useState(freshness);
   useEffect(() => {
@@ -116,7 +117,7 @@ function look() {
 setInterval(() => {
   const sinceMs = Date.now() - lastLookMs;
   lastLookMs = Date.now();
-  // If the page was suspended, skip this check: events that arrived since are still in the queue, and show how old the
-  // data are.
+  // Skip this check if the page was suspended: events that arrived meanwhile are still queued, and will report the age
+  // of the data.
   if (!document.hidden && sinceMs < 2 * EVERY_MS) look();
 }, EVERY_MS);

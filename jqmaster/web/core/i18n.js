@@ -22,12 +22,12 @@ export function language() {
 
 /** @param {Code} code */
 async function load(code) {
-  // The page names the address of each language: a file with a hash, or a plain module during development.
+  // The page contains the address of each language: a file with a hash, or a plain module during development.
   const address = document.documentElement.getAttribute(`data-language-${code}`) ?? "";
   loaded[code] ??= (await import(new URL(address, document.baseURI).href)).default;
 }
 
-/** @param {Code} code Takes effect when its texts are there. */
+/** @param {Code} code The language to use. It takes effect when its texts are loaded. */
 export async function setLanguage(code) {
   await load(code);
   setPref("language", code);
@@ -37,7 +37,8 @@ export async function setLanguage(code) {
 await load(language());
 
 /**
- * The text of `key`, with `{name}` replaced by `values.name`. A text of the form `one||many` is chosen by `values.count`.
+ * Return the text of `key`, with `{name}` replaced by `values.name`. If the text has the form `one||many`,
+ * `values.count` selects the part.
  * @param {string} key
  * @param {Record<string, string | number>} [values]
  * @returns {string}
@@ -55,7 +56,8 @@ export function t(key, values = {}) {
 }
 
 /**
- * The text of `key`, or `fallback` where there is none: for words that a newer master may know and this page does not.
+ * Return the text of `key`, or `fallback` if this page has no such text: a newer master may send words that the page
+ * does not know.
  * @param {string} key
  * @param {string} fallback
  */
@@ -67,7 +69,7 @@ export function tOr(key, fallback) {
 const numberFormats = new Map();
 
 /**
- * A number as the reader writes it.
+ * Return a number in the format of the reader's language.
  * @param {number | bigint} value
  * @param {Intl.NumberFormatOptions} [options]
  */

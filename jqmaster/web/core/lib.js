@@ -19,5 +19,5 @@ export {
 /** @typedef {import("../vendor/preact.js").ComponentChildren} Node Whatever markup may hold. */
 /** @typedef {Event & {target: HTMLInputElement, currentTarget: HTMLInputElement}} FieldEvent An event of an input. */
 
-/** Markup as a tagged template. Values in it become text or components, never markup. */
+/** Markup as a tagged template. Values in the template become text or components, never markup. */
 export const html = htm.bind(h);

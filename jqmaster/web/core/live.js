@@ -1,7 +1,7 @@
 /**
- * The one event stream of this page (GET /api/stream). Every event has the current state, so the next connection
- * makes up for a missed event. The stream ends while the tab is hidden, and reconnects by itself after a master has
- * died.
+ * The one event stream of this page (GET /api/stream). Every event has the current state, so a missed event does no
+ * harm: the next connection sends the state again. The stream ends while the tab is hidden, and reconnects by itself
+ * after a master has died.
  */
 import { useEffect, useState } from "./lib.js";
 import { Problem, call, urlOf } from "./api.js";
@@ -12,7 +12,7 @@ import * as fresh from "./freshness.js";
 /** @typedef {"workers" | "masters" | "constraints" | "definitions" | "events" | "batches" | "settings"} Sign An event that only says that something changed. */
 /** @typedef {{stats: Schemas["Stats"], jobs: {counts: Record<string, number>}, action: Schemas["JobActionView"]} & Record<Sign, object>} LiveData */
 /** @typedef {keyof LiveData} LiveEvent */
-/** @typedef {LiveData & {status: LiveStatus, resumed: null}} Told `status`: of the connection. `resumed`: it came back. */
+/** @typedef {LiveData & {status: LiveStatus, resumed: null}} Told `status`: the state of the connection. `resumed`: the connection came back. */
 
 /** @type {LiveEvent[]} */
 const EVENTS = [
@@ -34,8 +34,8 @@ const RETRY_MS = [500, 1000, 2000, 4000];
 /** How often the master sends `alive`, even if it sends other events. */
 const PING_MS = 15_000;
 /**
- * A stream that is silent for this long is dead even if its connection is open: one `alive` may be lost, and the next
- * late.
+ * A stream that is silent for this long counts as dead even if its connection is open. The time allows for one lost
+ * `alive` and a late one.
  */
 const SILENCE_MS = 2 * PING_MS + 5_000;
 
@@ -97,7 +97,7 @@ export function useLiveStatus() {
 }
 
 /**
- * The newest data of `event`; null before the first.
+ * Return the newest data of `event`, or null before the first event.
  * @template {LiveEvent} Event
  * @param {Event} event
  * @returns {LiveData[Event] | null}
@@ -153,7 +153,7 @@ function connect() {
     heard(opened);
     const wasOld = fresh.freshness().isOld;
     fresh.told(JSON.parse(/** @type {MessageEvent} */ (message).data));
-    // The store is back: repeat loads that failed without it, because no event announces them.
+    // The store is back: repeat the loads that failed without it, because no event announces their data.
     if (wasOld && !fresh.freshness().isOld) tell("resumed", null);
   });
   for (const event of EVENTS) {
@@ -184,12 +184,12 @@ function broke(stream) {
   close();
   failures += 1;
   if (failures > 1 || status === "live") setStatus("lost");
-  // EventSource does not tell why it failed. A call does, and opens the login if one is needed.
+  // EventSource does not tell why it failed. A call of the API tells it, and opens the login if a login is needed.
   if (failures >= 2) call("GET", "api/stats").then(() => fresh.toldByAnswer(null), tellFault);
   timer = setTimeout(connect, RETRY_MS[Math.min(failures, RETRY_MS.length) - 1]);
 }
 
-/** @param {unknown} error A master that answers may say that its store does not. */
+/** @param {unknown} error The error of a call. It may be the answer of a master whose store does not answer. */
 function tellFault(error) {
   const isOfStore = error instanceof Problem && error.code.startsWith("store_");
   fresh.toldByAnswer(isOfStore ? { code: error.code, detail: error.detail } : null);

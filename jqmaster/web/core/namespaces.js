@@ -2,7 +2,7 @@
 
 const place = document.baseURI.replace(/[?#].*$/, "").match(/\/ns\/([^/]+)\/[^/]*$/);
 
-/** The namespace; "" for the pages without a prefix, which are those of `default` and of the installation. */
+/** The namespace. "" for pages without a prefix: those of the namespace `default` and of the installation. */
 export const namespace = place?.[1] ?? "";
 /** The namespace whose pages have no prefix. */
 export const DEFAULT = "default";
@@ -11,9 +11,9 @@ export const DEFAULT = "default";
 export const ofInstallation = (path) => (namespace ? "../../" : "") + path;
 
 /**
- * @param {string} name Of a namespace.
- * @param {string} [hash] Of a page, such as `#/jobs`.
- * @returns {string} The address of its web UI, relative to this page.
+ * @param {string} name The name of a namespace.
+ * @param {string} [hash] The hash of a page, such as `#/jobs`.
+ * @returns {string} The address of the namespace's web UI, relative to this page.
  */
 export const addressOf = (name, hash = "") =>
   `${ofInstallation(name === DEFAULT ? "" : `ns/${encodeURIComponent(name)}/`) || "./"}${hash}`;

@@ -11,7 +11,7 @@ import { useEffect, useState } from "./lib.js";
  * @property {string} flow
  * @property {string[] | null} columns
  * @property {string[]} acknowledged The keys of faults.
- * @property {Record<string, number>} snoozed By key of the fault: until when, as Unix ms.
+ * @property {Record<string, number>} snoozed By key of the fault: the time until which it is snoozed, as Unix ms.
  */
 /** @typedef {keyof Preferences | "failures.path"} Name */
 /** @template {Name} Of @typedef {Of extends keyof Preferences ? Preferences[Of] : string} Preference */
@@ -46,7 +46,7 @@ export function pref(name, fallback) {
 /**
  * @template {Name} Of
  * @param {Of} name
- * @param {Preference<Of> | null} value Text, or what JSON can hold; null forgets it.
+ * @param {Preference<Of> | null} value Text, or a value that JSON can hold; null forgets the preference.
  */
 export function setPref(name, value) {
   values.set(name, value);
@@ -60,7 +60,7 @@ export function setPref(name, value) {
 }
 
 /**
- * A preference that all components see change at once.
+ * Return a preference and its setter. All components see a change at once.
  * @template {Name} Of
  * @param {Of} name
  * @param {Preference<Of>} fallback

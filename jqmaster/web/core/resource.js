@@ -1,4 +1,4 @@
-/** Data of the API that a component shows, and that are loaded again when they may have changed. */
+/** Loads data of the API that a component shows, and loads them again when they may have changed. */
 import { Problem } from "./api.js";
 import * as fresh from "./freshness.js";
 import { useEffect, useRef, useState } from "./lib.js";
@@ -6,7 +6,7 @@ import { listen, liveStatus } from "./live.js";
 
 /**
  * @typedef {{events?: import("./live.js").LiveEvent[], leastMs?: number, everyMs?: number, pollMs?: number, isHeld?: boolean}} Reading
- *   When data are loaded again. `isHeld`: not by itself now.
+ *   When data are loaded again. `isHeld`: do not load again automatically now.
  */
 /**
  * @template T
@@ -14,17 +14,17 @@ import { listen, liveStatus } from "./live.js";
  */
 
 /**
- * Return the data from `load`. They are loaded again when one of `events` arrives and after the connection comes back,
- * at most once in `leastMs`, and never while the tab is hidden. Without a stream they are loaded every `everyMs`.
- * A failed load is repeated every `everyMs`, too. `pollMs`: poll even with a stream, for data that change without an
- * event, such as when a worker was last heard.
+ * Return the data from `load`. Load them again when one of `events` arrives and after the connection comes back, but at
+ * most once in `leastMs`. Load nothing while the tab is hidden. Without a stream, load every `everyMs`. Repeat a failed
+ * load every `everyMs`, too. `pollMs`: poll even with a stream, for data that change without an event, such as the time
+ * when a worker was last heard.
  * @template T
  * @param {(signal: AbortSignal) => Promise<T>} load
- * @param {unknown[]} deps When one changes, the old data are dropped and it is loaded at once.
+ * @param {unknown[]} deps When one of these values changes, the old data are dropped and new ones are loaded at once.
  * @param {Reading} [options]
  * @returns {Loaded<T> & {isStale: boolean, reload: () => Promise<void>}}
- *   `isStale`: something happened while it was held. `problem.shownAsOfMs` says how old the data are if they could not be
- *   loaded again.
+ *   `isStale`: an event arrived while `isHeld` was set. `problem.shownAsOfMs` says how old the data are if they could
+ *   not be loaded again.
  */
 export function useResource(
   load,
@@ -64,10 +64,11 @@ export function useResource(
 
 /**
  * The age of the data of one resource.
- * @param {boolean} isTold Whether events report changes.
+ * @param {boolean} isTold Whether events report changes of the data.
  */
 function ageOf(isTold) {
-  // Until when the data are known to be current: the time of their request, extended while no event reports a change.
+  // The time until which the data are known to be current: the time of their request, or later if no event has reported
+  // a change since.
   /** @type {number | null} */
   let asOfMs = null;
   let isCurrent = false;
@@ -97,7 +98,8 @@ function ageOf(isTold) {
 }
 
 /**
- * The loads of one resource: a new one aborts the one before, but an event waits until that has ended.
+ * The loads of one resource. A new load aborts the previous one. A load that an event causes waits until the previous
+ * one has ended.
  * @template T
  * @param {{current: (signal: AbortSignal) => Promise<T>}} loader
  * @param {{current: boolean}} held
@@ -158,7 +160,7 @@ function loadsOf(loader, held, leastMs, age, setState, setStale) {
     if (held.current) setStale(true);
     else void run();
   };
-  /** Load what could not be loaded while no master answered. */
+  /** Load the data that could not be loaded while no master answered. */
   const atOnce = () => {
     lastMs = 0;
     dropWait();

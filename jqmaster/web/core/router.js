@@ -34,7 +34,7 @@ export const PAGES = /** @type {const} */ ([
 ]);
 
 /** @typedef {typeof PAGES[number]} PageName */
-/** @type {readonly PageName[]} The pages about what belongs to the whole installation. A namespace has none of them. */
+/** @type {readonly PageName[]} The pages about the whole installation. The web UI of a namespace does not have these pages. */
 const OF_INSTALLATION = ["namespaces"];
 
 /** @typedef {{page: PageName | null, query: Record<string, string>}} Route `page` null: there is no such page. */
@@ -56,13 +56,14 @@ export function parseRoute(hash) {
 /** @param {PageName | null} page */
 export const isOfInstallation = (page) => page !== null && OF_INSTALLATION.includes(page);
 
-/** @param {PageName | null} page @returns {boolean} Whether the page is elsewhere: at the installation of this namespace. */
+/** @param {PageName | null} page @returns {boolean} Whether the page belongs to the installation, and so is not in the web UI of this namespace. */
 export const isElsewhere = (page) => namespace !== "" && isOfInstallation(page);
 
 /**
- * The address of a page, for links.
+ * Return the address of a page, for links.
  * @param {PageName} page
- * @param {Record<string, string | number | boolean | null | undefined>} [query] What is null, undefined or "" is left out.
+ * @param {Record<string, string | number | boolean | null | undefined>} [query] Values that are null, undefined or ""
+ *   are left out.
  */
 export function href(page, query = {}) {
   const params = new URLSearchParams();
@@ -76,7 +77,8 @@ export function href(page, query = {}) {
 /**
  * @param {PageName} page
  * @param {Record<string, string | number | boolean | null | undefined>} [query]
- * @param {{replace?: boolean}} [options] `replace`: without a step for the Back button, as while a filter is typed.
+ * @param {{replace?: boolean}} [options] `replace`: add no step for the Back button, for example while somebody types a
+ *   filter.
  */
 export function go(page, query = {}, { replace = false } = {}) {
   const target = href(page, query);

@@ -1,4 +1,4 @@
-/** Make text from outside visible: characters that would act on the page or deceive the eye are shown as escapes. */
+/** Make text from outside safe to read: characters that would act on the page or deceive the reader are shown as escapes. */
 
 // Controls, invisible and bidirectional characters, line and paragraph separators, lone surrogates, tags.
 const UNSAFE =
@@ -24,7 +24,7 @@ export function pieces(text, isBlock = false) {
 }
 
 /**
- * Like `pieces`, but in one string: for titles, labels and copies in attributes.
+ * Return the pieces of `pieces` as one string, for titles, labels and attributes.
  * @param {string} text
  */
 export function visible(text) {

@@ -1,4 +1,4 @@
-/** Colours and styles of terminal output, as pieces of text with the names of classes. No markup is read. */
+/** Converts the colours and styles of terminal output to pieces of text with names of classes. It does not interpret markup. */
 
 const BASIC = 8;
 
@@ -15,7 +15,7 @@ const UNMARKS = /** @type {Record<number, string[]>} */ ({
 
 /**
  * Cut a line into pieces that each have one style.
- * @param {string} text Only its colours and styles take effect; other escape sequences are left out.
+ * @param {string} text A line. Its colours and styles take effect, and other escape sequences are left out.
  * @returns {Piece[]}
  */
 export function ansiPieces(text) {

@@ -1,4 +1,4 @@
-/** The log of a job: followed while it runs, filtered by level, searched, and downloaded as a file. */
+/** The log of a job. People can follow it while the job runs, filter it by level, search it, and save it as a file. */
 import { Problem, del, get } from "../core/api.js";
 import { ansiPieces, withoutAnsi } from "./ansi.js";
 import { t } from "../core/i18n.js";
@@ -12,7 +12,7 @@ import { Num, instantParts, localText, utcText } from "../ui/formats.js";
 /** @typedef {import("../core/lib.js").FieldEvent} FieldEvent */
 
 export const LEVELS = /** @type {const} */ (["debug", "info", "warning", "error", "critical"]);
-// Maximum number of lines to show: more would make the page slow. The file has all of them.
+// Maximum number of lines to show. More lines would make the page slow. The saved file has all lines.
 const MAX_SHOWN = 2_000;
 const PAGE = 1_000;
 const WAIT_S = 25;
@@ -21,17 +21,18 @@ const AGAIN_MS = 2_000;
 /** @typedef {{seq: number, attempt: number, at: string, level: string, text: string | null}} Entry */
 /**
  * @typedef {{entries: Entry[], dropped: number, isLast: boolean, isCut: boolean, isArchived: boolean, missing:
- *   Problem | null}} Log `missing`: why lines of the archive are not there.
+ *   Problem | null}} Log `missing`: why the page has no lines from the archive.
  */
 /** @typedef {typeof LEVELS[number]} Level */
-/** @typedef {{level: Level, wanted: string, isFollowing: boolean}} View Which lines are shown, and whether the last stays in sight. */
+/** @typedef {{level: Level, wanted: string, isFollowing: boolean}} View Which lines are shown, and whether the page scrolls to the last one. */
 
 /** @type {Log} */
 const NOTHING = { entries: [], dropped: 0, isLast: false, isCut: false, isArchived: false, missing: null };
 
 /**
- * @param {{path: `api/jobs/${string}`, isGone?: boolean, mayErase?: boolean}} props `path`: of the job in the API. For a job that is
- *   gone, only the archive may have lines. `mayErase`: the job is over or gone, and the user may erase its log.
+ * @param {{path: `api/jobs/${string}`, isGone?: boolean, mayErase?: boolean}} props `path`: the path of the job in the
+ *   API. `isGone`: the job was deleted, and only the archive may have lines. `mayErase`: the job is over or gone, and
+ *   the user may erase its log.
  */
 export function JobLog({ path, isGone = false, mayErase = false }) {
   const [view, setView] = useState(/** @type {View} */ ({ level: "debug", wanted: "", isFollowing: true }));
@@ -128,7 +129,7 @@ function View({ view: { level, wanted, isFollowing }, change }) {
 
 /**
  * @param {{entry: Entry, before: Entry | undefined, isWhole: boolean, mode: string}} props `before`: the line above.
- *   `isWhole`: all lines are shown, so that one which is missing was lost.
+ *   `isWhole`: no line is filtered out, so a missing line was lost.
  */
 function Line({ entry, before, isWhole, mode }) {
   const lost = isWhole && before ? entry.seq - before.seq - 1 : 0;
@@ -161,7 +162,7 @@ function Line({ entry, before, isWhole, mode }) {
 }
 
 /**
- * Follow the lines of a job from a level up. A hidden page waits.
+ * Follow the lines of a job with this level or a higher one. While the page is hidden, load nothing.
  * @param {`api/jobs/${string}`} path
  * @param {Level} level
  */
@@ -240,7 +241,7 @@ async function follow(path, level, signal, onLog, onProblem) {
 }
 
 /**
- * Hand all lines from a level up to the browser as a text file.
+ * Let the browser save all lines with this level or a higher one as a text file.
  * @param {`api/jobs/${string}`} path
  * @param {Level} level
  */

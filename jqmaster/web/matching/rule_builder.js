@@ -18,10 +18,10 @@ const FIELDS = ["name", "tags", "priority"];
 const JOBS_READ = 5;
 const MAX_DEEP = 4;
 const MAX_VALUES = 20;
-/** @typedef {{fields: string[], values: Map<string, string[]>}} Suggestions Paths, the most usual first, and values at them. */
+/** @typedef {{fields: string[], values: Map<string, string[]>}} Suggestions Paths, the most frequent first, and the values at each path. */
 
 /**
- * The rows of a matcher; null if it is nested deeper than rows can show.
+ * Return the rows of a matcher, or null if it is nested deeper than rows can show.
  * @param {string} text JSON.
  * @returns {Rule | null}
  */
@@ -62,7 +62,7 @@ export function valueOf(typed) {
   }
 }
 
-/** @param {Row} row @returns {string} Its condition in words. */
+/** @param {Row} row @returns {string} The condition of the row in words. */
 function conditionText({ field, op, value, isNot }) {
   const isAbsent = op === "exists" && value === "false";
   return [
@@ -86,7 +86,7 @@ export function ruleText(matcher) {
   return rule.rows.length > 1 ? `${t(`rule.${rule.kind}`)}: ${text}` : text;
 }
 
-/** @param {{matcher: unknown}} props A matcher for people to read, and its JSON one click away. */
+/** @param {{matcher: unknown}} props A matcher in words, with a button that shows its JSON. */
 export function RuleText({ matcher }) {
   const rule = ruleOf(toJson(matcher));
   const json = html`<pre class="message"><${Text} value=${toJson(matcher, 2)} max=${4000} isBlock /></pre>`;
@@ -100,7 +100,7 @@ export function RuleText({ matcher }) {
     <details><summary>JSON</summary>${json}</details>`;
 }
 
-/** @param {string} text A matcher as JSON. @returns {Row | null} Its one condition; null if it has several, or none that rows can show. */
+/** @param {string} text A matcher as JSON. @returns {Row | null} The only condition of the matcher. Null: it has several conditions, or one that rows cannot show. */
 export function conditionRow(text) {
   const rows = ruleOf(text)?.rows ?? [];
   return rows.length === 1 && rows[0] && !rows[0].isNot ? rows[0] : null;
@@ -180,7 +180,7 @@ export function RuleBuilder({ text, onText, suggestions, hint }) {
 
 /**
  * @param {{row: Row, at: number, id: string, suggestions: Suggestions, put: (part: Partial<Row>) => void, onRemove: (() => void) | null}} props
- *   `id`: of the whole matcher on the page.
+ *   `id`: the ID of the whole matcher on the page.
  */
 function RuleRow({ row, at, id, suggestions, put, onRemove }) {
   const n = at + 1;
@@ -227,7 +227,7 @@ function RuleRow({ row, at, id, suggestions, put, onRemove }) {
  * A matcher in a form: as rows or as JSON.
  * @param {{form: import("../ui/forms.js").FormInputs, label: string, suggestions: Suggestions, hint: string, jsonHint?:
  *   string, rows?: string, problem?: import("../core/api.js").Problem | null}} props
- *   `problem`: in place of the form's.
+ *   `problem`: shown in place of the problem of the form.
  */
 export function MatcherField({ form, label, suggestions, hint, jsonHint, rows = "5", problem }) {
   const text = form.values["matcher"] ?? "";
@@ -252,8 +252,8 @@ export function MatcherField({ form, label, suggestions, hint, jsonHint, rows = 
 }
 
 /**
- * @param {string[]} fields Those that are always there.
- * @param {(add: Add, signal: AbortSignal) => Promise<unknown>} read Adds what is found.
+ * @param {string[]} fields The fields that are always suggested.
+ * @param {(add: Add, signal: AbortSignal) => Promise<unknown>} read Adds the found fields and values.
  * @param {unknown[]} deps
  * @returns {Suggestions}
  */
@@ -284,7 +284,7 @@ export function useSuggestions(fields, read, deps) {
 /**
  * @param {string} path
  * @param {unknown} value
- * @param {Add} take Each part that a condition can compare.
+ * @param {Add} take Called with each part that a condition can compare.
  */
 function eachPart(path, value, take) {
   if (value !== null && typeof value === "object" && !Array.isArray(value)) {

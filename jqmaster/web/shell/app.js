@@ -48,7 +48,7 @@ import { LoginDialog, Page as Login } from "../identity/pages/login.js";
 /** @typedef {import("../core/router.js").PageName} PageName */
 /** @typedef {{page: PageName, key: string, scope: string, group: number}} Entry */
 
-/** @type {Entry[]} The navigation, with the key that follows `g`. */
+/** @type {Entry[]} The navigation: each page with the key that follows `g`. */
 const ENTRIES = [
   { page: "overview", key: "o", scope: "read", group: 0 },
   { page: "jobs", key: "j", scope: "read", group: 0 },
@@ -125,7 +125,7 @@ function App() {
 
   if (session === null)
     return html`<main class="boot-box">${problem ? html`<${ErrorBox} problem=${problem} onRetry=${refresh} />` : html`<${Loading} />`}</main>`;
-  // If there is only one namespace, show the page of namespaces only to those who may create another.
+  // If there is only one namespace, show the page of namespaces only to people who may create another one.
   const entries = ENTRIES.filter((entry) =>
     may(session, entry.page === "namespaces" && !hasSeveral ? "admin" : entry.scope),
   );

@@ -1,6 +1,6 @@
 // This script runs before the first paint, and is not a module, because modules run later. It sets the theme, so that a
-// dark page does not flash white. It begins requests that would otherwise begin one round trip later. It reloads the page
-// if no master answered while it loaded.
+// dark page does not flash white. It sends requests that the page would otherwise send one round trip later. It reloads
+// the page if no master answered while the page loaded.
 (function () {
   const root = document.documentElement;
   /** @param {string} name */
@@ -30,7 +30,7 @@
     cache: "no-store",
     redirect: "error",
   });
-  // Ignore the failure here: the code that takes the promise handles it.
+  // Ignore the failure here: the code that uses the promise handles it.
   session.catch(() => {});
   /** @type {{jqmasterSession?: Promise<Response>}} */ (globalThis).jqmasterSession = session;
 

@@ -12,7 +12,7 @@ const LOST_GRACE_MS = 1500;
 // If a master is silent for longer than this, the page says so. A shorter silence means that the master is busy.
 const SILENT_MS = 8_000;
 
-// The fault whose code names the section in docs/runbooks.md.
+// The code of the fault, which is the name of its section in docs/runbooks.md.
 const STORE_AWAY = { code: /** @type {const} */ ("store_away") };
 
 /** @returns {string} The age of the page in words; "" while it is fresh. */
@@ -21,7 +21,7 @@ export function useOldness() {
   return isOld ? t("fresh.old", { duration: durationText(steadyMs(ageMs ?? 0)) }) : "";
 }
 
-/** Whether the figures of the page are fresh. "Live" says that they are, not that there is a connection. */
+/** Shows whether the figures of the page are fresh. "Live" means that they are fresh. It does not mean that a connection is open. */
 export function Connection() {
   const status = useLiveStatus();
   const { isOld, isPartOld } = useFreshness();
@@ -37,12 +37,12 @@ export function Connection() {
   return html`<span class=${`connection ${kind}`} title=${title}><i aria-hidden="true"></i><span class="wide-only">${word}</span></span>`;
 }
 
-/** The first line of every page while its figures are old: names the part that is away, and since when. */
+/** The first line of every page while its figures are old. It names the part that is away, and since when. */
 export function FreshnessLine() {
   const { ageMs, asOf, isOld, fault } = useFreshness();
   const isLost = useLasting(useLiveStatus() === "lost");
-  // Show the time since when the figures are old, and not their age: screen readers would never finish an announcement
-  // that changes every second.
+  // Show since when the figures are old, and not their age: a screen reader could not finish announcing a text that
+  // changes every second.
   const [mode] = usePref("times", "relative");
   const since = asOf ? ` ${t("fresh.since", { time: clockText(Date.parse(asOf), mode) })}` : "";
   return html`<div role="status" aria-live="polite">
@@ -63,7 +63,7 @@ export function FreshnessLine() {
     </div>`;
 }
 
-/** @param {boolean} is @returns {boolean} Whether it has lasted: a change of masters is over in a moment. */
+/** @param {boolean} is @returns {boolean} Whether `is` has been true for a while. The change to another master is over in a moment. */
 function useLasting(is) {
   const [isLasting, setLasting] = useState(false);
   useEffect(() => {

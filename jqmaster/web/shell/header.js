@@ -39,7 +39,7 @@ export function Header({ session, isMenuOpen, onMenu, onSwitch, onPalette, onHel
     </header>`;
 }
 
-/** Jump to a job by its ID, or else list those whose ID or name contains the text. */
+/** Open the job with this ID. For any other text, list the jobs with the text in their ID or name. */
 function Search() {
   const input = useRef(/** @type {HTMLInputElement | null} */ (null));
   useKeys({

@@ -180,7 +180,7 @@ function useCommands(wanted, entries, session, onPause, onAsk, onHelp) {
 /**
  * @param {string} wanted
  * @param {Entry[]} indexed
- * @param {Entry[]} found By the master.
+ * @param {Entry[]} found The objects that the master found.
  * @returns {Entry[]} The objects with this name or a similar one, the most similar first.
  */
 function thingsOf(wanted, indexed, found) {
@@ -222,8 +222,9 @@ function usePresent(route, session, onPause, onAsk) {
 
 /**
  * @param {string} wanted
- * @param {string} subject What a sentence names: it may be younger than the index.
- * @returns {{found: {entries: Entry[], jobs: Command[]}, of: string}} What the master finds, and for which text.
+ * @param {string} subject The object that a sentence names. It may be newer than the index.
+ * @returns {{found: {entries: Entry[], jobs: Command[]}, of: string}} `found`: the answers of the master. `of`: the
+ *   text that they belong to.
  */
 function useFound(wanted, subject) {
   const [state, setState] = useState({
@@ -293,7 +294,8 @@ function settings(onHelp) {
  * @param {string} text
  * @param {string} subject
  * @param {AbortSignal} signal
- * @returns {Promise<{entries: Entry[], jobs: Command[]}>} What the index may lack: names and batches beyond those it holds, and jobs.
+ * @returns {Promise<{entries: Entry[], jobs: Command[]}>} Objects that the index may lack: jobs, and further names and
+ *   batches.
  */
 async function ask(text, subject, signal) {
   const [named, names, batches, definitions, jobs] = await Promise.all([
@@ -334,7 +336,7 @@ const isName = (name, signal) =>
  * @param {Entry} one
  * @param {Session} session
  * @param {(pausable: Pausable) => void} onPause
- * @returns {Command[]} What can be done with it; first, to open it.
+ * @returns {Command[]} The commands for the object. The first one opens it.
  */
 function commandsOf(one, session, onPause) {
   /** @type {Record<Entry["kind"], () => void>} */
@@ -377,7 +379,7 @@ function commandsOf(one, session, onPause) {
   return commands;
 }
 
-/** @param {string} id Of a worker. */
+/** @param {string} id The ID of a worker. */
 async function drain(id) {
   const path = /** @type {const} */ (`api/workers/${encodeURIComponent(id)}`);
   if (await attempt(() => post(`${path}/drain`), ""))

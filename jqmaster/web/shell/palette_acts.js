@@ -17,16 +17,16 @@ import { asking, nameToPause, presentPausable } from "./palette_sentences.js";
 /**
  * @typedef {{session: import("../core/api.js").Session, onPause: (pausable: Pausable) => void, onAsk: (question: Question) => void,
  *   onKnown: (pausable: Pausable) => void, signal: AbortSignal}} Asked
- *   `onKnown`: called with what a pause on this page means, once that is known.
+ *   `onKnown`: called with the object that a pause on this page concerns, as soon as it is known.
  */
 
-/** @type {Record<string, (id: string, asked: Asked) => Command[] | Promise<Command[]>>} Those of each page with an object. */
+/** @type {Record<string, (id: string, asked: Asked) => Command[] | Promise<Command[]>>} By page: the function that returns the actions on its object. */
 const ACTS = { job: jobActs, batches: batchActs, workers: workerActs, definitions: definitionActs };
 
 /**
  * @param {import("../core/router.js").Route} route
  * @param {Asked} asked
- * @returns {Promise<Command[]>} What can be done to the object of the page.
+ * @returns {Promise<Command[]>} The actions on the object of the page.
  */
 export async function presentActs(route, asked) {
   const { page, query } = route;

@@ -7,9 +7,9 @@ import { visible } from "../core/text.js";
  * One object. `id`: its ID in the address; `label`: its text for people; `text`: the searched text, in lower case.
  * @typedef {{kind: "name" | "batch" | "constraint" | "definition" | "calendar" | "worker" | "event", id: string,
  *   label: string, hint?: string, text: string, isFresh?: boolean}} Entry
- *   `isFresh`: of a worker, that it takes jobs.
+ *   `isFresh`: for a worker: whether it takes jobs.
  */
-/** @typedef {{who: string, atMs: number, entries: Entry[], isWhole: boolean}} Index `isWhole`: it has every name. */
+/** @typedef {{who: string, atMs: number, entries: Entry[], isWhole: boolean}} Index `isWhole`: the index has every name. */
 
 const FRESH_MS = 20_000;
 const MAX_NAMES = 500;
@@ -23,7 +23,7 @@ let index = null;
 export const knownIndex = (who) => (index?.who === who ? index : null);
 
 /**
- * @param {string} who The reader: another one may see other things.
+ * @param {string} who The reader. Another reader may see other objects.
  * @param {AbortSignal} signal
  * @returns {Promise<Index>}
  */
@@ -67,7 +67,7 @@ export async function loadIndex(who, signal) {
   return index;
 }
 
-/** @param {PromiseSettledResult<unknown>} result @returns {boolean} Whether there may be more than it has. */
+/** @param {PromiseSettledResult<unknown>} result @returns {boolean} Whether there may be more objects than the answer has. */
 const isMissing = (result) =>
   result.status === "rejected" && !(result.reason instanceof Problem && result.reason.status === 403);
 
@@ -97,7 +97,8 @@ export function entry(kind, id, { label = id, hint = "", more = "" } = {}) {
 /**
  * @param {Entry} one
  * @param {string} wanted In lower case.
- * @returns {number} How well it fits: 0 exactly, 1 at its beginning, 2 somewhere; Infinity: not at all.
+ * @returns {number} How well the object fits. 0: its label or ID is `wanted`. 1: its label begins with it. 2: another
+ *   part of its text contains it. Infinity: the object does not fit.
  */
 export function fitOf(one, wanted) {
   const at = one.text.indexOf(wanted);
@@ -110,8 +111,8 @@ export function fitOf(one, wanted) {
 /**
  * @param {Entry[]} entries
  * @param {string} text As it was typed.
- * @param {number} most Of each kind.
- * @returns {Entry[]} Those that fit, the best first.
+ * @param {number} most Maximum number of objects of each kind.
+ * @returns {Entry[]} The objects that fit, the best first.
  */
 export function search(entries, text, most) {
   const wanted = text.toLowerCase();

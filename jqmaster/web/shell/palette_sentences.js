@@ -13,14 +13,14 @@ import { durationText, nowMs } from "../ui/formats.js";
 /** @typedef {{target: PauseTarget, what: string}} Pausable */
 /** @typedef {{key: string, kind: string, label: string, hint?: string, act: () => unknown, keepsOpen?: boolean}} Command */
 
-/** `Pause NAME DURATION because REASON`. Without a name, the object of the page is meant. */
+/** `Pause NAME DURATION because REASON`. Without NAME, the sentence pauses the object of the page. */
 const PAUSE = /^pause\b\s*(.*?)(?:\s+because\s+(.+))?$/i;
 /** The same in Japanese: `NAME を 30 分 一時停止 (理由)`. */
 const PAUSE_JA = /^(.*?)(?:一時)?停止(?:[\s(:：（]+(.+?)[)）]?)?$/;
 
 /**
  * @param {string} text As it was typed.
- * @returns {string} The first word of what a sentence is to pause: a name, or already a duration; "" for other texts.
+ * @returns {string} The first word after "pause": a name or a duration. "" for other texts.
  */
 export const subjectOf = (text) => wordsOf(text)?.words[0] ?? "";
 
@@ -53,7 +53,7 @@ const constraintToPause = (name) => ({
 /**
  * @param {string} text As it was typed.
  * @param {{entries: import("./palette_index.js").Entry[], present: Pausable | null, session: Session, onPause: (pausable: Pausable) => void}} options
- * @returns {Command[]} What a sentence says; nothing for other texts.
+ * @returns {Command[]} The commands of a sentence. Empty for other texts.
  */
 export function sentence(text, { entries, present, session, onPause }) {
   if (!may(session, "operate")) return [];
@@ -89,7 +89,7 @@ export function sentence(text, { entries, present, session, onPause }) {
 /**
  * @param {Pausable} what
  * @param {(pausable: Pausable) => void} onPause
- * @returns {Command} Asks why, and for how long.
+ * @returns {Command} The command that asks why and for how long, and then pauses.
  */
 export const asking = (what, onPause) => ({
   key: "ask pause",
@@ -109,7 +109,7 @@ async function pause({ target, what }, end, reason) {
 
 /**
  * @param {Route} route
- * @returns {Pausable | null} What a pause on this page means.
+ * @returns {Pausable | null} The object that a pause on this page concerns.
  */
 export function presentPausable({ page, query }) {
   const name = query["name"];

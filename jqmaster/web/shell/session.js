@@ -44,7 +44,7 @@ export function useSession() {
   });
   useEffect(() => void refresh(), []);
   useEffect(() => {
-    // If no master answers, it is unknown who is logged in. Ask until one answers.
+    // While no master answers, it is unknown who is logged in. Ask again until a master answers.
     if (problem?.status !== 0) return undefined;
     const timer = setInterval(refresh, RETRY_MS);
     return () => clearInterval(timer);
@@ -71,7 +71,7 @@ export function useSession() {
 /**
  * Offer the login over the page when a call of the page finds that the session has ended.
  * @param {boolean} isIn
- * @param {() => void} onOut Called instead if nobody was logged in.
+ * @param {() => void} onOut Called instead of this offer if nobody was logged in.
  */
 function useLoginAgain(isIn, onOut) {
   const [offered, setOffered] = useState(/** @type {Session | null} */ (null));
@@ -101,7 +101,7 @@ function useLoginAgain(isIn, onOut) {
       isAsking.current = false;
       setOffered(null);
     },
-    /** @param {() => Promise<unknown>} act Runs while calls in progress may be refused, without opening the login. */
+    /** @param {() => Promise<unknown>} act Runs. Calls of the API that are refused meanwhile do not open the login. */
     prevented: async (act) => {
       isAsking.current = true;
       if (await act()) isAsking.current = false;
@@ -119,7 +119,7 @@ async function logOutHere(refresh) {
       return false;
     }
   } catch {
-    /* The session is over for this page anyway. */
+    /* Ignore the failure: this page treats the session as over anyway. */
   }
   stop();
   await refresh();

@@ -5,7 +5,7 @@ import { Text } from "./formats.js";
 
 /**
  * @typedef {{atMs: number, untilMs: number | null, kind: string, label: string, text: string, link: string | null}} ChartMark
- *   `label`: the word for its kind. `untilMs`: the end of what lasted.
+ *   `label`: the word for the kind. `untilMs`: the end of a mark that has a duration.
  */
 
 const COLORS = /** @type {Record<string, string>} */ ({ incident: "--failed", pause: "--retrying" });
@@ -54,14 +54,14 @@ export function drawMarks(plot, marks) {
  * @param {ChartMark[]} marks
  * @param {number | undefined} fromS
  * @param {number | undefined} toS
- * @returns {ChartMark[]} Those of a period in Unix seconds.
+ * @returns {ChartMark[]} The marks within this period.
  */
 export const marksIn = (marks, fromS, toS) =>
   fromS === undefined || toS === undefined
     ? []
     : marks.filter(({ atMs, untilMs }) => (untilMs ?? atMs) / 1000 >= fromS && atMs / 1000 <= toS);
 
-/** @param {{marks: ChartMark[], timeOf: (ms: number) => string, more: string}} props `more`: the address of all of them. */
+/** @param {{marks: ChartMark[], timeOf: (ms: number) => string, more: string}} props `more`: the address of the page with all marks. */
 export function MarkList({ marks, timeOf, more }) {
   if (marks.length === 0) return null;
   const hidden = marks.length - MAX_LISTED;

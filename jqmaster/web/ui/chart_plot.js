@@ -1,4 +1,4 @@
-/** The drawing of a chart: its axes, its lines or areas, and what the pointer does in it. */
+/** The drawing of a chart: its axes, its lines or areas, and its reactions to the pointer. */
 import { language } from "../core/i18n.js";
 import { useEffect, useMemo, useRef, useState } from "../core/lib.js";
 import { usePref } from "../core/prefs.js";
@@ -18,7 +18,7 @@ import { durationText, instantText } from "./formats.js";
 const MIN_DRAG_PX = 6;
 
 /**
- * Draw a chart, and draw it again when something of it changes.
+ * Draw a chart, and draw it again when any part of `drawing` changes.
  * @param {Drawing} drawing
  * @returns {{box: {current: HTMLElement | null}, plot: {current: UPlot | null}}} `box`: for the element of the drawing.
  */
@@ -81,7 +81,7 @@ function useDark() {
 function dataOf(xs, series, isStacked, before) {
   const earlier = before ? [before.values] : [];
   if (!isStacked) return [xs, ...series.map((one) => one.values), ...earlier];
-  // Stack the series from the bottom. Draw the highest sum first, so that the lower ones cover it.
+  // Stack the series from the bottom. Draw the highest sum first, so that the lower sums cover it.
   const sums = xs.map(() => 0);
   const isKnown = xs.map((_, i) => series.some((one) => (one.values[i] ?? null) !== null));
   const stacked = series.map((one) =>
@@ -178,8 +178,8 @@ function openRange(plot, onRange) {
 }
 
 /**
- * Label the ticks of a time axis: hours and minutes, with the day below where one begins; only days if they are a day
- * apart.
+ * Label the ticks of a time axis with hours and minutes. The first tick of a day has the day below. If ticks are a day
+ * apart, label them with days only.
  * @param {(ms: number) => string} textOf
  */
 const clockIn =
@@ -209,7 +209,7 @@ const spansDays = (ticks, textOf) =>
   textOf((ticks[0] ?? 0) * 1000).slice(0, 10) !== textOf((ticks.at(-1) ?? 0) * 1000).slice(0, 10);
 
 /**
- * Return the points between two gaps, which no line would show.
+ * Return the single points between two gaps. No line would show such a point.
  * @param {UPlot} plot
  * @param {number} at The index of the series.
  * @returns {number[]}
@@ -240,6 +240,7 @@ function widthOfLabels(_, labels) {
 
 /**
  * @param {string[]} labels
- * @returns {string[]} The labels to show. Labels of small values may round to the same text; then only the first one is shown.
+ * @returns {string[]} The labels to show. If the labels of small values round to the same text, only the first of them
+ *   is shown.
  */
 const told = (labels) => labels.map((label, at) => (label === labels[at - 1] ? "" : label));

@@ -18,9 +18,10 @@ const NO_MARKS = [];
  * @param {{label: string, xs: number[], series: Series[], format?: (value: number) => string, isStacked?: boolean,
  *   height?: number, marks?: import("./chart_marks.js").ChartMark[], listsMarks?: boolean,
  *   before?: Omit<Series, "color"> | null, onRange?: (from: string, to: string) => void}} props
- *   `onRange`: called with the range that was marked by dragging, from and to in ISO 8601. `marks`: what happened, drawn
- *   as lines and bands; `listsMarks`: they are also listed. `before`: an earlier period to compare with. By key: arrows
- *   move through time, with Shift they mark a range, Enter opens it, + and - zoom. `xs`: Unix seconds.
+ *   `onRange`: called with the range that was marked by dragging, from and to in ISO 8601. `marks`: changes and events,
+ *   drawn as lines and bands. `listsMarks`: the marks are also listed below. `before`: an earlier period to compare
+ *   with. `xs`: Unix seconds. Keys: the arrows move through time, Shift with an arrow marks a range, Enter opens the
+ *   range, + and - zoom.
  */
 export function Chart({
   label,
@@ -87,7 +88,8 @@ export function Chart({
 }
 
 /**
- * The names of the series with their values. A press on a name hides its series, except the last one that is shown.
+ * The names of the series with their values. A press on a name hides its series. The last visible series cannot be
+ * hidden.
  * @param {{all: Series[], hidden: Set<string>, setHidden: (hidden: Set<string>) => void, before: Omit<Series, "color"> | null,
  *   valueOf: (one: {values: (number | null)[]}) => string}} props
  */

@@ -1,4 +1,4 @@
-/** An earlier period in comparison with the current one, hour by hour. */
+/** Compares the current period with an earlier one, hour by hour. */
 import { get } from "../core/api.js";
 import { t } from "../core/i18n.js";
 import { html } from "../core/lib.js";
@@ -14,7 +14,7 @@ export const PERIODS_S = { "1d": DAY_S, "7d": 7 * DAY_S };
 /** Spans that cannot be compared: figures by hour are kept for 30 days only. */
 const NOT_WITH = ["30d"];
 
-/** @param {string | undefined} word Of the address. @param {string} span @returns {string} "" compares with nothing. */
+/** @param {string | undefined} word The word in the address. @param {string} span @returns {string} "" compares with nothing. */
 export const comparedPeriod = (word, span) =>
   word !== undefined && word in PERIODS_S && !NOT_WITH.includes(span) ? word : "";
 
@@ -24,8 +24,8 @@ const POLL_MS = 300_000;
 /**
  * @param {string} word "" compares with nothing.
  * @param {string} span
- * @param {string} [name] Of jobs; all names by default.
- * @returns {History | null} The earlier period, once it is there.
+ * @param {string} [name] A job name; by default all names.
+ * @returns {History | null} The earlier period; null until it is loaded.
  */
 export function useEarlier(word, span, name) {
   const { data } = useResource(
@@ -39,7 +39,7 @@ export function useEarlier(word, span, name) {
   return data;
 }
 
-/** @param {StatsPoint} point @param {number} stepS All ends of jobs, per second. */
+/** @param {StatsPoint} point @param {number} stepS Returns how many jobs ended per second, whatever their outcome. */
 export const endsPerS = ({ succeeded, discarded = 0, failed, canceled, skipped }, stepS) =>
   (succeeded + discarded + failed + canceled + skipped) / stepS;
 
@@ -48,7 +48,8 @@ export const endsPerS = ({ succeeded, discarded = 0, failed, canceled, skipped }
  * @param {string} word
  * @param {number[]} xs Unix seconds of the present period.
  * @param {(point: StatsPoint, stepS: number) => number | null} valueOf
- * @returns {{label: string, values: (number | null)[]} | null} The value of the hour in which each instant lay then.
+ * @returns {{label: string, values: (number | null)[]} | null} For each instant of the present period, the value of the
+ *   corresponding hour of the earlier period.
  */
 export function comparedWith(history, word, xs, valueOf) {
   const back = PERIODS_S[word];

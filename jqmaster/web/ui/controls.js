@@ -11,7 +11,7 @@ import { Num, Text, clockText, nowMs } from "./formats.js";
 /**
  * A button.
  * @param {{kind?: string, class?: string, opensDialog?: boolean, children?: Node} & Record<string, unknown>} props
- *   `kind`: "primary", "danger" or none. `opensDialog`: it asks first, and its dots say so.
+ *   `kind`: "primary", "danger" or none. `opensDialog`: the button opens a dialog, and its label ends with dots.
  */
 export function Button({ kind = "", class: more = "", opensDialog = false, children, ...rest }) {
   return html`<button
@@ -21,7 +21,7 @@ export function Button({ kind = "", class: more = "", opensDialog = false, child
     </button>`;
 }
 
-/** @param {{text: string | (() => string), label?: string, kind?: string}} props Copies the text, and says so. */
+/** @param {{text: string | (() => string), label?: string, kind?: string}} props The button that copies the text and then says that it did. */
 export function Copy({ text, label, kind = "" }) {
   const [state, setState] = useState("");
   const copy = async () => {
@@ -72,7 +72,7 @@ function copyByHand(text) {
   }
 }
 
-/** @param {Problem} problem Returns the errors that its `detail` does not mention. */
+/** @param {Problem} problem Returns the errors that the problem's `detail` does not mention. */
 export function untold(problem) {
   return problem.errors.filter((error) => !problem.detail.includes(error.msg));
 }
@@ -105,7 +105,7 @@ export function ErrorBox({ problem, onRetry }) {
     </div>`;
 }
 
-/** @param {{title: string, children?: Node, curl?: string}} props Says what to do when there is nothing to show. */
+/** @param {{title: string, children?: Node, curl?: string}} props The text in place of an empty list. It says what to do. */
 export function Empty({ title, children, curl }) {
   return html`<div class="empty"><p class="empty-title">${title}</p>${children && html`<div>${children}</div>`}
     ${curl && html`<${Code} text=${curl} />`}</div>`;

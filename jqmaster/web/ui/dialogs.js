@@ -56,7 +56,7 @@ const TYPED_FROM = 1000;
  *   boolean, verb: string, kind?: string, onConfirm: () => Promise<unknown> | unknown, onClose: () => void,
  *   children?: Node}} props
  *   `counted`: the words after the count, if it does not count jobs. `verb`: what the button says, such as "Delete".
- *   `isAlways`: possible even if it concerns none. `isReady` false: something is missing yet.
+ *   `isAlways`: the action is possible even if the count is 0. `isReady` false: the input is not complete.
  */
 export function ConfirmCount({
   title,
@@ -122,10 +122,9 @@ function useConfirmation(onConfirm, onClose) {
 }
 
 /**
- * Asks before something is removed for good.
+ * The dialog that asks before something is removed for good.
  * @param {{title: string, verb: string, onConfirm: () => Promise<void>, onClose: () => void, isReady?: boolean, children?: Node}} props
- *   `isReady` false: something is missing yet.
- */
+ *   `isReady` false: the input is not complete. */
 export function Sure({ title, verb, onConfirm, onClose, isReady = true, children }) {
   const { problem, isBusy, confirm } = useConfirmation(onConfirm, onClose);
   return html`<${Dialog} title=${title} onClose=${onClose}>
@@ -145,7 +144,7 @@ let toastId = 0;
  * Show a message for a few seconds, announced politely to screen readers.
  * @param {string} text
  * @param {"ok" | "bad"} [kind]
- * @param {() => unknown} [undo] Takes it back.
+ * @param {() => unknown} [undo] Undoes the action that the message is about.
  */
 export function toast(text, kind = "ok", undo) {
   toastId += 1;

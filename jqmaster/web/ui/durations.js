@@ -1,4 +1,4 @@
-/** Durations and ends as people write them: `45m`, `1h 30m`, `until 18:00`, `tomorrow 9:00`, `30 分`, `18時まで`. */
+/** Inputs for durations and for their ends as people write them: `45m`, `1h 30m`, `until 18:00`, `tomorrow 9:00`, `30 分`, `18時まで`. */
 import { Problem } from "../core/api.js";
 import { durationIn } from "../core/durations.js";
 import { t } from "../core/i18n.js";
@@ -13,22 +13,22 @@ const SUGGESTED_MS = [15, 30, 60, 120, 240, 1440].map((minutes) => minutes * MIN
 /**
  * @param {string} text
  * @param {number} [now] Unix ms.
- * @returns {number | null} When it ends, in Unix ms; null for a text that is not understood, or that has passed. A time
- *   of day is the next one, in the time zone of the page.
+ * @returns {number | null} The end in Unix ms. Null: the text is not understood, or the end has passed. A time of day
+ *   means its next occurrence, in the time zone of the page.
  */
 export function endOf(text, now = nowMs()) {
   const ms = durationIn(text, now, pref("times", "relative") === "utc");
   return ms === null || ms === 0 || ms === Infinity ? null : now + ms;
 }
 
-/** @param {string} field @returns {Problem} What a form shows at its field whose text is neither a duration nor an end. */
+/** @param {string} field @returns {Problem} The problem to show if the text of the field is neither a duration nor an end. */
 export const unreadable = (field) =>
   new Problem(422, { title: t("duration.unknown"), errors: [{ loc: [field], msg: t("duration.rule") }] });
 
 /**
  * A field for a duration or an end, with suggestions to press. It shows the resulting time.
  * @param {{form: import("./forms.js").FormInputs, name: string, label: string, empty?: string, path?: string}} props
- *   `empty`: what an empty field means; without it, a duration is needed.
+ *   `empty`: the text that says what an empty field means. Without it, the field is required.
  */
 export function DurationField({ form, name, label, empty, path }) {
   const text = form.values[name] ?? "";

@@ -1,4 +1,4 @@
-/** Inputs that filter a list. Typed text updates the address of the page, and not the other way round. */
+/** Inputs that filter a list. While somebody types, the input changes the address of the page, and the address does not change the input. */
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../core/lib.js";
 import { Field } from "./forms.js";
 import { LATEST, inZone, inputOf, instantIn, useZone } from "./instants.js";
@@ -8,7 +8,7 @@ import { LATEST, inZone, inputOf, instantIn, useZone } from "./instants.js";
 /** @typedef {import("../core/lib.js").Node} Node */
 
 const TYPING_MS = 350;
-/** How long it takes at most to draw the page of another address. */
+/** Maximum time to draw the page of another address. */
 const SHOWN_MS = 100;
 
 let isPressed = false;
@@ -16,8 +16,9 @@ addEventListener("pointerdown", () => (isPressed = true), true);
 for (const end of ["pointerup", "pointercancel"]) addEventListener(end, () => (isPressed = false), true);
 
 /**
- * @param {() => void} act Runs at once, or after the click that is under way: a button must not move away while it is
- *   being pressed. If the click leads to another address, `act` waits until that is shown, or else it would lead back.
+ * @param {() => void} act Runs at once, or after a click that is under way: a button must not move away while it is
+ *   being pressed. If the click leads to another address, `act` waits until its page is shown. Otherwise `act` would
+ *   lead back.
  */
 function afterClick(act) {
   if (!isPressed) return act();
@@ -27,8 +28,9 @@ function afterClick(act) {
 }
 
 /**
- * The text of an input that reports a moment after the last key, at Enter and when it loses the focus. It follows
- * `value` only if something else changed that: a link, the Back button, a removed chip.
+ * Return the text of an input. The input reports its text a moment after the last key, at Enter, and when it loses the
+ * focus. Its text follows `value` only if something else changed `value`, such as a link, the Back button or a removed
+ * filter.
  * @param {string} value
  * @param {(value: string) => void} onChange
  * @param {(text: string) => string} [read] Turns the typed text into the reported one.
@@ -40,8 +42,8 @@ export function useTyped(value, onChange, read = (text) => text.trim()) {
   const timer = useRef(/** @type {ReturnType<typeof setTimeout> | undefined} */ (undefined));
   const change = useRef(onChange);
   change.current = onChange;
-  // Use a layout effect, which runs before the next keyboard event. An effect would run after it, and a key would be
-  // lost.
+  // Use a layout effect, which runs before the next keyboard event. A plain effect would run after that event, and a
+  // key would be lost.
   useLayoutEffect(() => {
     if (value === told.current) return;
     clearTimeout(timer.current);

@@ -18,10 +18,10 @@ import { Text } from "./formats.js";
  *   base: Document) => Promise<string | {text: string, undo: () => unknown}>, onClose: () => void,
  *   reread?: () => Promise<Document>, labelOf?: (name: string) => string, isNew?: boolean, staysOpen?: boolean,
  *   saveLabel?: string, isWide?: boolean, more?: Node, children?: Node}} props
- *   `onSave` returns the sentence that says what was done, perhaps with an undo. `base` is the document whose version
- *   it demands. `reread`: the newest document, asked for when the master answers 412. `isNew`: there is no document
- *   yet, so unchanged values are sent too. `staysOpen`: the caller shows what was made in place of the form. `more`:
- *   buttons before Save.
+ *   `onSave`: returns the sentence that says what was done, perhaps with an undo. `base`: the document with the version
+ *   that the request names in If-Match. `reread`: returns the newest document, called when the master answers 412.
+ *   `isNew`: there is no document yet, so unchanged values are sent, too. `staysOpen`: after saving, the caller shows
+ *   the created object in place of the form. `more`: buttons before Save.
  */
 export function FormDialog({
   title,
@@ -83,7 +83,8 @@ export function FormDialog({
 }
 
 /**
- * Save a form, also if others have changed meanwhile only what this form does not contain. Otherwise, the user has to decide.
+ * Save a form. If others have changed values of this form meanwhile, the user has to decide. Other changes do not
+ * matter.
  * @template Document, Done
  * @param {import("./forms.js").Form<Document>} form
  * @param {import("./forms.js").Values} values
@@ -101,7 +102,7 @@ async function saved(form, values, onSave, reread) {
 }
 
 /**
- * Move the focus to the first field; after a refused save, to the first that has to change.
+ * Move the focus to the first field. After a refused save, move it to the first field with an error.
  * @param {{current: HTMLElement | null}} box
  * @param {Problem | null} problem
  */
@@ -117,8 +118,8 @@ function useFocus(box, problem) {
 }
 
 /**
- * Warn before the page is closed with unsaved input, and tell the user if the page under the dialog was left, for example
- * by the Back button, which discards the form.
+ * Warn before the page is closed with unsaved input. If the user leaves the page under the dialog, for example by the
+ * Back button, the form is discarded; tell the user.
  * @param {boolean} isDirty
  * @param {string} title
  */
@@ -152,7 +153,7 @@ function useKeptInput(isDirty, title) {
 }
 
 /**
- * Both versions of what others changed meanwhile, and the choice between them.
+ * The values that others changed meanwhile: both versions of each, and the choice between them.
  * @param {{form: Form, labelOf: (name: string) => string}} props
  */
 function Differences({ form, labelOf }) {

@@ -1,4 +1,4 @@
-/** Show text, numbers, durations and times. Outside text goes through `Text` or `visible`: it never becomes markup. */
+/** Shows text, numbers, durations and times. Text from outside goes through `Text` or `visible`, so that it never becomes markup. */
 import { number, t, tOr } from "../core/i18n.js";
 import { html, useEffect, useState } from "../core/lib.js";
 import { usePref } from "../core/prefs.js";
@@ -7,7 +7,7 @@ import { pieces, visible } from "../core/text.js";
 /** @typedef {import("../core/lib.js").Node} Node */
 
 /**
- * Text from outside. Beyond `max` characters, the rest is shown on a press.
+ * Text from outside. If it has more than `max` characters, a button shows the rest.
  * @param {{value: unknown, max?: number, isBlock?: boolean}} props
  */
 export function Text({ value, max = 300, isBlock = false }) {
@@ -20,7 +20,7 @@ export function Text({ value, max = 300, isBlock = false }) {
   )}</bdi>${
     isCut &&
     html`<button type="button" class="link" onClick=${(/** @type {Event} */ event) => {
-      // Do not follow a link that contains this text.
+      // Do not open the link that contains this text.
       event.preventDefault();
       event.stopPropagation();
       setWhole(true);
@@ -48,9 +48,9 @@ const UNITS = /** @type {const} */ ([
 ]);
 
 /**
- * A duration in its two largest units, such as `3 min 20 s`; below ten seconds with a fraction.
+ * Return a duration in its two largest units, such as `3 min 20 s`. A duration below ten seconds has a fraction.
  * @param {number} ms
- * @param {boolean} isCoarse Whether ten units or more are shown alone, such as `12 h`.
+ * @param {boolean} isCoarse Whether to leave out the second unit from ten of the first unit on, such as `12 h`.
  */
 export function durationText(ms, isCoarse = false) {
   const sign = ms < 0 ? "−" : "";
@@ -73,7 +73,7 @@ const MINUTE_MS = 60_000;
 /**
  * @param {number} ms
  * @returns {number}
- *   The duration in whole seconds, or from a minute on in whole minutes, so that its text changes less often.
+ *   The duration rounded to seconds, or to minutes if it is a minute or longer, so that its text changes less often.
  */
 export function steadyMs(ms) {
   const step = ms < MINUTE_MS ? 1000 : MINUTE_MS;
@@ -86,7 +86,7 @@ export function Duration({ ms }) {
   return html`<span class="num">${durationText(ms)}</span>`;
 }
 
-/** @param {number} rate @returns {string} Such as `3.4/s`. */
+/** @param {number} rate @returns {string} The rate in words, such as `3.4/s`. */
 export const perSText = (rate) =>
   t("rate.per_s", { rate: number(rate, { maximumFractionDigits: rate < 0.1 ? 3 : rate < 10 ? 2 : 1 }) });
 
@@ -115,7 +115,7 @@ export function tellTime(at) {
   const ms = Date.parse(at) - Date.now();
   if (Number.isFinite(ms)) skewMs = ms;
 }
-/** @returns {number} Unix ms by the master's clock, as far as it is known. */
+/** @returns {number} The present Unix ms by the master's clock; by this browser's clock until the master's is known. */
 export const nowMs = () => Date.now() + skewMs;
 
 /** @type {Set<() => void>} */
@@ -152,7 +152,7 @@ const zoneFormat = new Intl.DateTimeFormat("en", { timeZoneName: "short" });
 
 /**
  * @param {number} ms Unix.
- * @returns {string} The same in the reader's time zone, such as `2026-11-21 13:30:00 GMT+9`.
+ * @returns {string} The instant in the reader's time zone, such as `2026-11-21 13:30:00 GMT+9`.
  */
 export function localText(ms) {
   const date = new Date(ms);
@@ -164,7 +164,7 @@ export function localText(ms) {
   return `${day} ${clock} ${zone?.value ?? ""}`;
 }
 
-/** @param {number} ms Unix. @param {string} mode "utc", or else the reader's time zone. */
+/** @param {number} ms Unix. @param {string} mode "utc": in UTC. Any other text: in the reader's time zone. */
 export const instantText = (ms, mode) => (mode === "utc" ? utcText(ms) : localText(ms));
 
 /**
@@ -206,10 +206,11 @@ export function relativeText(ms) {
 }
 
 /**
- * An instant as the reader chose: relative, in the reader's time zone or in UTC; the title has all of them.
+ * An instant in the form that the reader chose: relative, in the reader's time zone, or in UTC. The title has all three
+ * forms.
  * @param {{at: string | null | undefined, isNext?: boolean, isPast?: boolean}} props
- *   `at`: ISO 8601. `isNext`: something is due then; once the instant is past, it reads "now". `isPast`: the reader
- *   looks back, and so also sees the clock.
+ *   `at`: ISO 8601. `isNext`: something is due at the instant; once the instant is past, the text is "now". `isPast`:
+ *   the text also has the time of day, for readers who look back.
  */
 export function Time({ at, isNext = false, isPast = false }) {
   useTick();
@@ -224,7 +225,7 @@ export function Time({ at, isNext = false, isPast = false }) {
     </time>`;
 }
 
-/** @param {{id: string, href?: string}} props A UUID. Its end is shown, because that is what differs. */
+/** @param {{id: string, href?: string}} props A UUID. Only its end is shown, because the beginnings of UUIDs are often equal. */
 export function Id({ id, href }) {
   const short = id.length > 13 ? `…${id.slice(-10)}` : id;
   return href

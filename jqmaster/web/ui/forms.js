@@ -1,4 +1,4 @@
-/** A form keeps its input from opening to closing: data that arrive meanwhile do not change it. */
+/** The state of forms. A form keeps its input while it is open: data that arrive meanwhile do not change the input. */
 import { Problem } from "../core/api.js";
 import { t } from "../core/i18n.js";
 import { html, useEffect, useId, useRef, useState } from "../core/lib.js";
@@ -18,8 +18,8 @@ import { visible } from "../core/text.js";
  * @template Document
  * @typedef {object} Form
  * @property {Values} values
- * @property {string[]} changed The names whose values differ from those at opening.
- * @property {Document} base The document that the form was opened with, or that was compared with it since.
+ * @property {string[]} changed The names of the values that differ from the values at opening.
+ * @property {Document} base The document that the form was opened with, or the last document given to `compare`.
  * @property {Problem | null} problem
  * @property {(problem: Problem | null) => void} setProblem
  * @property {boolean} isBusy
@@ -27,14 +27,15 @@ import { visible } from "../core/text.js";
  * @property {(changes: Values) => void} set
  * @property {(name: string) => Record<string, unknown>} input Attributes of a control that holds text.
  * @property {(name: string) => Record<string, unknown>} check Attributes of a checkbox.
- * @property {<Done>(act: (values: Values) => Promise<Done>) => Promise<Done | undefined>} run Runs `act`, never twice at a time; returns
- *   its result, undefined after a problem.
- * @property {(document: Document) => Difference[]} compare Takes the newest document; gives what others changed in it.
+ * @property {<Done>(act: (values: Values) => Promise<Done>) => Promise<Done | undefined>} run Runs `act`, never twice
+ *   at a time. Returns its result, or undefined after a problem.
+ * @property {(document: Document) => Difference[]} compare Takes the newest document. Returns the values that others
+ *   changed in it.
  * @property {(name: string, choice: "mine" | "theirs") => void} choose
  * @property {(document: Document) => void} reopen Begins anew with `document`.
  */
 
-/** @typedef {Omit<Form<unknown>, "base" | "compare" | "reopen">} FormInputs What inputs need of a form, whatever its document. */
+/** @typedef {Omit<Form<unknown>, "base" | "compare" | "reopen">} FormInputs The parts of a form that inputs need. They do not depend on the type of its document. */
 
 /**
  * The state of one form. It is read from `document` once, when the form opens.
@@ -50,7 +51,7 @@ export function useForm(document, valuesOf) {
   });
   const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
   const [isBusy, setBusy] = useState(false);
-  // The newest state, because two events of one frame must not both start from the old one.
+  // The newest state. Two events of one frame must not both start from the old state.
   const newest = useRef(state);
   const put = (/** @type {Partial<typeof state>} */ part) => {
     newest.current = { ...newest.current, ...part };
@@ -132,7 +133,8 @@ const inputsOf = (values, set) => ({
  * @param {Values} opened
  * @param {Values} values
  * @param {Values} theirs
- * @returns {Difference[]} What others changed since the form was opened; taken from them where the user changed nothing.
+ * @returns {Difference[]} The values that others changed since the form was opened. For a value that the user did not
+ *   change, their value is chosen.
  */
 const differencesOf = (opened, values, theirs) =>
   Object.keys(theirs)
@@ -146,7 +148,7 @@ const differencesOf = (opened, values, theirs) =>
 /**
  * A labelled control with its hint and the problem of its field.
  * @param {{label: string, hint?: Node, problem?: Problem | null, path?: string, children: (attributes: Record<string, unknown>) => Node}} props
- *   `path`: of the field in the problem's errors, joined by dots; a `body.` before it does not matter.
+ *   `path`: the path of the field in the problem's errors, joined by dots. A leading `body.` does not matter.
  */
 export function Field({ label, hint, problem, path, children }) {
   const id = useId();
@@ -173,7 +175,8 @@ export function fieldErrors(problem, path) {
 }
 
 /**
- * Fields that are seldom used: folded until somebody opens them, or one of them has a value or a problem.
+ * Fields that are seldom used. They are folded until somebody opens them, or until one of them has a value or a
+ * problem.
  * @param {{form: FormInputs, names: string[], problem: Problem | null, label: string, children: Node}} props
  */
 export function FormMore({ form, names, problem, label, children }) {
@@ -196,7 +199,8 @@ export function FormMore({ form, names, problem, label, children }) {
  * A field of a form that holds text, a number or an instant.
  * @param {{form: FormInputs, name: string, label: string, hint?: Node, path?: string, problem?: Problem | null,
  *   children?: Node} & Record<string, unknown>} props
- *   `path`: of the field in problems; the name if none is given. `as`: "textarea" or "select", whose options are the children.
+ *   `path`: the path of the field in problems; by default the name. `as`: "textarea" or "select"; the children are the
+ *   options of a select.
  */
 export function FormField({
   form,

@@ -1,4 +1,4 @@
-/** Our own icons, in the colour of the text. A text next to each icon always has its meaning, too. */
+/** Our own icons, in the colour of the text. A text next to each icon always says the same. */
 import { html } from "../core/lib.js";
 
 /** @type {Record<string, string>} The SVG path of each icon, in a square of 16 by 16. */
@@ -50,7 +50,7 @@ export function Icon({ name }) {
   return html`<svg class="icon" viewBox="0 0 16 16" width="16" height="16" aria-hidden="true" focusable="false"><path d=${path} /></svg>`;
 }
 
-/** The picture of icon.svg, without a request of its own. */
+/** The picture of icon.svg as markup, which needs no request. */
 export const Logo = () =>
   html`<svg viewBox="0 0 32 32" width="24" height="24" aria-hidden="true" focusable="false">
       <rect width="32" height="32" rx="7" fill="#1d5fd0" />

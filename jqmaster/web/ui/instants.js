@@ -1,4 +1,4 @@
-/** Instants in inputs: in the reader's time zone, or in UTC where the reader chose UTC. */
+/** Instants in inputs. They are in the reader's time zone, or in UTC if the reader chose UTC. */
 import { t } from "../core/i18n.js";
 import { pref, usePref } from "../core/prefs.js";
 import { localText, utcText } from "./formats.js";
@@ -12,7 +12,7 @@ const isUtc = () => pref("times", "relative") === "utc";
 const zoneAt = (ms) => (isUtc() ? "UTC" : (localText(ms).split(" ")[2] ?? "UTC"));
 
 /**
- * A label that says in which time zone its input is.
+ * Return a label that names the time zone of its input.
  * @param {string} label
  * @param {string} [value] The value of the input: in summer time the zone is different.
  */
@@ -21,12 +21,12 @@ export function inZone(label, value = "") {
   return t("zone.label", { label, zone: zoneAt(Number.isNaN(ms) ? Date.now() : ms) });
 }
 
-/** Draws the component again when the reader chooses another zone. */
+/** Draw the component again when the reader chooses another zone. */
 export const useZone = () => void usePref("times", "relative");
 
 /**
  * @param {string | null | undefined} at ISO 8601.
- * @returns {string} As an input has it, such as `2026-11-21T04:30:00`; "" for no instant.
+ * @returns {string} The value for an input, such as `2026-11-21T04:30:00`; "" for no instant.
  */
 export function inputOf(at) {
   const ms = at ? Date.parse(at) : NaN;
@@ -48,8 +48,8 @@ export function instantIn(text) {
 /**
  * @param {string} text Of an input.
  * @param {string | null | undefined} opened The instant that the input was opened with.
- * @returns {string} `opened`, with its milliseconds, if it was left unchanged; else as `instantIn`, but text that is
- *   not an instant stays as it is, so that the API refuses it by name instead of taking it for none.
+ * @returns {string} `opened` with its milliseconds if the input was not changed. Otherwise the result of `instantIn`. A
+ *   text that is not an instant is returned unchanged, so that the API refuses it. An empty text would mean no instant.
  */
 export const editedInstant = (text, opened) =>
   opened && text === inputOf(opened) ? opened : instantIn(text) || text;

@@ -8,7 +8,7 @@ export const keysInForce = () => keyLayers;
 
 /**
  * @param {Record<string, () => void>} keys
- *   The actions of keys while the component is shown; `g j` is one key after the other.
+ *   The actions of keys while the component is shown; `g j` means the key g, then the key j.
  */
 export function useKeys(keys) {
   const layer = useRef({ keys });

@@ -17,8 +17,8 @@ const nameOf = (one) => one.name;
  *   found: {data: unknown, problem: import("../core/api.js").Problem | null, reload: () => Promise<void>},
  *   columns: (import("./tables.js").Column<Row> & {label: string})[], example: string,
  *   editor: (onClose: () => void, onDone: (name: string) => void) => Node}} props
- *   `found`: the answer that holds the `rows`. The labels of `columns` are keys of texts. `example`: the curl command
- *   that creates the first object. `editor`: returns the dialog.
+ *   `found`: the answer that contains the `rows`. The labels of `columns` are keys of texts. `example`: the curl
+ *   command that creates the first object. `editor`: returns the dialog.
  */
 export function NamedList({ page, session, rows, found, columns, example, editor }) {
   const hold = useHold();

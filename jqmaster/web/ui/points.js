@@ -1,4 +1,4 @@
-/** The points of a history that a chart may draw: only those of complete steps, and only since counts exist. */
+/** The points of a history that a chart may draw: points of complete steps, from the first counts on. */
 import { nowMs } from "./formats.js";
 
 /** @typedef {import("../../answers").Schemas["StatsPoint"]} StatsPoint */
@@ -8,8 +8,8 @@ import { nowMs } from "./formats.js";
 const COUNTED = ["succeeded", "discarded", "failed", "canceled", "skipped", "retried"];
 
 /**
- * Return the points of a history whose steps are over: the current minute lacks some of its jobs, and would look like a
- * dip.
+ * Return the points of a history with complete steps. The current minute still lacks some of its jobs, and would look
+ * like a dip.
  * @param {{points: StatsPoint[], step_s: number}} history
  * @returns {StatsPoint[]}
  */

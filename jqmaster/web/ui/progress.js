@@ -21,9 +21,9 @@ export function Progress({ progress }) {
 }
 
 /**
- * @param {{state: string}[]} jobs Those whose progress is shown.
+ * @param {{state: string}[]} jobs The jobs whose progress is shown.
  * @param {boolean} isHeld
- * @param {() => unknown} reload Loads them again while one of them runs.
+ * @param {() => unknown} reload Loads the jobs again. Called while any of them runs.
  */
 export function useProgress(jobs, isHeld, reload) {
   const isMoving = !isHeld && jobs.some((job) => job.state === "running");

@@ -1,18 +1,19 @@
 /**
- * When somebody goes back from the page that a row opened, the list has its old position, and the row has the focus.
+ * Restores a list: when somebody comes back from the page that a row opened, the list is at its old position, and the
+ * row has the focus.
  */
 import { useEffect } from "../core/lib.js";
 
 /**
  * Record the opened row in the current entry of the browser history. Back leads to this entry; a link to the same
  * address creates another one, which begins at the top.
- * @param {string} row Its key.
+ * @param {string} row The key of the row.
  */
 export function leaveFor(row) {
   history.replaceState({ row, top: scrollY }, "");
 }
 
-/** @param {string} rows What the list holds; empty while it is not known, or if its rows open nothing. */
+/** @param {string} rows The keys of the rows; empty while they are not known, or if rows cannot be opened. */
 export function useReturn(rows) {
   useEffect(() => {
     const left = history.state;

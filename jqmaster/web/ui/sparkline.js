@@ -5,7 +5,7 @@ const WIDTH = 5;
 const GAP = 1;
 const HEIGHT = 28;
 
-/** @param {{values: number[], label: string}} props `label` tells in words what the bars show. */
+/** @param {{values: number[], label: string}} props `label`: says in words what the bars show. */
 export function Sparkline({ values, label }) {
   const most = Math.max(1, ...values);
   const width = values.length * (WIDTH + GAP) - GAP;

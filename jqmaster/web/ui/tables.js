@@ -17,19 +17,19 @@ import { useKeys } from "./keys.js";
  * @property {"end"} [align] For numbers.
  * @property {1 | 2 | 3 | 4 | 5} [priority] 2 is hidden on phones, 3 below a wide window, 4 below a very wide one, 5
  *   except on large screens.
- * @property {string} [sort] Its word for `onSort`.
+ * @property {string} [sort] The word for `onSort`.
  * @property {"main" | "side" | "line"} [phone] Its place on phones, where a row has two lines: first in the first line, at the end of it, or in
  *   the second. As soon as one column has a place, those without one are not shown on phones.
  * @property {number} [width] In rem, where the table is fixed: the share of its width that the column gets.
  */
 
 /**
- * A table whose rows can be walked by j and k, opened by Enter and selected by x.
+ * A table with keys for its rows: j and k move between rows, Enter opens a row, and x selects it.
  * @template Row
  * @typedef {{caption: string, columns: Column<Row>[], rows: Row[], rowKey: (row: Row) => string, onOpen?: (row: Row) => void, rowClass?: (row: Row) => string,
  *   selected?: Set<string>, onSelect?: (selected: Set<string>) => void, sort?: string, isAscending?: boolean,
  *   onSort?: (sort: string) => void, empty?: Node, label?: (row: Row) => string, isFixed?: boolean}} TableProps
- *   `isFixed`: widths and heights do not depend on what the cells hold, so that nothing moves when rows come and go.
+ *   `isFixed`: widths and heights do not depend on the content of cells, so that nothing moves when rows come and go.
  */
 
 /**
@@ -67,10 +67,11 @@ export function Table(props) {
 }
 
 /**
- * @param {string[]} keys Of all rows, in their order.
+ * @param {string[]} keys The keys of all rows, in their order.
  * @param {Set<string> | undefined} selected
  * @param {((selected: Set<string>) => void) | undefined} onSelect
- * @returns {(key: string, isRange: boolean) => void} Selects a row or all from the last one to it, or ends its selection.
+ * @returns {(key: string, isRange: boolean) => void} Selects a row or ends its selection. With `isRange`, selects all
+ *   rows from the last selected row to this one.
  */
 function useToggle(keys, selected, onSelect) {
   const lastPicked = useRef(/** @type {string | null} */ (null));
@@ -90,7 +91,7 @@ function useToggle(keys, selected, onSelect) {
 }
 
 /**
- * Walk the rows by j and k, and pick them by x.
+ * Move between the rows by j and k, and select them by x.
  * @param {{current: HTMLElement | null}} body
  * @param {string[]} keys
  * @param {((key: string) => void) | undefined} pick
@@ -152,7 +153,8 @@ function Heading({ column, table: { sort, isAscending = false, onSort, isFixed =
 
 /**
  * @template Row
- * @param {{row: Row, id: string, table: TableProps<Row>, toggle: (key: string, isRange: boolean) => void}} props `id`: its key.
+ * @param {{row: Row, id: string, table: TableProps<Row>, toggle: (key: string, isRange: boolean) => void}} props `id`:
+ *   the key of the row.
  */
 function TableRow({ row, id, table, toggle }) {
   const { columns, onOpen, rowClass, selected, onSelect, label } = table;
@@ -211,7 +213,7 @@ function hasSelection() {
 }
 
 /**
- * Whether rows must not move: while the pointer or the focus is in the table.
+ * Return whether rows must not move, because the pointer or the focus is in the table.
  * @returns {{isHeld: boolean, bind: Record<string, unknown>}} `bind`: attributes for an element around the table.
  */
 export function useHold() {
@@ -239,10 +241,10 @@ export function useHold() {
 /**
  * Keep rows from moving while they are held: shown rows are updated in place, and new ones are counted.
  * @template Row
- * @param {Row[]} rows The newest.
+ * @param {Row[]} rows The newest rows.
  * @param {(row: Row) => string} rowKey
  * @param {boolean} isHeld
- * @param {string} of What is listed: when it changes, nothing is held back.
+ * @param {string} of A text that identifies the list. When it changes, new rows are shown at once.
  * @returns {{rows: Row[], newCount: number, showNew: () => void}}
  */
 export function useSteadyRows(rows, rowKey, isHeld, of) {

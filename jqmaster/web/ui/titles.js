@@ -1,4 +1,4 @@
-/** The title of the tab, which distinguishes the pages. */
+/** The title of the browser tab, by which people tell pages apart. */
 import { useEffect } from "../core/lib.js";
 import { namespace } from "../core/namespaces.js";
 import { visible } from "../core/text.js";

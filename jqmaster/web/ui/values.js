@@ -44,7 +44,7 @@ const MAX_SHOWN = 100;
 // Members at this depth are folded when the value is first shown.
 const OPEN_DEPTH = 3;
 
-/** @param {unknown} value @returns {boolean} Whether some of it is closed at first. */
+/** @param {unknown} value @returns {boolean} Whether a part of the value is folded at first. */
 const isDeep = (value, depth = 0) =>
   value !== null &&
   typeof value === "object" &&
@@ -94,7 +94,8 @@ function Tree({ value, depth }) {
 
 /**
  * @param {{$bin?: unknown, $ext?: unknown}} value
- * @returns {{bytes: Uint8Array<ArrayBuffer>, code: number | null} | null} Of `$bin` and `$ext`; null for anything else.
+ * @returns {{bytes: Uint8Array<ArrayBuffer>, code: number | null} | null} The bytes of `$bin` or `$ext`; null for any
+ *   other value.
  */
 export function packedBytes(value) {
   const keys = Object.keys(value);
