@@ -13,16 +13,17 @@ import { NewRows, Table, useHold, useSteadyRows } from "../ui/tables.js";
 /** @typedef {import("./parts.js").Batch} Batch */
 
 const MEMBERS = 25;
-// How many pages of the API to read until enough jobs are found. Each covers a part of the members, which may have few
-// jobs in the wanted state.
+// Maximum number of pages of the API to read until enough jobs are found. Each page covers a part of the members, and
+// this part may have few jobs in the wanted state.
 const MAX_PAGES = 10;
 
 const ALL = "all";
 
 /**
  * @param {Batch} batch
- * @param {string | undefined} state Of the address.
- * @returns {string} The state whose jobs are listed; empty: all. Without a state in the address, failures come first.
+ * @param {string | undefined} state The state in the address.
+ * @returns {string} The state of the listed jobs; empty: all states. Without a state in the address, failures come
+ *   first.
  */
 export function shownState(batch, state) {
   if (state && STATES[state]) return state;
@@ -33,7 +34,7 @@ export function shownState(batch, state) {
 export const idOf = (one) => one.id;
 
 /**
- * Load a page of the members in one state. One call of the API covers only a part of them.
+ * Load a page of the members in one state. One call of the API covers only a part of the members.
  * @param {Batch} batch
  * @param {{state: string, cursor: string | null}} query
  * @param {AbortSignal} signal

@@ -21,7 +21,7 @@ const ERRORS_READ = 100;
 const ERRORS_SHOWN = 5;
 export const CALLBACKS = /** @type {const} */ (["on_success", "on_complete", "on_failure"]);
 
-/** @param {Batch} batch @returns {string} The first line of its description, or the end of its ID. */
+/** @param {Batch} batch @returns {string} The first line of the batch's description, or the end of its ID. */
 export const titleOf = (batch) => batch.description.split("\n")[0] || `…${batch.id.slice(-10)}`;
 
 /** @param {string | undefined} id @returns {Batch | null} The batch with this ID; null if it is not loaded yet or does not exist. */
@@ -40,7 +40,7 @@ export function useBatch(id) {
   return batch;
 }
 
-/** @param {Batch} batch @returns {boolean} Whether it can no longer succeed unless somebody retries. */
+/** @param {Batch} batch @returns {boolean} Whether the batch can succeed only after somebody retries failed jobs. */
 export const hasFailed = ({ counts, batches }) =>
   counts.failed + counts.canceled + counts.skipped + counts.deleted + batches.failed > 0;
 
@@ -56,7 +56,8 @@ export function BatchState({ batch }) {
 
 /**
  * @param {Batch} batch
- * @returns {[string, number][]} Its jobs by state; unfinished jobs are one entry if they are not counted by state.
+ * @returns {[string, number][]} The jobs of the batch by state. Unfinished jobs are one entry if they are not counted
+ *   by state.
  */
 export function countsOf({ counts }) {
   const byState = /** @type {Record<string, number | null | undefined>} */ ({ ...counts });
@@ -67,11 +68,11 @@ export function countsOf({ counts }) {
   return isCounted || !counts.unfinished ? known : [["unfinished", counts.unfinished], ...known];
 }
 
-/** @param {Batch} batch @returns {number} The percentage of its jobs that are over, rounded down: 100 means all. */
+/** @param {Batch} batch @returns {number} The percentage of jobs that are over, rounded down: 100 means all jobs. */
 export const shareOf = ({ counts }) =>
   counts.total ? Math.floor(((counts.total - counts.unfinished) / counts.total) * 100) : 0;
 
-/** @param {{batch: Batch}} props One bar of all of its jobs, by state. */
+/** @param {{batch: Batch}} props One bar with all jobs of the batch, by state. */
 export function BatchStrip({ batch }) {
   const counts = countsOf(batch).filter(([state]) => state !== "unfinished");
   const { total, unfinished } = batch.counts;
@@ -95,7 +96,7 @@ export function BatchProgress({ batch }) {
     </span>`;
 }
 
-/** @param {Batch} batch @param {BatchReason} reason Of `GET /api/batches/{id}/why`. @returns {string} */
+/** @param {Batch} batch @param {BatchReason} reason One of the reasons in `GET /api/batches/{id}/why`. @returns {string} */
 export function reasonText(batch, reason) {
   const { counts, batches } = batch;
   switch (reason.code) {
@@ -157,7 +158,7 @@ export function Callbacks({ batch }) {
     </section>`;
 }
 
-/** @param {{batch: Batch}} props The errors with which its jobs failed, the most frequent first. */
+/** @param {{batch: Batch}} props The errors of the batch's failed jobs, the most frequent first. */
 function FailedWith({ batch }) {
   const { data } = useResource(
     (signal) =>
@@ -195,7 +196,7 @@ export const failuresFirst = (reasons) => [
 export const callbackText = (batch, state) =>
   t(`batches.callback.${state === "waiting" && batch.state === "complete" ? "not_started" : state}`);
 
-/** @param {{batch: Batch, why: Why | null}} props Why it is not complete, or why its on_success was not started. */
+/** @param {{batch: Batch, why: Why | null}} props Why the batch is not complete, or why its callback `on_success` was not started. */
 export function BatchWhy({ batch, why }) {
   if (!why?.reasons.length) return null;
   const late = batch.expires_at && Date.parse(batch.expires_at) - nowMs() < 3_600_000;

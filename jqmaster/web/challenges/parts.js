@@ -37,7 +37,7 @@ export function ChallengeState({ state }) {
 /** @param {Challenge} one @returns {one is Question} */
 const isForPeople = (one) => Boolean(one.form);
 
-/** @param {Challenge} one @returns {string} Its question, or its metadata, on one line. */
+/** @param {Challenge} one @returns {string} The question of the challenge, or its metadata, on one line. */
 export const subjectOf = (one) =>
   one.form ? one.form.title : one.meta === null || one.meta === undefined ? "" : JSON.stringify(one.meta);
 
@@ -53,7 +53,7 @@ function choiceText(one, value) {
   return found ? labelOf(found) : value;
 }
 
-/** @param {{one: Challenge}} props The answers of people: what, who, when, from where. */
+/** @param {{one: Challenge}} props The answers of people: each with its text, its author, its time and the author's address. */
 export function Answers({ one }) {
   const given = one.answers ?? [];
   if (given.length === 0) return null;
@@ -75,7 +75,7 @@ export function Answers({ one }) {
     </ul>`;
 }
 
-/** @param {{one: Challenge, onDone: () => unknown}} props Opens the dialog, if the challenge waits. */
+/** @param {{one: Challenge, onDone: () => unknown}} props The button that opens the dialog. Shown only while the challenge waits. */
 export function AnswerButton({ one, onDone }) {
   const [isOpen, setOpen] = useState(false);
   const isMissing = one.audience !== null && one.audience !== undefined && !one.form;
@@ -96,7 +96,7 @@ const pathOf = (one) =>
     `api/jobs/${encodeURIComponent(one.job_id)}/challenges/${encodeURIComponent(one.request)}/callback`
   );
 
-/** @param {Question} one @returns {{properties?: Record<string, Asked>, required?: string[]}} The JSON Schema of its fields. */
+/** @param {Question} one @returns {{properties?: Record<string, Asked>, required?: string[]}} The JSON Schema of the question's fields. */
 const schemaOf = (one) => one.form.fields ?? {};
 
 /** @param {Question} one */
@@ -182,7 +182,7 @@ function FormAnswer({ one, onClose, onDone }) {
 }
 
 /**
- * Sends the callback in place of the outside system.
+ * The dialog that sends the callback in place of the outside system.
  * @param {{one: Challenge, onClose: () => void, onDone: () => unknown}} props
  */
 function SystemAnswer({ one, onClose, onDone }) {

@@ -1,4 +1,4 @@
-/** The jobs that a bulk action would change, by name and error, so that nobody has to confirm a bare number. */
+/** The jobs that a bulk action would change, by name and error. People who confirm the action see more than a number. */
 import { get } from "../core/api.js";
 import { number, t } from "../core/i18n.js";
 import { html } from "../core/lib.js";
@@ -14,7 +14,7 @@ import { errorKinds } from "./error_kinds.js";
 const MAX_READ = 100;
 const MAX_SHOWN = 6;
 
-/** @param {Record<string, unknown>} filter Of an action. @returns {Record<string, string>} The same for the list of jobs. */
+/** @param {Record<string, unknown>} filter The filter of an action. @returns {Record<string, string>} The same filter for the list of jobs. */
 const queryOf = (filter) =>
   Object.fromEntries(
     Object.entries(filter).map(([key, value]) => [

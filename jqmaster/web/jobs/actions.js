@@ -1,4 +1,4 @@
-/** Actions on many jobs at once (POST /api/jobs/actions): counted first, confirmed, then watched. */
+/** Actions on many jobs at once (POST /api/jobs/actions). The page counts the jobs, asks for confirmation, and then shows the progress. */
 import { html, useEffect, useRef, useState } from "../core/lib.js";
 import { Problem, get, post, toJson } from "../core/api.js";
 import { number, t, tOr } from "../core/i18n.js";
@@ -25,10 +25,10 @@ const WATCHED_MS = 60_000;
 const POLL_MS = 2000;
 
 /**
- * Count the jobs that `action` would concern, ask, and begin.
+ * The dialog that counts the jobs that `action` would concern, asks for confirmation, and begins the action.
  * @param {{action: ActionName, target: Target, isRecounted?: boolean, onClose: () => void, onBegun: () => void}} props
- *   `isRecounted`: count the jobs again before it begins, and ask again if the count differs. Then it changes no more
- *   jobs than were counted.
+ *   `isRecounted`: count the jobs again before the action begins, and ask again if the count differs. The action then
+ *   changes at most as many jobs as were counted.
  */
 export function ActionDialog({ action, target, isRecounted = false, onClose, onBegun }) {
   const form = useForm(null, () => ({ priority: "0", rate: "", share: "" }));
@@ -82,9 +82,9 @@ export function ActionDialog({ action, target, isRecounted = false, onClose, onB
 }
 
 /**
- * The number of jobs that an action would change, counted again when the action changes.
+ * Count the jobs that an action would change.
  * @param {Record<string, unknown>} wanted The action, as the API has it.
- * @param {string} counted Says what is counted.
+ * @param {string} counted A text that identifies the count. When it changes, the jobs are counted again.
  * @param {boolean} isComplete Whether the action can be counted.
  */
 function useDryRun(wanted, counted, isComplete) {
@@ -145,7 +145,7 @@ function ActionFields({ action, count, form, problem }) {
 /** @type {Set<() => void>} */
 const begun = new Set();
 
-/** @param {() => void} onEnd Called when an action on many jobs has ended, so that a list shows at once what it did. */
+/** @param {() => void} onEnd Called when an action on many jobs has ended, so that a list shows its effect at once. */
 export function useActionEnds(onEnd) {
   const latest = useRef(onEnd);
   latest.current = onEnd;
@@ -159,7 +159,7 @@ export function useActionEnds(onEnd) {
 }
 
 /**
- * The actions that run, and those that ended a moment ago, with their progress: on every page.
+ * The progress of the running actions and of actions that have just ended. It is shown on every page.
  * @param {{mayOperate: boolean}} props
  */
 export function ActionsUnderWay({ mayOperate }) {
@@ -182,7 +182,7 @@ export function ActionsUnderWay({ mayOperate }) {
     </div>`;
 }
 
-/** @returns {JobAction[]} The actions that run or ran since the page was opened. */
+/** @returns {JobAction[]} The actions that are running, or were running since the page was opened. */
 function useActions() {
   const [all, setAll] = useState(/** @type {Record<string, JobAction>} */ ({}));
   const take = (/** @type {JobAction[]} */ actions) =>

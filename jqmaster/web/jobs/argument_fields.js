@@ -2,11 +2,11 @@
 import { parseExact, toJson } from "../core/api.js";
 import { t } from "../core/i18n.js";
 
-/** @typedef {Record<string, any>} Schema Whatever workers report, which nobody has checked. */
+/** @typedef {Record<string, any>} Schema The schema that workers report. Nobody has checked it. */
 /** @typedef {"text" | "integer" | "number" | "choice" | "date" | "time" | "date-time" | "json"} Control */
 
 /**
- * One parameter. `isLoose`: the argument has it, but the schema does not.
+ * One parameter. `isLoose`: the argument has this parameter, but the schema does not.
  * @typedef {object} ArgumentField
  * @property {string} name
  * @property {Control} control
@@ -25,8 +25,8 @@ const NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?$/;
 const UTC_INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,3})?Z$/;
 const DATE = /^\d{4}-\d\d-\d\d$/;
 const TIME = /^\d\d:\d\d(:\d\d(\.\d{1,3})?)?$/;
-// Prefixes of form values that belong to a parameter. They are needed because a parameter may be named like another
-// field.
+// Prefixes of the names of form values that belong to a parameter. Without them, a parameter could have the same name
+// as another field.
 const TYPED = "argument.";
 const SHOWN_AS = "argument as.";
 const EXAMPLES = /** @type {Record<string, string>} */ ({
@@ -70,7 +70,7 @@ export function fieldsOf(schema, values) {
 
 /**
  * @param {string} name
- * @returns {string} The key of its text in the values of the form.
+ * @returns {string} The key of the parameter's text in the values of the form.
  */
 export const keyOf = (name) => TYPED + name;
 
@@ -106,7 +106,7 @@ function fieldOf(name, given, root, isRequired) {
 }
 
 /**
- * The schema behind references, and without null.
+ * Return the schema with its references resolved, and without its null alternative.
  * @param {Schema} schema
  * @param {Schema} root
  * @returns {{schema: Schema, isNullable: boolean}}
@@ -172,7 +172,7 @@ function controlOf(schema) {
 
 /**
  * @param {Schema} schema
- * @returns {string} What the schema says about the size, in words.
+ * @returns {string} The limits of size in the schema, in words.
  */
 function rangeOf(schema) {
   const least = schema["minimum"] ?? schema["minLength"] ?? schema["minItems"];
@@ -188,7 +188,7 @@ function rangeOf(schema) {
 }
 
 /**
- * Return the values of the fields for an argument; null if they cannot hold it, because it is not a map.
+ * Return the values of the fields for an argument, or null if the argument is not a map, which fields cannot show.
  * @param {Schema} schema
  * @param {string} text JSON; empty: no argument.
  * @param {Record<string, string>} values The values of the form.
@@ -218,7 +218,7 @@ export function valuesOf(schema, text, values) {
 }
 
 /**
- * Return the text that gives a field the value, and the control that this takes if it is not the usual one.
+ * Return the text of the field for this value, and the control for the text if it is not the field's usual control.
  * @param {ArgumentField} field
  * @param {unknown} value
  * @returns {[string, Control | ""]}
@@ -226,7 +226,7 @@ export function valuesOf(schema, text, values) {
 function textOf(field, value) {
   const json = toJson(value);
   if (field.control === "json") return [toJson(value, 2), ""];
-  // Show null as an empty field where an empty field leads to null.
+  // Show null as an empty field if an empty field means null.
   if (
     value === null &&
     field.isNullable &&
@@ -245,7 +245,8 @@ function textOf(field, value) {
 }
 
 /**
- * Build the argument from the fields. Text that does not fit its field is in `problems`, and in the argument as text.
+ * Build the argument from the fields. If a text does not fit its field, `problems` names the field, and the argument
+ * contains the text.
  * @param {ArgumentField[]} fields
  * @param {Record<string, string>} values The values of the form.
  * @returns {{text: string, problems: FieldProblem[], missing: FieldProblem[]}} `missing`: required fields that are empty.
@@ -274,7 +275,8 @@ export function argumentOf(fields, values) {
 /**
  * @param {Control} control
  * @param {string} typed
- * @returns {{text: string, fault: string}} JSON.
+ * @returns {{text: string, fault: string}} `text`: the value as JSON. `fault`: why the typed text does not fit; empty
+ *   if it fits.
  */
 function memberOf(control, typed) {
   const trimmed = typed.trim();

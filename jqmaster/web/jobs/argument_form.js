@@ -1,6 +1,5 @@
 /**
- * The argument of a new job: fields by the schema of its name, or raw JSON. Each shows the value that was typed into
- * the other.
+ * The argument of a new job: fields from the schema of the job's name, or raw JSON. Both always show the same value.
  */
 import { argumentOf, fieldsOf, hasFields, keyOf, valuesOf } from "./argument_fields.js";
 import { Problem, get, parseExact, toJson } from "../core/api.js";
@@ -21,9 +20,9 @@ const CONTRACT_MS = 300;
 /** @typedef {import("../core/api.js").FieldProblem} FieldProblem */
 
 /**
- * Return the contract that live workers, or the last ones, reported for a name.
+ * Return the contract that live workers report for a name. Without live workers, return the last reported contract.
  * @param {string} name
- * @returns {Contract | null} Null if nobody reported any, or it is not known yet.
+ * @returns {Contract | null} Null if no worker reported a contract, or the answer is not known yet.
  */
 export function useContract(name) {
   const [contract, setContract] = useState(/** @type {Contract | null} */ (null));
@@ -52,19 +51,19 @@ export function useContract(name) {
 
 /**
  * @typedef {object} ArgumentState
- * @property {boolean} hasSchema Whether there are fields to choose.
+ * @property {boolean} hasSchema Whether the user can choose fields instead of JSON.
  * @property {boolean} isByFields
  * @property {ArgumentField[]} fields
  * @property {string} text The argument as JSON.
  * @property {FieldProblem[]} problems Texts that do not fit their fields.
  * @property {FieldProblem[]} missing
- * @property {boolean} isRefused Whether fields were chosen but cannot hold what is typed.
+ * @property {boolean} isRefused Whether the user chose fields, but they cannot show the typed JSON.
  * @property {(mode: "fields" | "json") => void} choose
- * @property {(text: string) => void} give Puts an argument that nobody typed into the form.
+ * @property {(text: string) => void} give Fills in an argument from another source, such as a copied job.
  */
 
 /**
- * The argument in a form whose values have `argument` and `mode`.
+ * Return the state of the argument in a form. The values of the form must have `argument` and `mode`.
  * @param {import("../ui/forms.js").FormInputs} form
  * @param {Contract | null} contract
  * @returns {ArgumentState}
@@ -74,7 +73,8 @@ export function useArgument(form, contract) {
   const schema =
     contract?.argument_schema && hasFields(contract.argument_schema) ? contract.argument_schema : null;
   const [isRefused, setRefused] = useState(false);
-  // The text that this hook last put into `argument`. If it is unchanged, the fields still contain what was typed.
+  // The text that this hook last put into `argument`. If `argument` still has this text, the fields contain what was
+  // typed.
   const given = useRef(values["argument"] ?? "");
   const isByFields = schema !== null && values["mode"] === "fields";
   const fields = useMemo(() => (schema ? fieldsOf(schema, values) : []), [schema, values]);
@@ -91,7 +91,8 @@ export function useArgument(form, contract) {
     setRefused(false);
   };
   const toFields = () => {
-    // If the JSON is unchanged, keep the fields as they were typed, which contain more than the JSON made from them.
+    // If the JSON is unchanged, keep the fields as they were typed: they contain more than the JSON that was made from
+    // them.
     const isUntouched = typed === given.current && fields.some((one) => values[keyOf(one.name)]);
     const changes = isUntouched ? {} : schema && valuesOf(schema, typed, values);
     setRefused(!changes);
@@ -102,7 +103,8 @@ export function useArgument(form, contract) {
   useEffect(() => {
     const { mode } = values;
     if (!schema && mode === "fields") toRaw("");
-    // Do not change to fields while somebody types JSON, or if the argument was left out and must be typed.
+    // Do not change to fields while somebody types JSON. Do not change either if the argument was left out and must be
+    // typed.
     else if (schema && !mode && typed === given.current && !values["left_out"]) toFields();
   }, [schema, values["left_out"]]);
   return {
@@ -132,7 +134,7 @@ function isSame(one, other) {
 
 /**
  * @param {unknown} value
- * @returns {unknown} The same value with the keys of its maps in order.
+ * @returns {unknown} The same value with the keys of its maps sorted.
  */
 function sorted(value) {
   if (Array.isArray(value)) return value.map(sorted);
@@ -231,7 +233,8 @@ function textOfChoice(json) {
 }
 
 /**
- * Adapt the form to a browser control that knows no time zones: it shows the zone of the page.
+ * Adapt the form to a browser control for times, which has no time zone. The control shows times in the zone of the
+ * page.
  * @param {import("../ui/forms.js").FormInputs} form
  */
 const inPageZone = (form) => adapted(form, inputOf, instantIn);

@@ -14,7 +14,7 @@ import { Id, State, Text, Time } from "../ui/formats.js";
 /** @typedef {`api/jobs/${string}`} JobPath */
 
 /**
- * The deliveries to the job's webhook, and whether they arrived.
+ * The deliveries to the job's webhook, each with its outcome.
  * @param {{job: JobView, path: JobPath, mayOperate: boolean}} props
  */
 export function Deliveries({ job, path, mayOperate }) {
@@ -65,7 +65,7 @@ export function Deliveries({ job, path, mayOperate }) {
     </section>`;
 }
 
-/** @param {JobView | null} job @param {JobPath} path What other systems and people were asked. */
+/** @param {JobView | null} job @param {JobPath} path Returns the challenges of the job. */
 export const useChallenges = (job, path) =>
   useResource(
     (signal) => (job ? get(`${path}/challenges`, {}, signal) : Promise.resolve(null)),

@@ -12,11 +12,11 @@ import { JobLink, jobIn } from "./flow_parts.js";
 /** @typedef {import("../../answers").Schemas["JobView"]} JobView */
 /** @typedef {import("../../answers").Schemas["AttemptView"]} Attempt */
 
-/** @param {JobView} job Whether the top of the page shows the error of the last attempt. */
+/** @param {JobView} job Returns whether the top of the page shows the error of the last attempt. */
 export const isTold = (job) => isIn(job.state, "finished") && job.state !== "succeeded";
 
 /**
- * Why the job ended and where its error was raised. This is at the top of the page, where people look first.
+ * Why the job ended, and where its error was raised. The page shows this at its top, where people look first.
  *
  * @param {{job: JobView, flow: FlowView | null}} props
  */
@@ -52,7 +52,7 @@ function HiddenError({ job, attempt: one }) {
   return html`<p class="muted">${one.error_type && html`<code><${Text} value=${one.error_type} max=${200} /></code> · `}${t("job.error_hidden")}</p>`;
 }
 
-/** @param {unknown} error @returns {string} Where it was raised, as SDK workers report it; "" if it is not reported. */
+/** @param {unknown} error @returns {string} The place in the code where the error was raised, as SDK workers report it; "" if it is not reported. */
 const stackOf = (error) =>
   error !== null && typeof error === "object" && "traceback" in error && typeof error.traceback === "string"
     ? error.traceback.trimEnd()
@@ -72,7 +72,7 @@ function Stack({ attempt: one, isOpen }) {
   );
 }
 
-/** @param {{job: JobView, workerNames: Map<string, string>}} props The newest first, without what the top of the page already says about it. */
+/** @param {{job: JobView, workerNames: Map<string, string>}} props The attempts, the newest first. The newest one lacks the error that the top of the page already shows. */
 export function Attempts({ job, workerNames }) {
   const attempts = [...job.attempts].reverse();
   return html`<section class="card" aria-labelledby="attempts">

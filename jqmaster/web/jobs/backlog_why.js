@@ -1,4 +1,4 @@
-/** Show why the ready jobs of the queue, a name or a batch wait: each cause with its count and a link. */
+/** Shows why ready jobs wait: each cause with its count and a link. The jobs are those of the queue, of a name or of a batch. */
 import { get } from "../core/api.js";
 import { number, t, tOr } from "../core/i18n.js";
 import { html } from "../core/lib.js";
@@ -44,7 +44,7 @@ const keyOf = ({ code, constraint, key_value, kind }) => JSON.stringify([code, c
 const addressOf = ({ constraint, job_id }) =>
   constraint ? href("constraints", { name: constraint }) : href("job", { id: job_id });
 
-/** @param {WaitCause} cause @returns {string} Such as `880 for mail-per-host at globex (60/min, about 15 min)`. */
+/** @param {WaitCause} cause @returns {string} The cause in words, such as `880 for mail-per-host at globex (60/min, about 15 min)`. */
 export function causeText(cause) {
   const count = number(cause.count);
   if (cause.constraint === null)

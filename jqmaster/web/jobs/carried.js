@@ -6,7 +6,7 @@ import { Bytes, bytesText } from "../ui/formats.js";
 import { Value } from "../ui/values.js";
 import { isSealed, isTooLarge } from "./job_spec.js";
 
-/** @param {{state: string, finished_at: string | null}} job A job without a result. @returns {string} Why it has none. */
+/** @param {{state: string, finished_at: string | null}} job A job without a result. @returns {string} Why the job has no result. */
 export function noResultText({ state, finished_at }) {
   if (finished_at === null) return t("job.result.none");
   if (state === "succeeded") return t("job.result.gone");

@@ -1,4 +1,4 @@
-/** The columns of job lists: their content, the default ones, and the ones that people chose. */
+/** The columns of job lists: their content, the default columns, and the columns that people chose. */
 import { html, useRef } from "../core/lib.js";
 import { t, tOr } from "../core/i18n.js";
 import { pref, setPref, usePref } from "../core/prefs.js";
@@ -54,7 +54,7 @@ export function orderedBy(state) {
 
 /** @param {string | null | undefined} at */
 const ms = (at) => (at ? Date.parse(at) : 0);
-/** @param {ListedJob} job @returns {number} How long the latest attempt ran, or runs; -1 where it never did. */
+/** @param {ListedJob} job @returns {number} How long the latest attempt ran, or has been running; -1 if the job never ran. */
 function ranMs(job) {
   if (!job.started_at) return -1;
   if (job.finished_at) return Math.max(0, ms(job.finished_at) - ms(job.started_at));
@@ -215,7 +215,7 @@ function Line({ text, isCode = false }) {
   return html`<bdi class=${isCode ? "line code-line" : "line"} title=${shown}>${shown}</bdi>`;
 }
 
-/** @param {{job: ListedJob}} props How long the latest attempt ran, or runs. */
+/** @param {{job: ListedJob}} props How long the latest attempt ran, or has been running. */
 function Ran({ job }) {
   useTick();
   const ran = ranMs(job);
@@ -224,7 +224,8 @@ function Ran({ job }) {
 }
 
 /**
- * Return the columns of a list: those in its address, else the chosen ones, else those that its state has at first.
+ * Return the columns of a list: the columns in its address. Without them, the columns that the user chose. Without a
+ * choice, the default columns of its state.
  * @param {string} state
  * @param {string | undefined} asked Keys separated by commas, as in a shared link.
  * @returns {JobColumn[]} The default columns have `isDefault`.
@@ -240,7 +241,7 @@ export function useJobColumns(state, asked) {
   return columnsOf(keys, times).map((column) => ({ ...column, isDefault: !asked && !Array.isArray(chosen) }));
 }
 
-/** @param {string[]} keys @param {string} times How the reader wants to see them. @returns {JobColumn[]} */
+/** @param {string[]} keys @param {string} times How the reader wants to see times. @returns {JobColumn[]} */
 function columnsOf(keys, times) {
   const columns = ALL.filter((column) => keys.includes(column.key));
   return (columns.length ? columns : ALL.slice(0, 2)).map((column) => ({
@@ -251,11 +252,12 @@ function columnsOf(keys, times) {
 }
 
 const OF_MEMBERS = ["state", "name", "argument", "error", "cause", "attempt", "created", "finished"];
-// The parts of jobs that these columns need from the API.
+// The values of the parameter `include` that these columns need.
 export const MEMBERS_INCLUDE = "argument,error";
 
 /**
- * The columns of jobs that belong together. A cause is shown where no error tells it.
+ * Return the columns for a list of related jobs. They include the cause only if jobs have a cause without an error that
+ * explains it.
  * @param {ListedJob[]} jobs
  * @returns {JobColumn[]}
  */
@@ -272,11 +274,11 @@ export function useMemberColumns(jobs) {
 }
 
 /**
- * Leave out the error column while no listed job has an error. It appears with the first one, and stays for as long as
- * the same is listed.
+ * Leave out the error column while no listed job has an error. The column appears with the first error, and stays until
+ * `of` changes.
  * @param {JobColumn[]} columns
  * @param {ListedJob[]} rows
- * @param {string} of What is listed.
+ * @param {string} of A text that identifies the list.
  */
 export function useErrorColumn(columns, rows, of) {
   const seen = useRef(/** @type {string | null} */ (null));
@@ -285,7 +287,7 @@ export function useErrorColumn(columns, rows, of) {
 }
 
 /**
- * The columns with their places on phones.
+ * Return the columns with their places on phones.
  * @param {JobColumn[]} columns
  * @param {string} by The column whose instant ends each row.
  */
@@ -302,10 +304,10 @@ export function placed(columns, by) {
   });
 }
 
-/** @param {JobColumn[]} columns @returns {string} What the list has to include for them. */
+/** @param {JobColumn[]} columns @returns {string} The parameter `include` for these columns. */
 export const includeOf = (columns) => columns.flatMap((column) => column.include ?? []).join(",");
 
-/** @returns {string | undefined} The chosen columns, as a link carries them. */
+/** @returns {string | undefined} The chosen columns, in the form of a link. */
 export function chosenColumns() {
   const chosen = pref("columns", null);
   return Array.isArray(chosen) ? chosen.join(",") : undefined;

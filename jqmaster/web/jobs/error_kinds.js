@@ -1,10 +1,10 @@
-/** Jobs counted by name and kind of error, for people who are about to act on many. */
+/** Counts jobs by name and kind of error, for people who are about to act on many jobs. */
 
-/** @typedef {{name: string, error: string, count: number}} ErrorKind `error`: empty for jobs without one. */
+/** @typedef {{name: string, error: string, count: number}} ErrorKind `error`: empty for jobs without an error. */
 
 /**
  * @param {{name: string, error?: string | null}[]} jobs
- * @returns {ErrorKind[]} The most frequent first. Errors that differ only in their figures are of one kind.
+ * @returns {ErrorKind[]} The kinds, the most frequent first. Errors that differ only in their numbers are of one kind.
  */
 export function errorKinds(jobs) {
   /** @type {Map<string, ErrorKind>} */

@@ -1,4 +1,4 @@
-/** The jobs that a filter selects as a file: CSV for spreadsheets, JSON for programs. */
+/** Exports the jobs that a filter selects to a file: CSV for spreadsheets, JSON for programs. */
 import { get, toJson } from "../core/api.js";
 
 /** @typedef {import("../../answers").Schemas["ListedJob"]} ListedJob */
@@ -42,7 +42,7 @@ export const csvOf = (jobs) =>
     .join("\r\n") + "\r\n";
 
 /**
- * Fetches up to MOST jobs and hands them to the browser as a file.
+ * Load up to MOST jobs, and let the browser save them as a file.
  * @param {"csv" | "json"} kind
  * @param {Record<string, string>} filter
  * @param {string} order

@@ -156,7 +156,7 @@ function Affected({ group, onClose }) {
       },
       (error) => {
         if (aborter.signal.aborted) return;
-        // Remove the values at the previous path, which would look like those at this one.
+        // Remove the values at the previous path. Otherwise they would look like values at this path.
         setFound(null);
         setProblem(error);
       },
@@ -223,7 +223,7 @@ function Values({ found, path, group }) {
     </table>`;
 }
 
-/** @param {{value: string, path: string, group: FailureGroup}} props The jobs of the group that have the value, where a filter can name it. */
+/** @param {{value: string, path: string, group: FailureGroup}} props A link to the jobs of the group that have the value. Shown if a filter can contain the value. */
 function ValueLink({ value, path, group }) {
   const text = html`<code><${Text} value=${value} max=${220} /></code>`;
   const isCut = value.length === CUT_AT;

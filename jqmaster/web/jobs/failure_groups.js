@@ -16,13 +16,13 @@ import { stillText } from "./still_failed.js";
 /** @type {Record<string, "info" | "warn">} */
 const MARKS = { new: "info", regressed: "warn" };
 
-/** @param {FailureGroup} group @returns {boolean} Whether it is ignored now. */
+/** @param {FailureGroup} group @returns {boolean} Whether the group is ignored now. */
 export const isIgnored = (group) => Boolean(group.ignored) && group.ignored?.ended_by === null;
 
-/** @param {FailureGroup} group @returns {boolean} Whether it is resolved, and has not come back since. */
+/** @param {FailureGroup} group @returns {boolean} Whether the group is resolved, and has no new failures since. */
 const isResolved = (group) => Boolean(group.resolved) && group.resolved?.reopened_by === null;
 
-/** Actions that are seldom needed, and are therefore in a menu. */
+/** Actions that are seldom needed. The page has them in a menu. */
 const ASKED = /** @type {const} */ (["values", "assign", "merge"]);
 
 /**
@@ -32,7 +32,8 @@ const ASKED = /** @type {const} */ (["values", "assign", "merge"]);
 
 /**
  * @param {Shown & {count?: number, still?: import("./still_failed.js").Still}} props
- *   `count`: replaces the count of the whole group. `still`: how many of the whole group are still failed, if that is known.
+ *   `count`: replaces the count of the whole group. `still`: how many jobs of the whole group are still failed, if this
+ *   number is known.
  */
 export function FailureCard({ group, session, count = group.count, still, onAct, onAsk, onChange }) {
   const mayOperate = may(session, "operate");
@@ -130,7 +131,7 @@ function Actions({ group, session, onAct, onAsk, onChange }) {
       </div>`;
 }
 
-/** @param {{group: FailureGroup}} props Who looks after it, and in which version it is resolved. */
+/** @param {{group: FailureGroup}} props The assignee of the group, and the version in which it is resolved. */
 function Decisions({ group }) {
   const { assigned, resolved } = group;
   return html`${
@@ -192,7 +193,7 @@ function Merged({ group, mayOperate, onChange }) {
     </ul>`;
 }
 
-/** @param {{group: FailureGroup}} props Who ignores it, until when and why; or why that is over. */
+/** @param {{group: FailureGroup}} props Who ignores the group, until when and why; or why it is no longer ignored. */
 function Ignored({ group }) {
   const { ignored } = group;
   if (!ignored) return null;

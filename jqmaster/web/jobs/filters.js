@@ -1,4 +1,4 @@
-/** The filters of a list of jobs, in the forms of the address, of the inputs and of the API. */
+/** The filters of a list of jobs. They have three forms: that of the address, that of the inputs, and that of the API. */
 import { html, useEffect, useState } from "../core/lib.js";
 import { get } from "../core/api.js";
 import { t } from "../core/i18n.js";
@@ -14,7 +14,7 @@ import { inputOf, useZone } from "../ui/instants.js";
 const CAUSES = ["error", "timeout", "undecodable", "invalid_argument", "lost", "expired", "canceled"];
 const TIME_FILTERS = ["created_after", "created_before", "finished_after", "finished_before"];
 const NUMBER_FILTERS = ["min_attempt", "min_duration", "max_duration"];
-/** The filters of an address. `within`, `field`, `op` and `value` belong to this page, the others to the API. */
+/** The filters of an address. The API has these filters too, except `within`, `field`, `op` and `value`. */
 export const FILTERS = [
   "state", "q", "name", "tag", "batch", "worker", "text", "cause", "failure_group", ...TIME_FILTERS, ...NUMBER_FILTERS,
   "within", "field", "op", "value",
@@ -35,7 +35,8 @@ const WINDOWS_MS = {
 
 /**
  * @param {string} text
- * @returns {unknown} A number, true, false or null if the text is one; otherwise, or in quotes, a text.
+ * @returns {unknown} A number, true, false or null if the text is one of these. Otherwise, or if the text is quoted, a
+ *   string.
  */
 export function constantOf(text) {
   try {
@@ -61,7 +62,7 @@ export function matcherOf(query) {
 }
 
 /**
- * The filter for a call that lists or counts. A window in time ends now.
+ * Return the filter for a call that lists or counts jobs. A time window ends now.
  * @param {Record<string, string>} query
  * @param {number | null} deployedMs
  * @returns {Record<string, string>}
@@ -80,7 +81,8 @@ export function filterOf(query, deployedMs) {
 }
 
 /**
- * The same for an action on many jobs, whose body has numbers and documents.
+ * Return the same filter for an action on many jobs. The body of this request has numbers and documents in place of
+ * texts.
  * @param {Record<string, string>} filter
  * @returns {Record<string, unknown>}
  */
@@ -125,14 +127,14 @@ export function deployOf(workers) {
 
 // The filters that are always shown, except on phones.
 const SHOWN = ["q", "name", "tag", "within", "cause"];
-/** @param {string} key Of a filter. @param {boolean} isMore @returns {boolean} Whether a field shows it already. */
+/** @param {string} key The key of a filter. @param {boolean} isMore @returns {boolean} Whether an input already shows the filter. */
 const hasField = (key, isMore) =>
   SHOWN.includes(key) || (isMore && key !== "failure_group" && key !== "batch");
 
 /** @typedef {import("../batches/parts.js").Batch} Batch */
 /** @typedef {(changes: Record<string, string | undefined>, replace?: boolean) => void} Change */
 
-/** @param {{query: Record<string, string>, batch: Batch | null, change: Change}} props `batch`: the one whose members are listed. */
+/** @param {{query: Record<string, string>, batch: Batch | null, change: Change}} props `batch`: the batch with the listed members. */
 export function Filters({ query, batch, change }) {
   useZone();
   const isMoreWanted = [
@@ -171,7 +173,7 @@ export function Filters({ query, batch, change }) {
     </form>`;
 }
 
-/** @param {Record<string, string>} query @returns {string} What the window in time is about. */
+/** @param {Record<string, string>} query @returns {string} The filter that the time window applies to. */
 const withinText = (query) =>
   t(isIn(query["state"] ?? "", "finished") ? "filter.within.finished" : "filter.within.created");
 

@@ -23,7 +23,7 @@ const MAX_JOBS = 500;
 const VIEWS = /** @type {const} */ (["graph", "waterfall"]);
 
 /**
- * Load the flow at `path`, and the library that lays it out; null if no job waits for another.
+ * Load the flow at `path`, and the library that lays it out. Return null if no job waits for another.
  * @param {`api/jobs/${string}/flow` | `api/batches/${string}/flow`} path
  * @param {AbortSignal} signal
  * @returns {Promise<FlowView | null>}
@@ -46,7 +46,7 @@ export function Flow({ flow, current = "", session, onChange }) {
   const [, redraw] = useState(0);
   const box = useRef(/** @type {HTMLElement | null} */ (null));
   const shown = useRef(flow);
-  // Keep the shape of a picture at which somebody is looking; the states in it still change.
+  // Keep the shape of the picture while somebody looks at it. Only the states in it change.
   if (!hold.isHeld) shown.current = flow;
   const newest = useMemo(() => new Map(flow.jobs.map((job) => [job.id, job])), [flow]);
   const known = new Set(shown.current.jobs.map((job) => job.id));
@@ -86,10 +86,10 @@ export function Flow({ flow, current = "", session, onChange }) {
 }
 
 /**
- * One job at which the flow broke, and what to do about it.
+ * One job at which the flow broke, with the actions that may repair the flow.
  * @param {{job: FlowJob, place: number, count: number, session: import("../core/api.js").Session, onStep: (way: 1 |
  *   -1) => void, onChange: () => unknown}} props
- *   `place`: from 0.
+ *   `place`: the number of the job among these jobs, from 0.
  */
 function Failure({ job, place, count, session, onStep, onChange }) {
   const retry = () =>

@@ -1,4 +1,4 @@
-/** A flow as a graph: its jobs, and which waits for which. The arrow keys move between them. */
+/** A flow as a graph of its jobs, with a line from each job to the jobs that wait for it. The arrow keys move between jobs. */
 import { NODE, pictureOf, sizeOf } from "./flow_layout.js";
 import { number, t, tOr } from "../core/i18n.js";
 import { html, useLayoutEffect, useMemo, useRef, useState } from "../core/lib.js";
@@ -18,10 +18,10 @@ import { brokenIn, titleOf, useKeptNodes } from "./flow_parts.js";
 /** @typedef {import("./flow_parts.js").FlowJob} FlowJob */
 
 const ZOOMS = [0.15, 0.25, 0.4, 0.6, 0.8, 1];
-/** The width of the box that its content cannot use. */
+/** The part of the box's width that its content cannot use. */
 const BOX_MARGIN = 4;
 
-/** @param {FlowJob[]} jobs @param {Set<string>} alone Returns the facts that shape the picture. The states are left out, because they change all the time. */
+/** @param {FlowJob[]} jobs @param {Set<string>} alone Returns the facts that determine the shape of the picture. These do not include the states, which change all the time. */
 const shapeOf = (jobs, alone) =>
   JSON.stringify(jobs.map(({ id, name, when, after }) => [id, name, when, after, alone.has(id)]));
 
@@ -43,7 +43,7 @@ export function FlowGraph({ flow, newest, current, failure, tools }) {
   const byKey = useMemo(() => new Map(picture.places.map((place) => [place.key, place])), [picture]);
   const nodes = picture.places.filter((place) => place.kind !== "junction");
   const first = nodes.find((place) => place.key === (current || failure))?.key ?? nodes[0]?.key ?? "";
-  // The one node that the Tab key reaches. The arrow keys lead from it to the others.
+  // The one node that the Tab key reaches. From this node, the arrow keys lead to the others.
   const entry = byKey.has(focused) ? focused : first;
   const hasAlike = isEach || nodes.some((place) => place.kind === "group");
   useLayoutEffect(() => {
@@ -87,7 +87,7 @@ export function FlowGraph({ flow, newest, current, failure, tools }) {
     </p>`;
 }
 
-/** @param {Set<string>} critical @returns {boolean} Whether the critical path is shown: only if it has several jobs. */
+/** @param {Set<string>} critical @returns {boolean} Whether to show the critical path. A path with one job is not shown. */
 const hasPath = (critical) => critical.size > 1;
 
 /** @param {{zoom: number, setZoom: (zoom: number) => void, box: {current: HTMLElement | null}, picture: Picture}} props */
@@ -163,7 +163,7 @@ function Canvas(props) {
 }
 
 /**
- * @param {string} key Of the keyboard.
+ * @param {string} key The pressed key.
  * @param {Place} place
  * @param {Place[]} nodes
  * @param {Map<string, Place>} byKey
@@ -282,7 +282,7 @@ function Node({ place, newest, marks, isCurrent, isEntry, onOpen }) {
     : html`<a href=${href("job", { id: job.id })} aria-current=${isCurrent ? "true" : undefined} ...${common}>${inside}</a>`;
 }
 
-/** @param {FlowJob[]} jobs @returns {[string, number][]} How many are in each state, in the order of states. */
+/** @param {FlowJob[]} jobs @returns {[string, number][]} How many jobs are in each state, in the order of states. */
 function countsOf(jobs) {
   return Object.keys(STATES).flatMap((state) => {
     const count = jobs.filter((job) => job.state === state).length;

@@ -1,4 +1,4 @@
-/** The positions of a flow's jobs in its picture, and the lines between them. Nothing here draws. */
+/** The positions of a flow's jobs in its picture, and the lines between them. This module does not draw. */
 
 /** @typedef {import("../../answers").Schemas["FlowJob"]} FlowJob */
 
@@ -6,9 +6,8 @@
  * A place in the picture: one job, a group of similar jobs, or a junction where many lines meet.
  * @typedef {{key: string, kind: "job" | "group" | "junction", jobs: FlowJob[], isFailure: boolean, x: number, y:
  *   number, before: string[], behind: string[]}} Place
- *   `isFailure`: the flow broke there, and the place has room for the reason. `x`, `y`: its upper left corner.
- *   `before`, `behind`: keys of the places that lines come from and lead to, skipping
- *   junctions.
+ *   `isFailure`: the flow broke there, and the place has room for the reason. `x`, `y`: the upper left corner of the
+ *   place. `before`, `behind`: keys of the places that lines come from and lead to, skipping junctions.
  */
 /** @typedef {{key: string, from: string, to: string, path: string}} Line */
 /** @typedef {{places: Place[], lines: Line[], width: number, height: number}} Picture */
@@ -20,9 +19,9 @@ const LABEL_HEIGHT = 17;
 const JUNCTION = 8;
 const GAP = { across: 14, along: 52 };
 const MARGIN = 12;
-/** The number of similar jobs from which they are drawn as one group. */
+/** If there are at least this many similar jobs, they are drawn as one group. */
 export const GROUPED_FROM = 5;
-/** The number of lines above which a faster layout is used. */
+/** If there are more lines than this, a faster layout is used. */
 const FEW_LINES = 120;
 
 /** @type {typeof import("./flow_library.js") | null} */
@@ -46,11 +45,11 @@ export function sizeOf(place) {
 const told = (keys) => [...keys].sort().join(" ");
 
 /**
- * Return the places and which leads to which, before they are laid out.
+ * Return the places and the connections between them, before the layout.
  * @param {FlowJob[]} jobs
  * @param {string} current The ID of a job that is always drawn by itself.
- * @param {boolean} isEach Whether all jobs are.
- * @param {Set<string>} failures The IDs of jobs at which the flow broke. They are drawn by themselves, too.
+ * @param {boolean} isEach Whether every job is drawn by itself.
+ * @param {Set<string>} failures The IDs of jobs at which the flow broke. These jobs are drawn by themselves, too.
  */
 function placesOf(jobs, current, isEach, failures) {
   /** @type {Map<string, string[]>} */
@@ -87,7 +86,7 @@ function placesOf(jobs, current, isEach, failures) {
 }
 
 /**
- * Return the lines, with a junction where each of some places leads to each of others.
+ * Return the lines. If each place of one set leads to each place of another set, the lines meet in a junction.
  * @param {Place[]} places
  * @returns {{pairs: [string, string][], junctions: Place[]}}
  */
@@ -127,7 +126,7 @@ function connected(places) {
 }
 
 /**
- * Lay out the jobs of a flow from left to right. `loadLayout` must have ended before.
+ * Lay out the jobs of a flow from left to right. Call it after `loadLayout` has ended.
  * @param {FlowJob[]} jobs
  * @param {{current: string, isEach: boolean, failures: Set<string>}} options
  * @returns {Picture}
@@ -176,7 +175,7 @@ export function pictureOf(jobs, { current, isEach, failures }) {
 /**
  * @param {Place} from
  * @param {Place} to
- * @param {[number, number][]} points Only those between the two ends are kept.
+ * @param {[number, number][]} points The points of the line. Only the points between its two ends are kept.
  */
 function pathThrough(from, to, points) {
   const start = [from.x + sizeOf(from).width, from.y + sizeOf(from).height / 2];

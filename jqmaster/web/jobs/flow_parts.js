@@ -1,4 +1,4 @@
-/** Helpers of both pictures of a flow. */
+/** Helpers of the two pictures of a flow: the graph and the waterfall. */
 import { t } from "../core/i18n.js";
 import { html, useRef } from "../core/lib.js";
 import { href } from "../core/router.js";
@@ -10,13 +10,13 @@ import { Id, Text } from "../ui/formats.js";
 /** @typedef {import("../../answers").Schemas["FlowJob"]} FlowJob */
 
 /**
- * The content of a picture. `flow`: its shape, which stays while somebody looks at it. `newest`: its jobs as they are now, by
- * ID. `current`: the ID of the job whose page this is. `failure`: the ID of the failure that is explained above.
- * `tools`: the controls at the top of each picture.
+ * The content of a picture. `flow`: the flow that shapes the picture; it stays while somebody looks at the picture.
+ * `newest`: the jobs of the flow as they are now, by ID. `current`: the ID of the job whose page this is. `failure`:
+ * the ID of the failure that is explained above. `tools`: the controls at the top of each picture.
  * @typedef {{flow: FlowView, newest: Map<string, FlowJob>, current: string, failure: string, tools: import("../core/lib.js").Node}} Drawn
  */
 
-/** @param {FlowJob} job @returns {string} Its name, and what distinguishes it from others of that name. */
+/** @param {FlowJob} job @returns {string} The name of the job, and the text that distinguishes it from other jobs of this name. */
 export const titleOf = (job) =>
   job.name === null ? t("flow.gone") : visible([job.name, job.label].filter(Boolean).join(" "));
 
@@ -25,9 +25,9 @@ export const jobIn = (flow, id) => flow?.jobs.find((job) => job.id === id);
 
 /**
  * @param {FlowView | null} flow
- * @param {string} id Of a job that waits for others.
- * @returns {FlowJob | null} The first job in front of it that waits for none: why it has not ended is why all behind it
- *   wait. Null if the flow does not hold it.
+ * @param {string} id The ID of a job that waits for other jobs.
+ * @returns {FlowJob | null} The predecessor, direct or indirect, that does not wait for another unfinished job. All
+ *   jobs behind it wait until it ends. Null: the flow has no such job.
  */
 export function firstCauseOf(flow, id) {
   const byId = new Map(flow?.jobs.map((job) => [job.id, job]));
@@ -44,7 +44,7 @@ export function firstCauseOf(flow, id) {
   return null;
 }
 
-/** @param {{id: string, flow: FlowView | null}} props A job by its name, as far as it is known, and the end of its ID. */
+/** @param {{id: string, flow: FlowView | null}} props The name of a job (if it is known) and the end of its ID. */
 export function JobLink({ id, flow }) {
   const job = jobIn(flow, id);
   const to = href("job", { id });
@@ -56,7 +56,8 @@ export function JobLink({ id, flow }) {
 /**
  * @param {FlowView} flow
  * @param {Map<string, FlowJob>} newest
- * @returns {Set<string>} The IDs of the jobs at which the flow broke, and of those that were skipped because of them.
+ * @returns {Set<string>} The IDs of the jobs at which the flow broke, and of the jobs that were skipped because of
+ *   them.
  */
 export function brokenIn(flow, newest) {
   const skipped = flow.jobs

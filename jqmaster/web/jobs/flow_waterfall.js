@@ -1,4 +1,4 @@
-/** A flow as a waterfall: when each job could start, when it did, and how long it ran. */
+/** A flow as a waterfall: when each job could start, when it started, and how long it ran. */
 import { t, tOr } from "../core/i18n.js";
 import { html, useLayoutEffect, useMemo, useRef, useState } from "../core/lib.js";
 import { href } from "../core/router.js";
@@ -12,7 +12,7 @@ import { brokenIn, titleOf, useKeptNodes } from "./flow_parts.js";
 
 /**
  * The times of one job in Unix ms. `from`: when it could start, because the jobs before it had ended; null: unknown.
- * `end`: now for a job that runs.
+ * `end`: the present time for a running job.
  * @typedef {{job: FlowJob, from: number | null, start: number | null, end: number | null}} Row
  */
 
@@ -109,7 +109,8 @@ export function FlowWaterfall({ flow, newest, current, failure, tools }) {
 
 /**
  * @param {{row: Row, first: number, span: number, isEntry: boolean, isCritical: boolean, isBroken: boolean, isCurrent: boolean,
- *   isFailure: boolean}} props `first`, `span`: the start of the whole flow in Unix ms, and how long it took.
+ *   isFailure: boolean}} props `first`: the start of the whole flow in Unix ms. `span`: the duration of the whole flow
+ *   in ms.
  */
 function WaterfallRow({ row, first, span, isEntry, isCritical, isBroken, isCurrent, isFailure }) {
   const { job, from, start, end } = row;

@@ -130,7 +130,7 @@ function Unique({ job: { unique } }) {
     </dd>`;
 }
 
-/** @param {{job: JobView}} props The links that its worker gave, and the constraints that limit it. */
+/** @param {{job: JobView}} props The links that the job's worker reported, and the constraints that limit the job. */
 function Links({ job: { links, constraints } }) {
   return html`${
     links &&

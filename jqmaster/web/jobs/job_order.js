@@ -18,7 +18,7 @@ const REVIVED = /** @type {const} */ (["jobs", "held", "gone"]);
 /**
  * @param {JobView | null} job
  * @param {JobPath} path
- *   The jobs that are connected with it; its data are null if there are none.
+ *   The jobs that are connected with it; `data` is `null` without such jobs.
  */
 export const useFlow = (job, path) => {
   const isLinked = Boolean(job && (job.after || (job.dependents_count ?? 0) > 0));
@@ -29,7 +29,7 @@ export const useFlow = (job, path) => {
   );
 };
 
-/** @param {{job: JobView, flow: FlowView | null}} props The jobs before and after it in the order of jobs. */
+/** @param {{job: JobView, flow: FlowView | null}} props The predecessors and the dependents of the job. */
 export function Order({ job, flow }) {
   const { dependents_count: dependents = 0, revives } = job;
   if (!job.after && dependents === 0) return null;
@@ -52,7 +52,8 @@ export function Order({ job, flow }) {
 }
 
 /**
- * All jobs that are connected with it. The graph is last on the page, so nothing moves when it appears.
+ * The graph of all jobs that are connected with the job. It is the last part of the page, so nothing moves when it
+ * appears.
  * @param {{job: JobView, found: ReturnType<typeof useFlow>, session: import("../core/api.js").Session}} props
  */
 export function FlowCard({ job, found, session }) {
@@ -66,7 +67,7 @@ export function FlowCard({ job, found, session }) {
     </section>`;
 }
 
-/** How many linked jobs are shown. Further ones are folded away. */
+/** How many linked jobs are shown. Further jobs are folded away. */
 const LINKED_AT_ONCE = 8;
 
 /** @param {{jobs: (LinkedJob | PredecessorView)[], count: number, flow: FlowView | null}} props `count`: of all jobs; `jobs` may be only the first of them. */

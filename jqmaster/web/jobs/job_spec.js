@@ -3,7 +3,7 @@
 /** @typedef {import("../../answers").Schemas["JobView"]} JobView */
 
 /**
- * Whether part of the job's content is not shown, so that a copy would be a different job.
+ * Return whether a part of the job's content is hidden, so that a copy would be a different job.
  * @param {JobView} job
  */
 export function isIncomplete(job) {
@@ -15,7 +15,7 @@ export const isArgumentIncomplete = (job) =>
   job.argument_redacted || isTooLarge(job.argument, job.argument_bytes) || isSealed(job.argument);
 
 /**
- * Whether a value is sealed, so that it can be opened only for its own job.
+ * Return whether a value is sealed. A sealed value can be opened only for its own job.
  * @param {unknown} value
  * @returns {value is {sealed_with: string, sealed: unknown}}
  */
@@ -33,7 +33,7 @@ export const isSealed = (value) =>
 export const isTooLarge = (value, bytes) => value === null && bytes > 1;
 
 /**
- * Return the job as somebody would push it. Do not call this for an incomplete one.
+ * Return the job in the form of a push. Call this only if the whole content of the job is shown.
  * @param {JobView} job
  */
 export function specOf(job) {

@@ -1,4 +1,4 @@
-/** Find a page of jobs. If a filter selects few, the search continues, shows its progress, and can be stopped. */
+/** Finds a page of jobs. If a filter selects few jobs, the search continues over several calls, shows its progress, and can be stopped. */
 import { useEffect, useRef, useState } from "../core/lib.js";
 import { get } from "../core/api.js";
 import { useResource } from "../core/resource.js";
@@ -7,14 +7,15 @@ import { useResource } from "../core/resource.js";
 /** @typedef {import("../../answers").Schemas["JobCount"]} JobCount */
 
 /** @typedef {{jobs: ListedJob[], lookedAt: number}} Progress */
-/** @typedef {Record<string, string>} Filter As the API has it. */
+/** @typedef {Record<string, string>} Filter A filter in the form of the API. */
 
 export const PAGE = 50;
 const COUNT_EVERY_MS = 10_000;
 
 /**
- * @param {() => Filter} filter The filter of the API as it is at the moment of a call.
- * @param {{order: string, cursor: string | undefined, include: string, of: string}} list `of`: what is listed; when it changes, the search begins anew.
+ * @param {() => Filter} filter Returns the filter for a call of the API at this moment.
+ * @param {{order: string, cursor: string | undefined, include: string, of: string}} list `of`: identifies the list;
+ *   when it changes, the search begins again.
  */
 export function useJobSearch(filter, { order, cursor, include, of }) {
   const [progress, setProgress] = useState(/** @type {Progress | null} */ (null));
@@ -68,9 +69,9 @@ export function useJobSearch(filter, { order, cursor, include, of }) {
 }
 
 /**
- * How many jobs a filter selects, by state; null where nothing is filtered or no answer came yet.
+ * Return how many jobs a filter selects, by state. Return null without a filter, or before the first answer.
  * @param {(() => Filter) | null} filter
- * @param {string} of What is counted.
+ * @param {string} of A text that identifies the counted jobs.
  * @returns {JobCount | null}
  */
 export function useJobCount(filter, of) {

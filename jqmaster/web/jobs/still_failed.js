@@ -1,4 +1,4 @@
-/** How many failures are still failed jobs: people have retried or deleted others since. */
+/** Counts the failures with a job that is still failed. People have retried or deleted the jobs of other failures since. */
 import { Problem, get } from "../core/api.js";
 import { t } from "../core/i18n.js";
 import { html } from "../core/lib.js";
@@ -8,15 +8,16 @@ import { href } from "../core/router.js";
 /** @typedef {import("../../answers").Schemas["FailureGroup"]} FailureGroup */
 /** @typedef {{count: number, is_exact: boolean}} Still `is_exact`: false if there may be more. */
 
-// Maximum number of groups to count: each takes a request, which may read many jobs.
+// Maximum number of groups to count. Each group takes a request that may read many jobs.
 const MAX_ASKED = 20;
 const ENOUGH_MS = 2_000;
 const AGAIN_MS = 15_000;
 
 /**
  * @param {FailureGroup[]} groups
- * @param {number} done Changes when the reader did something about them.
- * @returns {{still: Map<string, Still>, reload: () => Promise<void>}} `still`: those of the first groups, by their IDs.
+ * @param {number} done A number that changes when the reader has acted on the groups.
+ * @returns {{still: Map<string, Still>, reload: () => Promise<void>}} `still`: the counts of the first groups, by ID of
+ *   the group.
  */
 export function useStillFailed(groups, done) {
   const asked = groups.slice(0, MAX_ASKED);
@@ -38,7 +39,7 @@ export function useStillFailed(groups, done) {
   return { still: data ?? new Map(), reload };
 }
 
-/** @param {{name: string, failed: number}} props Those of one name, if any failed. */
+/** @param {{name: string, failed: number}} props How many jobs of one name are still failed. Shown if any job failed. */
 export function StillFailedOf({ name, failed }) {
   const { data } = useResource(
     async (signal) => (failed > 0 ? stillOf({ name }, signal) : null),
@@ -57,7 +58,7 @@ export const stillText = ({ count, is_exact: isExact }) =>
 /**
  * @param {{name: string, failure_group?: string}} of
  * @param {AbortSignal} signal
- * @returns {Promise<Still | null>} Null: this reader may not ask that.
+ * @returns {Promise<Still | null>} Null: this reader has no right to count them.
  */
 async function stillOf(of, signal) {
   try {

@@ -9,7 +9,7 @@ import { Duration, State, Time, durationText, nowMs, steadyMs, useTick } from ".
 /** @typedef {{state: string, label: string, from: number, to: number | null, attempt?: Attempt}} Phase */
 
 /**
- * The states that the job was in, as far as they are stored, each with its beginning and end.
+ * Return the states that the job was in, each with its beginning and end. Only stored states can be returned.
  * @param {JobView} job
  * @returns {Phase[]}
  */

@@ -1,6 +1,6 @@
 /**
- * Why a job does not run, in the reader's language: sentences made of the fields of the verdicts. Links and times are
- * shown next to them.
+ * Sentences that say why a job does not run, in the reader's language. They are made from the fields of the verdicts.
+ * The page shows links and times next to them.
  */
 import { labelsText } from "../workers/labels.js";
 import { number, t, tOr } from "../core/i18n.js";
@@ -17,7 +17,7 @@ import { clockText, durationText, relativeText } from "../ui/formats.js";
 
 /** Maximum number of characters of a key value in the name of a constraint. */
 const MAX_VALUE = 60;
-/** The reasons for which workers are unavailable, as the fields of a verdict name them. */
+/** The fields of a verdict that say why workers are unavailable. */
 const UNAVAILABLE = /** @type {const} */ (["full", "draining", "broken", "paused", "refusing", "pulling"]);
 /** Maximum number of jobs that one sentence names. */
 const MAX_NAMED_JOBS = 3;
@@ -34,7 +34,7 @@ function noWorkerText(verdict) {
   return t(key, { name: visible(verdict.name), count: known, similar: visible(verdict.similar ?? "") });
 }
 
-/** @param {Verdict<"no_matching_worker">["nearest"][number]} one @returns {string} A worker, and what it lacks. */
+/** @param {Verdict<"no_matching_worker">["nearest"][number]} one @returns {string} The worker, and the labels that it lacks. */
 function nearText({ node_id, worker_id, missing }) {
   const lacks = Object.entries(missing).map(([label, { wanted, has }]) =>
     t(has === null ? "why.text.near.none" : "why.text.near.other", {
@@ -52,9 +52,9 @@ function nearText({ node_id, worker_id, missing }) {
 /**
  * @param {AnyVerdict} verdict
  * @param {Why} why The whole answer.
- * @param {{nameOf?: (id: string) => string, question?: string}} [known] `nameOf`: the name of another job; empty if it
- *   is not known. `question`: what people were asked.
- * @returns {string} The master's own text for a verdict that this page does not know.
+ * @param {{nameOf?: (id: string) => string, question?: string}} [known] `nameOf`: returns the name of another job;
+ *   empty if it is unknown. `question`: the question to people.
+ * @returns {string} The verdict in words. If this page does not know the verdict, the master's own text.
  */
 export function verdictText(verdict, why, { nameOf = () => "", question = "" } = {}) {
   switch (verdict.code) {
@@ -146,7 +146,7 @@ function unitsReason(kind, weight, { concurrency, rate }) {
 const appliedTo = (verdict, why) =>
   why.constraints.find((one) => one.name === verdict.name && one.key_value === verdict.key_value) ?? {};
 
-/** @param {string} at ISO 8601. @returns {string} The clock, in the time zone that the reader chose. */
+/** @param {string} at ISO 8601. @returns {string} The time of day, in the time zone that the reader chose. */
 const clockAt = (at) => clockText(Date.parse(at), pref("times", "relative"));
 
 /** @param {Verdict<"constraint">} verdict A pause. @returns {string} Who paused the jobs, until when and why. */

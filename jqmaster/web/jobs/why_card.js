@@ -1,4 +1,4 @@
-/** Why a job does not run, with links to what holds it back. */
+/** Why a job does not run, with links to the objects that hold it back. */
 import { html } from "../core/lib.js";
 import { Problem, get } from "../core/api.js";
 import { AnswerButton, audienceText, subjectOf } from "../challenges/parts.js";
@@ -20,7 +20,7 @@ import { verdictText } from "./verdicts.js";
 /**
  * @param {{why: {data: Answer | null, problem: Problem | null, reload: () => unknown}, job: JobView, flow: FlowView |
  *   null, challenges: Challenge[], mayOperate: boolean, onAnswered: () => unknown}} props
- *   `challenges`: what other systems and people were asked.
+ *   `challenges`: the challenges of the job.
  */
 export function Why({ why, job, flow, challenges, mayOperate, onAnswered }) {
   const answer = why.data;
@@ -61,7 +61,7 @@ export function Why({ why, job, flow, challenges, mayOperate, onAnswered }) {
     </section>`;
 }
 
-/** @param {{flow: FlowView | null, id: string}} props Why the first job in front of it has not ended. */
+/** @param {{flow: FlowView | null, id: string}} props Why the first predecessor has not ended. */
 function FirstCause({ flow, id }) {
   const first = firstCauseOf(flow, id);
   // Leave out a direct predecessor, which the card already shows with its state and a link.
@@ -80,7 +80,7 @@ function FirstCause({ flow, id }) {
     </span>`;
 }
 
-/** @param {{verdict: Answer["verdicts"][number]}} props Where to go from here. */
+/** @param {{verdict: Answer["verdicts"][number]}} props A link to the page where somebody can act on the verdict. */
 function VerdictMore({ verdict }) {
   switch (verdict.code) {
     case "constraint":

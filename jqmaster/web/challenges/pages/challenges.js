@@ -1,4 +1,4 @@
-/** Challenges: work that other systems and people do, the questions, and the outcomes. */
+/** Challenges: the work that other systems and people do for jobs, the questions to people, and the outcomes. */
 import { AnswerButton, CHALLENGE_STATES, ChallengeState, audienceText, subjectOf } from "../parts.js";
 import { get, may } from "../../core/api.js";
 import { number, t } from "../../core/i18n.js";
@@ -17,7 +17,7 @@ import { NewRows, Table, useHold, useSteadyRows } from "../../ui/tables.js";
 /** @typedef {import("../../../answers").Schemas["ChallengeView"]} Challenge */
 
 const PAGE = 50;
-// How many pages of the API to read. Each covers only a part of the jobs.
+// Maximum number of pages of the API to read. Each page covers only a part of the jobs.
 const MAX_PAGES = 10;
 const FILTERS = ["state", "name"];
 
@@ -25,7 +25,7 @@ const FILTERS = ["state", "name"];
 const keyOf = (one) => `${one.job_id} ${one.request}`;
 
 /**
- * Load a page of challenges. One call of the API covers only a part of them, where a rare one may be missing.
+ * Load a page of challenges. One call of the API covers only a part of the challenges, so it may miss a rare one.
  * @param {Record<string, string | undefined>} query
  * @param {AbortSignal} signal
  */

@@ -1,4 +1,4 @@
-/** Enqueue a job by hand, from a form or an edited old job. The page shows the constraints that will limit the job before it is sent. */
+/** Enqueue a job by hand, from an empty form or from an old job. Before the job is sent, the page shows the constraints that will limit it. */
 import { html, useEffect, useMemo, useRef, useState } from "../../core/lib.js";
 import { Problem, call, get, may, parseExact, toJson } from "../../core/api.js";
 import { ArgumentForm, useArgument, useContract } from "../argument_form.js";
@@ -27,7 +27,7 @@ const PREVIEW_MS = 500;
 const BLANK = {
   name: "",
   argument: "{}",
-  // How the argument is entered: by `fields`, as `json`, or "" if the user has not chosen. Then fields are used if
+  // How the argument is entered: by `fields` or as `json`. "": the user has not chosen, and fields are used if
   // possible.
   mode: "",
   key: "",
@@ -65,7 +65,7 @@ function Enqueue({ query, go, session }) {
   useZone();
   const form = useForm(null, () => ({ ...BLANK, name: query["name"] ?? "" }));
   const { values, problem } = form;
-  // Whether the user has tried to enqueue. Before that, empty fields are not shown as errors.
+  // Whether the user has pressed Enqueue. Until then, empty fields are not shown as errors.
   const [isTried, setTried] = useState(false);
   const from = query["from"];
   const contract = useContract(values["name"]?.trim() ?? "");
@@ -127,7 +127,7 @@ function Enqueue({ query, go, session }) {
 
 /**
  * Fill in the form from another job.
- * @param {string | undefined} from Its ID.
+ * @param {string | undefined} from The ID of that job.
  * @param {FormInputs} form
  * @param {ReturnType<typeof useArgument>} argument
  */
@@ -146,12 +146,13 @@ function useCopied(from, form, argument) {
 }
 
 /**
- * Send what the form holds. `sent`: the job that was made, or was there already.
+ * Send the content of the form. `sent`: the job that was created or already existed.
  * @param {FormInputs} form
  */
 function useSending(form) {
   const [sent, setSent] = useState(/** @type {{id: string, isNew: boolean} | null} */ (null));
-  // The idempotency key for this content of the form: pressing twice, or again without an answer, enqueues one job.
+  // The idempotency key for this content of the form. A second press, or a press after a missing answer, enqueues no
+  // second job.
   const key = useRef("");
   useMemo(() => {
     key.current = newKey();
@@ -161,7 +162,7 @@ function useSending(form) {
       let isNew = true;
       const answer = await call("POST", "api/jobs", {
         text,
-        // Use the key in the form, if there is one, instead of ours.
+        // If the form contains an idempotency key, use it instead of ours.
         ...(!form.values["key"] && { headers: { "Idempotency-Key": key.current } }),
         heard: (response) => (isNew = response.status === 201),
       });
@@ -173,7 +174,7 @@ function useSending(form) {
   return { sent, setSent, send };
 }
 
-/** @param {{form: FormInputs, problem: Problem | null}} props The name, and a warning if no live worker takes it. */
+/** @param {{form: FormInputs, problem: Problem | null}} props The name, and a warning if no live worker serves it. */
 function NameField({ form, problem }) {
   const typedName = form.values["name"]?.trim() ?? "";
   const names = useKnownNames();
@@ -249,10 +250,10 @@ function SeldomTerms({ form, problem }) {
 }
 
 /**
- * Return the fault of the argument, according to its fields, or else the API.
+ * Return the fault of the argument that its fields found, or else the fault that the API found.
  * @param {import("../../core/api.js").FieldProblem[]} faults
  * @param {Problem | null} problem
- * @param {boolean} isMissing Whether required fields are empty; then the API need not say so.
+ * @param {boolean} isMissing Whether required fields are empty. The same error of the API is then left out.
  * @param {import("../../core/api.js").FieldProblem[]} misfits
  */
 function argumentProblem(faults, problem, isMissing, misfits) {
@@ -265,11 +266,11 @@ function argumentProblem(faults, problem, isMissing, misfits) {
 }
 
 /**
- * Fill in the options that workers reported for the name, where nobody has typed others.
+ * Fill in the options that workers reported for the name. Keep options that the user has typed.
  * @param {FormInputs} form
  * @param {Contract | null} contract
  * @param {boolean} isCopy A copy has the options of the job that it copies.
- * @returns {boolean} Whether there are any.
+ * @returns {boolean} Whether workers reported options.
  */
 function useToldOptions(form, contract, isCopy) {
   const filled = useRef(/** @type {Record<string, string>} */ ({}));
@@ -304,7 +305,7 @@ const focusOn = (element) => element instanceof HTMLElement && element.focus();
 /** @returns {string} */
 const newKey = () => crypto.randomUUID?.() ?? String(Math.random()).slice(2);
 
-/** @returns {string[] | null} The names that live workers take; null while nobody knows. */
+/** @returns {string[] | null} The job names that live workers serve; null while the answer is unknown. */
 function useKnownNames() {
   const { data } = useResource((signal) => get("api/workers", {}, signal), [], {
     events: ["workers"],
@@ -317,13 +318,14 @@ function useKnownNames() {
 }
 
 /**
- * The request of a form: its JSON with the argument as it was typed, so that no number changes; or what is wrong with it.
+ * Return the request of a form, or the problem that prevents it. The request is JSON that contains the argument as it
+ * was typed, so that no number changes.
  * @param {Record<string, string>} form
  * @returns {{text?: string, body?: object, problem?: Problem}}
  */
 export function bodyOf(form) {
   const typed = (form["argument"] ?? "").trim();
-  // Values that a copy leaves out must be typed. A copied placeholder would be taken for the value.
+  // The user must type the values that a copy leaves out. Otherwise the placeholder would be sent as the value.
   if (form["left_out"] === "argument" && !typed)
     return { problem: refusal("argument", t("enqueue.argument.left_out")) };
   if (typed.includes(JSON.stringify(REDACTED)))
@@ -389,7 +391,7 @@ const refusal = (field, title, more = "") =>
 
 /**
  * @param {JobView} job
- * @returns {Record<string, string>} The form for the same job once more, due now, without the parts that are not shown.
+ * @returns {Record<string, string>} The form for the same job again, due now, without its hidden parts.
  */
 function formOf(job) {
   const spec = specOf(job);
@@ -411,7 +413,7 @@ function formOf(job) {
 }
 
 /**
- * @param {string | undefined} text The request that is to be judged.
+ * @param {string | undefined} text The request to preview.
  * @returns {Previewed}
  */
 function usePreview(text) {
@@ -447,7 +449,7 @@ function usePreview(text) {
 /** @typedef {{constraints: Applied[] | null, misfits: Misfit[], problem: Problem | null}} Previewed */
 
 /**
- * How much of a concurrency limit is in use now. A constraint with a key is left out, because it has a limit for each
+ * How much of a concurrency limit is in use now. Not shown for a constraint with a key, which has a limit for each
  * value.
  * @param {{name: string}} props
  */

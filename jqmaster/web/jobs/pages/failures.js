@@ -23,7 +23,7 @@ const ALL = 500;
 /** @type {Record<string, Record<string, string>>} */
 const SHOWN = { "": { open: "true" }, resolved: { resolved: "true" }, ignored: { ignored: "true" }, all: {} };
 const SPLITS = ["name", "version"];
-/** The filters that are typed, with their labels. */
+/** The filters with text inputs, and their labels. */
 const TYPED = /** @type {const} */ ([
   ["q", "failures.contains"],
   ["name", "filter.name"],
@@ -115,8 +115,8 @@ function useFailures(query, show, split) {
 
 /**
  * @param {FailureGroup} group
- * @returns {import("../actions.js").Target} Its failed jobs without those that fail from now on, so that the count cannot grow before the
- *   action is confirmed.
+ * @returns {import("../actions.js").Target} The jobs of the group that have failed until now. Later failures are left
+ *   out, so that the count cannot grow before the action is confirmed.
  */
 const failedUntilNow = ({ id }) => ({
   filter: { state: "failed", failure_group: id, finished_before: new Date(nowMs()).toISOString() },
@@ -133,7 +133,7 @@ const emptyText = (isFiltered, show) =>
   );
 
 /**
- * Which groups are shown, and how they are split.
+ * The controls for the shown groups, and for how the list is split.
  * @param {{query: Record<string, string>, show: string, split: string, go: typeof import("../../core/router.js").go}} props
  */
 function Choices({ query, show, split, go }) {
@@ -188,8 +188,8 @@ function Parts({ parts, card }) {
 const idOf = (group) => group.id;
 
 /**
- * Return the groups of each name, or of each version, most failures first. A group is under each version it was seen
- * on.
+ * Return the groups of each name, or of each version, most failures first. A group appears under each version that it
+ * was seen on.
  * @param {FailureGroup[]} groups
  * @param {string} split "name" or "version".
  * @returns {{key: string, count: number, groups: [FailureGroup, number][]}[]}

@@ -27,7 +27,7 @@ import { Change } from "../change_dialog.js";
 /** @typedef {import("../../../answers").Schemas["JobView"]} JobView */
 /** @typedef {import("../../core/api.js").Session} Session */
 
-/** @param {JobView} job @returns {string[]} The IDs of its workers, the latest first. */
+/** @param {JobView} job @returns {string[]} The IDs of the job's workers, the latest first. */
 const workersOf = (job) =>
   [job.worker_id, ...job.attempts.map((one) => one.worker_id).reverse()].filter((id) => id !== null);
 
@@ -89,7 +89,7 @@ export function Page({ query, go, session }) {
 }
 
 /**
- * The job of the page, and why it does not run.
+ * Load the job of the page, and the reasons why it does not run.
  * @param {string} id
  * @param {`api/jobs/${string}`} path
  */
@@ -98,7 +98,7 @@ function useJob(id, path) {
     events: ["jobs"],
     leastMs: 1000,
     everyMs: 3000,
-    // No event announces changes by the pusher, because they are not in the audit log.
+    // Poll, because no event announces changes by the application that pushed the job: they are not in the audit log.
     pollMs: 5000,
   });
   useTitle(
@@ -207,7 +207,7 @@ function Actions({ job, session, path, onAsk, onDone }) {
     </div>`;
 }
 
-/** @param {{job: JobView}} props Its argument and its result. */
+/** @param {{job: JobView}} props The argument and the result of the job. */
 function Content({ job }) {
   return html`<${Carried}
       title=${t("job.argument")} value=${job.argument} isHidden=${job.argument_hidden}

@@ -1,4 +1,4 @@
-/** All jobs in one table. Filters are in the address; actions apply to jobs chosen by hand, or to "all that match". */
+/** All jobs in one table. Filters are in the address. Actions apply to selected jobs, or to all jobs that match. */
 import { html, useEffect, useMemo, useState } from "../../core/lib.js";
 import { may } from "../../core/api.js";
 import { ACTIONS, ActionDialog, useActionEnds } from "../actions.js";
@@ -98,7 +98,8 @@ export function Page({ query, go, session }) {
 /** @typedef {ReturnType<typeof useList>} List */
 
 /**
- * The jobs that the address selects, and how many match in each state. Their rows stay in place while they are held.
+ * Load the jobs that the address selects, and how many jobs match in each state. While the list is held, its rows do
+ * not move.
  * @param {Record<string, string>} query
  * @param {import("../columns.js").JobColumn[]} columns
  * @param {boolean} isInUse Whether jobs are selected, or a dialog is about them.
@@ -123,7 +124,8 @@ function useList(query, columns, isInUse) {
   );
   const hold = useHold();
   const isHeld = hold.isHeld || isInUse;
-  // Counts the user's finished actions. Their effect is shown at once, even if the pointer is over the list.
+  // The number of the user's finished actions. When it grows, the list shows their effect at once, even if the pointer
+  // is over it.
   const [ended, setEnded] = useState(0);
   const steady = useSteadyRows(
     page.progress?.jobs ?? page.data?.jobs ?? [],
@@ -131,7 +133,7 @@ function useList(query, columns, isInUse) {
     isHeld,
     `${ended} ${page.progress ? `${listed} ${page.progress.jobs.length}` : page.data?.of}`,
   );
-  // Whether the whole list is shown. Only then can it be sorted by columns for which the store has no order.
+  // Whether the whole list is shown. Only a whole list can be sorted by a column for which the store has no order.
   const isWhole = Boolean(page.data && !page.data.next_cursor && !query["cursor"] && !page.progress);
   const rows = useSorted(steady.rows, columns, isWhole ? query : {});
   useActionEnds(() => void page.reload().then(() => setEnded((/** @type {number} */ n) => n + 1)));
@@ -169,7 +171,7 @@ const isExact = ({ isFiltered, matching }, state) =>
 /**
  * @param {Record<string, string>} query
  * @param {List} list
- * @param {Record<string, number>} counts Of all jobs by state.
+ * @param {Record<string, number>} counts The numbers of all jobs by state.
  * @returns {import("../../ui/controls.js").Tab[]} A tab for all states, and one for each.
  */
 function tabsOf(query, list, counts) {
@@ -201,7 +203,7 @@ function tabsOf(query, list, counts) {
 /** @typedef {(changes: Record<string, string | undefined>, replace?: boolean) => void} Change */
 
 /**
- * How many jobs match, and in which order they are listed.
+ * The number of jobs that match, and the choice of the order.
  * @param {{query: Record<string, string>, list: List, change: Change}} props
  */
 function Matches({ query, list, change }) {
@@ -244,7 +246,7 @@ function Rows({ query, list, columns, session, selected, onSelect, change, go })
   const { page, order, listed, isFiltered, isWhole, hold, steady, rows } = list;
   const [density] = usePref("density", "normal");
   const mayOperate = may(session, "operate");
-  // The rows are up to date during a search: those found so far are among its final ones.
+  // During a search, the rows count as up to date: the jobs found so far are part of the final result.
   const isOutdated = page.isLoading && !page.progress;
   const by = instantOf(query);
   const shownColumns = placed(useErrorColumn(columns, rows, listed), by || "created").map((column) => ({
@@ -252,7 +254,7 @@ function Rows({ query, list, columns, session, selected, onSelect, change, go })
     ...((isWhole ? column.by : column.key === by) && { sort: column.key }),
   }));
   if (mayOperate && state !== "running" && !isIn(state, "finished"))
-    // Finished jobs have no pause button, because they wait for no pause.
+    // Finished jobs have no pause button, because a pause does not affect them.
     shownColumns.push(
       pauseColumn((job) => (isIn(job.state, "finished") ? null : html`<${PauseName} name=${job.name} />`)),
     );
@@ -293,8 +295,8 @@ function Rows({ query, list, columns, session, selected, onSelect, change, go })
 function orderOf(query) {
   const asked = query["order"];
   if (asked === "oldest" || asked === "newest") return asked;
-  // Among unfinished jobs, people look for the next one or the one that has waited longest; among finished jobs, for
-  // the latest.
+  // In a list of unfinished jobs, people look for the next job or for the job that has waited longest. In a list of
+  // finished jobs, they look for the latest.
   const state = query["state"] ?? "";
   return state in STATES && !isIn(state, "finished") ? "oldest" : "newest";
 }
@@ -380,7 +382,7 @@ function Selection({ count, isAllPossible, state, onClear, onAct }) {
   }, [count]);
   useEffect(() => setAll(false), [state]);
   if (!isAllPossible) return null;
-  // Without a chosen state, offer every action: the dry run tells how many jobs each would change.
+  // If no state is chosen, offer every action: a dry run tells how many jobs the action would change.
   const fitting = STATES[state]?.actions ?? ACTIONS;
   const isOn = isAll || count > 0;
   return html`<div class=${`selection ${isOn ? "on" : ""}`} role="group" aria-label=${t("selection")}>

@@ -119,7 +119,7 @@ function Success({ name }) {
   return name.is_failing ? html`<${Badge} kind="bad">${text}<//>` : html`<span class="num">${text}</span>`;
 }
 
-/** @param {{count: number, to: string}} props A link where there is something to see. */
+/** @param {{count: number, to: string}} props The count, as a link unless it is 0. */
 const Linked = ({ count, to }) =>
   count > 0
     ? html`<a href=${to}><${Num} value=${count} /></a>`
@@ -144,7 +144,7 @@ const figures = (key, label, render, priority) => ({
 
 /**
  * @param {NameStats[]} names
- * @param {Set<string> | null} served The names that live workers take; null: not known yet.
+ * @param {Set<string> | null} served The job names that live workers serve; null: not known yet.
  * @param {Set<string>} paused The names that are paused.
  * @returns {Column[]}
  */
@@ -169,7 +169,7 @@ function columns(names, served, paused) {
     ),
     figures("pushed", t("names.pushed"), (name) => count(name.pushed), 2),
     figures("succeeded", t("state.succeeded"), (name) => count(name.succeeded), 2),
-    // Show this column only if it is not empty: few queues discard jobs, and the table has little space.
+    // Show this column only if a name has discarded jobs: few queues discard jobs, and the table has little space.
     ...(names.some((name) => name.discarded)
       ? [figures("discarded", t("state.discarded"), (name) => count(name.discarded), 3)]
       : []),
@@ -302,7 +302,7 @@ function Course({ history, name, earlier, compared }) {
 
 const SPREAD = /** @type {const} */ (["p50", "p95", "p99", "max"]);
 const FIGURES = /** @type {const} */ (["ready", "pushed", "succeeded", "discarded", "failed", "retried"]);
-// Maximum number of bars, because more could not be read at a glance.
+// Maximum number of bars. Nobody could read more bars at a glance.
 const MAX_BARS = 12;
 
 /**
@@ -314,7 +314,7 @@ function joined(buckets) {
   const end = buckets.length % size;
   /** @type {typeof buckets} */
   const bars = [];
-  // Let the first bar join fewer buckets, so that the last one, with the longest times, is complete.
+  // Let the first bar join fewer buckets, so that the last bar, with the longest times, is complete.
   for (let at = end - (end ? size : 0); at < buckets.length; at += size) {
     const part = buckets.slice(Math.max(0, at), at + size);
     bars.push({
@@ -368,7 +368,7 @@ function Spread({ title, spread, histogram }) {
 }
 
 /**
- * The contracts that workers reported for the name, and what is wrong with them.
+ * The contracts that workers reported for the name, with warnings about them.
  * @param {{name: import("../../../answers").Schemas["NameDetail"], mayOperate: boolean, onRemoved: () => void}} props
  */
 function Contracts({ name, mayOperate, onRemoved }) {
