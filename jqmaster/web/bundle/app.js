@@ -4273,7 +4273,7 @@ function useLoginAgain(isIn2, onOut) {
       isAsking.current = false;
       setOffered(null);
     },
-    /** @param {() => Promise<unknown>} act Runs while calls in progress may be refused, without opening the login. */
+    /** @param {() => Promise<unknown>} act Runs. Calls of the API that are refused meanwhile do not open the login. */
     prevented: async (act) => {
       isAsking.current = true;
       if (await act()) isAsking.current = false;
@@ -10750,7 +10750,7 @@ function useJob(id, path) {
     events: ["jobs"],
     leastMs: 1e3,
     everyMs: 3e3,
-    // No event announces changes by the pusher, because they are not in the audit log.
+    // Poll, because no event announces changes by the application that pushed the job: they are not in the audit log.
     pollMs: 5e3
   });
   useTitle(
@@ -10997,7 +10997,7 @@ function columns(names, served, paused) {
     ),
     figures("pushed", t("names.pushed"), (name) => count(name.pushed), 2),
     figures("succeeded", t("state.succeeded"), (name) => count(name.succeeded), 2),
-    // Show this column only if it is not empty: few queues discard jobs, and the table has little space.
+    // Show this column only if a name has discarded jobs: few queues discard jobs, and the table has little space.
     ...names.some((name) => name.discarded) ? [figures("discarded", t("state.discarded"), (name) => count(name.discarded), 3)] : [],
     figures("failed", t("state.failed"), ({ name, failed }) => link(failed, href("failures", { name }))),
     figures("retried", t("overview.retried"), (name) => count(name.retried), 3),
@@ -18737,7 +18737,7 @@ var PREVIEW_MS2 = 500;
 var BLANK3 = {
   name: "",
   argument: "{}",
-  // How the argument is entered: by `fields`, as `json`, or "" if the user has not chosen. Then fields are used if
+  // How the argument is entered: by `fields` or as `json`. "": the user has not chosen, and fields are used if
   // possible.
   mode: "",
   key: "",
@@ -18845,7 +18845,7 @@ function useSending2(form) {
     let isNew = true;
     const answer = await call("POST", "api/jobs", {
       text,
-      // Use the key in the form, if there is one, instead of ours.
+      // If the form contains an idempotency key, use it instead of ours.
       ...!form.values["key"] && { headers: { "Idempotency-Key": key.current } },
       heard: (response) => isNew = response.status === 201
     });

@@ -24,7 +24,7 @@ const LINE = /^(\d{4}-\d{2}-\d{2})\s+(\S.*)$/;
 /** @param {string} name */
 export const pathOfCalendar = (name) => /** @type {const} */ (`api/calendars/${encodeURIComponent(name)}`);
 
-/** @param {Calendar | null} one null: a new one. @returns {Values} */
+/** @param {Calendar | null} one null: a new calendar. @returns {Values} */
 const valuesOf = (one) => ({
   name: one?.name ?? "",
   source: one?.source ?? "country",
@@ -62,10 +62,10 @@ function dayIn(line, at) {
   throw new Problem(422, { title: msg, errors: [{ loc: ["dates"], msg }] });
 }
 
-/** @param {string} name Of a part of the form. */
+/** @param {string} name The name of a part of the form. */
 const labelOf = (name) => (DAYS.includes(name) ? dayText(name, "long") : t(`calendars.form.${name}`));
 
-/** @param {{calendar: Calendar | null, onClose: () => void, onDone: (name: string) => unknown}} props `calendar` null: a new one. */
+/** @param {{calendar: Calendar | null, onClose: () => void, onDone: (name: string) => unknown}} props `calendar` null: a new calendar. */
 export function CalendarEditor({ calendar, onClose, onDone }) {
   const form = useForm(calendar, valuesOf);
   const { values } = form;
@@ -95,7 +95,7 @@ export function CalendarEditor({ calendar, onClose, onDone }) {
     <//>`;
 }
 
-/** @param {{form: import("../ui/forms.js").FormInputs, isNew: boolean}} props Where its days come from. */
+/** @param {{form: import("../ui/forms.js").FormInputs, isNew: boolean}} props The fields for the source of the days. */
 function SourceFields({ form, isNew }) {
   const source = form.values["source"];
   const field = (/** @type {string} */ name, /** @type {Record<string, unknown>} */ more = {}) =>

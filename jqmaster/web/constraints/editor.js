@@ -1,4 +1,4 @@
-/** The dialogs that create and change constraints, with the jobs that a matcher would apply to. */
+/** The dialogs that create and change constraints, with a preview of the jobs that a matcher selects. */
 import { Problem, call, get, parseExact, post, toJson } from "../core/api.js";
 import { LastHour } from "./replay.js";
 import { ConditionCounts, ShareFields, conditionsIn, sharesIn, sharesOf } from "./shares.js";
@@ -41,7 +41,7 @@ const BLANK = {
   expires_at: "",
 };
 
-/** @param {Constraint | null} constraint null: a new one. @returns {Values} */
+/** @param {Constraint | null} constraint null: a new constraint. @returns {Values} */
 const valuesOf = (constraint) =>
   constraint
     ? {
@@ -65,7 +65,7 @@ const LABELS = /** @type {Record<string, string>} */ ({
   key: "constraints.key",
 });
 
-/** @param {string} name Of a part of the form. */
+/** @param {string} name The name of a part of the form. */
 const labelOf = (name) => {
   const label = t(LABELS[name] ?? `constraints.form.${name}`);
   return FIGURES.some((figure) => figure.name === name && figure.unit === "instant") ? inZone(label) : label;
@@ -75,7 +75,7 @@ const labelOf = (name) => {
 const FigureField = ({ form, figure }) =>
   html`<${FormField} form=${form} name=${figure.name} path=${figure.path.join(".")} label=${labelOf(figure.name)} ...${inputFor(figure)} />`;
 
-/** @param {{constraint: Constraint | null, onClose: () => void, onDone: (name: string) => unknown}} props `constraint` null: a new one. */
+/** @param {{constraint: Constraint | null, onClose: () => void, onDone: (name: string) => unknown}} props `constraint` null: a new constraint. */
 export function ConstraintEditor({ constraint, onClose, onDone }) {
   useZone();
   const form = useForm(constraint, valuesOf);
@@ -178,7 +178,7 @@ const ownLimits = (key) => {
 };
 
 /**
- * The limits of one value of the key.
+ * The dialog for the limits of one value of the key.
  * @param {{shown: KeyUsage, path: `api/constraints/${string}`, onClose: () => void, onDone: () => unknown}} props
  */
 export function ValueLimits({ shown, path, onClose, onDone }) {
@@ -208,7 +208,7 @@ const MAX_HEAVY = 5;
  * The weight of the waiting jobs.
  * @param {{units: {unit: string, total: number, heaviest: number, by_default: number, too_heavy: number,
  *   too_heavy_jobs: string[]}, weight: {from?: string, default?: number} | null | undefined}} props
- *   `weight`: as the form has it.
+ *   `weight`: the weight in the form.
  */
 function Weights({ units, weight }) {
   const { unit, total, heaviest, by_default: byDefault, too_heavy: tooHeavy } = units;
@@ -254,11 +254,11 @@ function parsed(text) {
 /**
  * @typedef {{text: string, matchKey: string, conditions: string, limits: {weight?: {from?: string, default?: number} |
  *   null, concurrency?: number, rate?: {limit?: number, period_s?: number}}}} Previewed
- *   `text` "": there is no matcher to ask about.
+ *   `text`: the matcher as JSON; "" if there is no matcher to preview.
  */
 
 /**
- * Ask which waiting jobs it would apply to, a moment after the last key.
+ * Preview which waiting jobs the constraint would apply to, a moment after the last key.
  * @param {Previewed} previewed
  * @returns {{answer: PreviewAnswer | null, problem: Problem | null}}
  */
@@ -297,11 +297,11 @@ function usePreview({ text, matchKey, conditions, limits: { weight, concurrency,
       aborter.abort();
     };
   }, [asked]);
-  // Ignore an answer that belongs to an earlier text.
+  // Ignore an answer to an earlier text.
   return state.of === asked ? state : { answer: null, problem: null };
 }
 
-/** @param {Previewed} props Shows which waiting jobs it would apply to, and what they weigh. */
+/** @param {Previewed} props Shows which waiting jobs the constraint would apply to, and how much they weigh. */
 function Preview(props) {
   const { text, matchKey, conditions, limits } = props;
   const { answer, problem } = usePreview(props);

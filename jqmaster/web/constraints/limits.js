@@ -8,7 +8,7 @@ import { LATEST, inputOf, instantIn } from "../ui/instants.js";
 
 /** @typedef {import("./limit_kinds.js").Figure} Figure */
 /** @typedef {import("../../answers").Schemas["WeightView"]} Weight */
-/** @typedef {Record<string, unknown>} Limits A constraint, or what else the API has with limits in it. */
+/** @typedef {Record<string, unknown>} Limits A constraint, or another document of the API that contains limits. */
 
 export const PER_VALUE = LIMIT_KINDS.filter((kind) => kind.isPerValue);
 export const SWITCHES = LIMIT_KINDS.filter((kind) => kind.figures.length === 0);
@@ -24,13 +24,13 @@ export const inputFor = ({ unit, min }) => {
   return { type: "number", step: unit === "count" ? "1" : "any", min };
 };
 
-/** @param {Figure} figure @param {Limits | null} document @returns {string} What its input shows. */
+/** @param {Figure} figure @param {Limits | null} document @returns {string} The text that the input of the figure shows. */
 export const figureText = ({ unit, path }, document) => {
   const value = at(document, path);
   return unit === "instant" ? inputOf(String(value ?? "")) : String(value ?? "");
 };
 
-/** @param {Figure} figure @param {string} text Of its input, not empty. @returns {number | string} As the API takes it. */
+/** @param {Figure} figure @param {string} text The text of the figure's input, not empty. @returns {number | string} The value for the API. */
 export const figureValue = ({ unit }, text) => {
   if (unit === "text") return text.trim();
   return unit === "instant" ? instantIn(text) : Number(text);
@@ -38,7 +38,7 @@ export const figureValue = ({ unit }, text) => {
 
 /**
  * Convert a document to values of a form: figures as text, switches as "yes" or "".
- * @param {Limits | null} document null: nothing is limited.
+ * @param {Limits | null} document null: it has no limits.
  * @returns {Record<string, string>}
  */
 export function formOf(document) {
@@ -52,8 +52,8 @@ export function formOf(document) {
 }
 
 /**
- * Return the limits in a form, as the API takes them. If one figure of a limit is given, all of them are sent, except
- * for numbers and texts that have a default.
+ * Return the limits in a form, as the API takes them. If one figure of a limit is given, send all figures of this
+ * limit, except numbers and texts that have a default.
  * @param {Record<string, string | undefined>} form
  * @param {import("./limit_kinds.js").LimitKind[]} kinds
  */
@@ -80,7 +80,7 @@ export function limitsIn(form, kinds) {
 }
 
 /**
- * The limits that a document gives, without those that it leaves open.
+ * Return the limits that a document sets. Leave out the limits that it does not set.
  * @param {Limits | null} document
  * @param {import("./limit_kinds.js").LimitKind[]} kinds
  */
@@ -93,7 +93,7 @@ const IN_UNITS = ["concurrency", "rate"];
 
 /**
  * @param {Limits & {weight?: Weight | null}} document
- * @param {string} [unit] What its limits count; undefined: jobs.
+ * @param {string} [unit] The unit that its limits count; undefined: jobs.
  * @returns {string[]} Each limit that has figures, in words.
  */
 export function limitTexts(document, unit = document.weight?.unit) {

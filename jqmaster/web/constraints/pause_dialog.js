@@ -17,7 +17,7 @@ const HOUR_MS = 3_600_000;
 
 /**
  * Ends a pause.
- * @param {string} name Of its constraint.
+ * @param {string} name The name of the pause's constraint.
  * @param {() => unknown} [onDone]
  */
 export const endPause = (name, onDone) =>
@@ -27,7 +27,7 @@ export const endPause = (name, onDone) =>
  * A button that asks before it pauses.
  * @param {{target: PauseTarget, what: string, label?: string, class?: string, isIcon?: boolean, onDone?: () =>
  *   unknown}} props `what`: the words for what is paused.
- *   `isIcon`: without its word, for the rows of lists.
+ *   `isIcon`: show only the icon, for the rows of lists.
  */
 export function PauseButton({ target, what, label, class: more = "small", isIcon = false, onDone }) {
   const name = `${t("constraints.pause")}: ${what}`;
@@ -46,7 +46,7 @@ export function PauseButton({ target, what, label, class: more = "small", isIcon
 /** @type {(asked: Asked) => void} */
 let ask = () => {};
 
-/** The one dialog of all these buttons. It does not belong to a row, because a row may disappear while the dialog is open. */
+/** All these buttons share one dialog. It does not belong to a row, because a row may disappear while the dialog is open. */
 export function PauseHost() {
   const [asked, setAsked] = useState(/** @type {Asked | null} */ (null));
   ask = setAsked;
@@ -56,7 +56,7 @@ export function PauseHost() {
 /**
  * @template Row
  * @param {(row: Row) => import("../core/lib.js").Node} render
- * @returns {import("../ui/tables.js").Column<Row>} The column with the pauses of rows.
+ * @returns {import("../ui/tables.js").Column<Row>} The column with the pause buttons of the rows.
  */
 export const pauseColumn = (render) => ({
   key: "pause",

@@ -12,19 +12,18 @@ import { whoText } from "../identity/value_words.js";
 
 /** @typedef {import("../../answers").Schemas["Matcher"]} Matcher */
 
-/** @param {string} name Of a constraint: whether it is a pause of its own. */
+/** @param {string} name The name of a constraint. Returns whether somebody created this constraint as a pause. */
 export const isPause = (name) => name.startsWith("pause-");
 
 /**
- * @param {Matcher} matcher Of a pause.
- * @param {Matcher} other
- * @returns {boolean} Whether it pauses all jobs that `other` matches, or one value of their key.
+ * @param {Matcher} matcher The matcher of a pause. @param {Matcher} other
+ * @returns {boolean} Whether the pause covers all jobs that `other` matches, or one value of their key.
  */
 export const concerns = (matcher, other) =>
   toJson(matcher) === toJson(other) ||
   ("all" in matcher && matcher.all.length === 2 && toJson(matcher.all[0]) === toJson(other));
 
-/** @param {Matcher} matcher Of a pause. @returns {string} The jobs that it concerns, in words. */
+/** @param {Matcher} matcher The matcher of a pause. @returns {string} The paused jobs, in words. */
 export function pausedText(matcher) {
   if ("field" in matcher && matcher.op === "eq") {
     const subject = visible(String(matcher.value));
@@ -37,7 +36,7 @@ export function pausedText(matcher) {
     : t("pause.what.matcher");
 }
 
-/** @returns {Set<string>} The names whose jobs a pause holds back as a whole. */
+/** @returns {Set<string>} The job names that are paused as a whole. */
 export function usePausedNames() {
   const { data } = useResource((signal) => get("api/constraints", {}, signal), [], {
     events: ["constraints"],
@@ -52,7 +51,7 @@ export function usePausedNames() {
 const namesOf = (matcher) =>
   "field" in matcher && matcher.field === "name" && matcher.op === "eq" ? [String(matcher.value)] : [];
 
-/** @param {{mayOperate: boolean, isOf?: (matcher: Matcher) => boolean}} props `isOf`: which of them are shown. */
+/** @param {{mayOperate: boolean, isOf?: (matcher: Matcher) => boolean}} props `isOf`: selects the pauses to show. */
 export function Pauses({ mayOperate, isOf = () => true }) {
   const { data, reload } = useResource((signal) => get("api/constraints", {}, signal), [], {
     events: ["constraints", "jobs"],

@@ -13,7 +13,7 @@ import { Sparkline } from "../ui/sparkline.js";
 
 const MAX_KEYS = 8;
 
-/** @param {{document: unknown}} props `document`: the constraint as the form has it; null: it is not valid. */
+/** @param {{document: unknown}} props `document`: the constraint in the form; null: the form is not valid. */
 export function LastHour({ document }) {
   const asked = document ? toJson(document) : null;
   const [state, setState] = useState(

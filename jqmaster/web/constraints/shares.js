@@ -16,7 +16,7 @@ import { FormField } from "../ui/forms.js";
 
 /** @typedef {import("../ui/forms.js").FormInputs} Form */
 /** @typedef {import("../ui/forms.js").Values} Values */
-/** @typedef {Record<string, string>} Row What its inputs show. `of`: a value of the key, or a matcher as JSON. */
+/** @typedef {Record<string, string>} Row The texts of the inputs of a row. `of`: a value of the key, or a matcher as JSON. */
 /** @typedef {{name: string, min: number, step: string}} Column */
 
 const VALUE_FIGURES = PER_VALUE.flatMap((kind) => kind.figures);
@@ -33,10 +33,10 @@ const LIMITS = VALUE_FIGURES.map(({ name, min, unit }) => ({
 }));
 const BLANK_RULE = toJson({ field: "argument.plan", op: "eq", value: "" });
 
-/** @param {Constraint | null} constraint @returns The shares of turns that have weights; null: none, or all turns are equal. */
+/** @param {Constraint | null} constraint @returns The shares of turns; null: the constraint is not fair, or all shares are equal. */
 const turnsOf = (constraint) => (constraint && typeof constraint.fair === "object" ? constraint.fair : null);
 
-/** @param {Constraint | null} constraint null: a new one. @returns {Values} The part of its form that is here, as JSON. */
+/** @param {Constraint | null} constraint null: a new constraint. @returns {Values} The values of this part of the form, as JSON. */
 export const sharesOf = (constraint) => ({
   weights: JSON.stringify(
     (turnsOf(constraint)?.weights ?? []).map((one) => ({
@@ -65,12 +65,12 @@ export const sharesOf = (constraint) => ({
 /** @param {string | undefined} text @returns {Row[]} */
 const rowsIn = (text) => JSON.parse(text || "[]");
 
-/** @param {string | undefined} text The conditions of a form. @returns {{match: unknown}[]} The overrides that they stand for. */
+/** @param {string | undefined} text The conditions of a form. @returns {{match: unknown}[]} The overrides for these conditions. */
 export const conditionsIn = (text) =>
   rowsIn(text).map((row) => ({ match: parseExact(row["of"] ?? ""), ...limitsIn(row, PER_VALUE) }));
 
 /**
- * Return the fields of a constraint that this part of its form stands for.
+ * Return the fields of a constraint that this part of the form edits.
  * @param {Values} given @param {Constraint | null} base null: a new constraint.
  */
 export function sharesIn(given, base) {
@@ -149,7 +149,7 @@ function Rows({ form, name, columns, isRule }) {
     </fieldset>`;
 }
 
-/** @param {{text: string, n: number, onText: (text: string) => void}} props One condition; another matcher is only shown. */
+/** @param {{text: string, n: number, onText: (text: string) => void}} props One condition. A matcher that the inputs cannot express is only shown. */
 function Condition({ text, n, onText }) {
   const row = conditionRow(text);
   if (row === null) return html`<code>${visible(text)}</code>`;

@@ -1,4 +1,4 @@
-/** The values of a constraint's key: what each lets through, and its own limits and pauses. */
+/** The values of a constraint's key: how many jobs each lets start, and its own limits and pauses. */
 import { get, post, toJson } from "../core/api.js";
 import { ValueLimits } from "./editor.js";
 import { number, t } from "../core/i18n.js";
@@ -17,7 +17,7 @@ import { Badge, Text, Time, nowMs } from "../ui/formats.js";
 
 /** @typedef {import("../../answers").Schemas["UsageView"]} Usage */
 
-/** A time until an opening is not shown if it is shorter than this, because nobody could read it. */
+/** If a gate opens sooner than this, the time until then is not shown, because nobody could read it. */
 const SOON_MS = 1000;
 
 /**
@@ -31,7 +31,7 @@ export function KeyValues({ one, path, mayOperate, onDone }) {
     leastMs: 2000,
     everyMs: 5000,
   });
-  // Keep rows that may match until the answer arrives: the user may be about to press a button in one.
+  // Keep rows that may match until the answer arrives: the user may be about to press a button in such a row.
   const likely = () => one.top_keys.filter((key) => toJson(key.value).includes(asked));
   const keys = asked ? (found.data ?? likely()) : one.top_keys;
   const done = async () => {
@@ -131,7 +131,7 @@ function ValueActions({ one, value, id, path, onDone }) {
   }`;
 }
 
-/** @param {KeyUsage} key @returns {string} Why it lets no job start now; empty: it does, or a pause says so. */
+/** @param {KeyUsage} key @returns {string} Why the value lets no job start now. Empty: jobs can start, or the value is paused, which the page shows elsewhere. */
 export function closedBy({ is_open, held_until, running, starts_in_window, limits }) {
   if (is_open || limits.paused) return "";
   if (held_until) return t("constraints.closed.held");
@@ -146,7 +146,7 @@ export function closedBy({ is_open, held_until, running, starts_in_window, limit
 /**
  * @param {Pick<Usage, "running_units" | "units_in_window">} usage
  * @param {string} unit
- * @returns {string} The units of running jobs and of the window, where they count.
+ * @returns {string} The units of running jobs and the units started within the window, if limits count them.
  */
 export const unitsText = (usage, unit) =>
   [

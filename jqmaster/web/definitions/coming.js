@@ -14,12 +14,12 @@ const TYPING_MS = 300;
 
 /**
  * @typedef {{instants: Instant[] | null, events: Event[] | null, problem: Problem | null, isOld: boolean}} Coming
- *   `isOld`: it belongs to an earlier text.
+ *   `isOld`: the preview is that of an earlier text.
  */
 
 /**
- * @param {string} body What `POST /api/definitions/preview` takes, as JSON; "": there is nothing to ask about.
- * @param {unknown} [of] Asked again when it changes.
+ * @param {string} body The body of `POST /api/definitions/preview`, as JSON; "": there is nothing to preview.
+ * @param {unknown} [of] The preview is loaded again when this value changes.
  * @returns {Coming}
  */
 export function useComing(body, of = null) {

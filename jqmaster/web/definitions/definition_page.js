@@ -1,4 +1,4 @@
-/** One definition: its trigger, the outcomes of its instants or events, and its job. */
+/** One definition: its trigger, its job, and the outcomes of its instants or events. */
 import { html, useState } from "../core/lib.js";
 import { Problem, get, may, toJson } from "../core/api.js";
 import { ComingTable, useComing } from "./coming.js";
@@ -36,7 +36,7 @@ import { whoText } from "../identity/value_words.js";
 const COMING = 10;
 const PAGE = 30;
 const OUTCOMES = ["", "fired", "skipped", "missed"];
-/** The fields of the API's answer that a request may contain: for every definition, and for each kind. */
+/** The fields of the API's answer that a request may contain, first for every definition, then for each kind. */
 const FIELDS = ["kind", "enabled", "reason", "description", "overlap"];
 const TIME_FIELDS = [
   "schedule",
@@ -152,8 +152,8 @@ function Actions({ one, path, session, onEdit, onSend, onDone }) {
 
 /**
  * @param {string} type May be a pattern.
- * @returns {Promise<import("../events/dialogs.js").Like>} What a test event begins with: the newest event of this
- *   type.
+ * @returns {Promise<import("../events/dialogs.js").Like>} The newest event of this type, with which the form of a test
+ *   event is filled.
  */
 async function newestLike(type) {
   const none = /[*?[]/.test(type) ? null : { event_type: type };
@@ -265,7 +265,7 @@ function Facts({ one, mayOperate }) {
     </section>`;
 }
 
-/** @param {{one: Definition}} props When its instants count, and by how much they may be late. */
+/** @param {{one: Definition}} props The period in which the definition is active, and how late its instants may fire. */
 function Bounds({ one }) {
   return html`${
     isTime(one) &&
@@ -289,7 +289,7 @@ function Bounds({ one }) {
         }`;
 }
 
-/** @param {{job: Definition["job"], made: unknown}} props `made`: the argument that events make; null where they make none. */
+/** @param {{job: Definition["job"], made: unknown}} props `made`: how events make the argument; null if they do not make it. */
 function Job({ job, made }) {
   const isTooLarge = job.argument === null && job.argument_bytes > 1;
   return html`<section class="card">
@@ -343,7 +343,7 @@ function Trigger({ one }) {
     <dt>${t("nav.events")}</dt><dd><a href=${href("events", { definition: one.name })}>${t("events.of_definition")}</a></dd>`;
 }
 
-/** @param {{one: Definition}} props What this definition would do with the newest events of its type. */
+/** @param {{one: Definition}} props What this definition would start for the newest events of its type. */
 function NewestEvents({ one }) {
   const job = one.argument === null ? { job: only(one.job, ["name", "argument"]) } : {};
   const coming = useComing(

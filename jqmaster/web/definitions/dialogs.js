@@ -26,7 +26,7 @@ const pathOf = (name, act) => /** @type {const} */ (`api/definitions/${encodeURI
 export const resumeDefinition = (name, onDone) =>
   attempt(() => post(pathOf(name, "resume")), t("definitions.resumed", { name: visible(name) })).then(onDone);
 
-/** @param {string} name @param {() => unknown} onDone Starts its job once, now, and offers to cancel it. */
+/** @param {string} name @param {() => unknown} onDone Starts the job of the definition once, now, and offers to cancel the job. */
 export async function runDefinition(name, onDone) {
   let id = "";
   const isDone = await attempt(async () => ({ id } = await post(pathOf(name, "run"))), "");
@@ -42,7 +42,7 @@ export async function runDefinition(name, onDone) {
 /** @type {(asked: Asked) => void} */
 export let askAbout = () => {};
 
-/** The one dialog of all these buttons. It does not belong to a row, because a row may disappear while somebody fills in the dialog. */
+/** All these buttons share one dialog. It does not belong to a row, because a row may disappear while somebody fills in the dialog. */
 export function DefinitionDialogs() {
   const [asked, setAsked] = useState(/** @type {Asked | null} */ (null));
   askAbout = setAsked;
@@ -61,7 +61,7 @@ export function DefinitionDialogs() {
 }
 
 /**
- * The actions of a row. To run a definition that events start, send an event.
+ * The actions of a row. A definition that events start has no button to run it, because an event runs it.
  * @param {{one: Definition, onDone: () => unknown}} props
  */
 export function RowActions({ one, onDone }) {
@@ -141,7 +141,7 @@ function DeleteDefinition({ name, onClose }) {
 }
 
 /**
- * The instants of a range that started no job: counted while somebody types, then made up for.
+ * The dialog that starts the missing jobs of a range: it counts the instants that started no job, and runs them.
  * @param {{name: string, onClose: () => void, onDone: () => unknown}} props
  */
 function Backfill({ name, onClose, onDone }) {
@@ -216,7 +216,8 @@ function Backfill({ name, onClose, onDone }) {
  * Count the instants of a range that started no job, a moment after the last key.
  * @param {string} name
  * @param {{from: string, to: string}} range
- * @returns {{found: import("../../answers").Schemas["BackfillAnswer"] | null, problem: Problem | null}} Both are null while it is unknown.
+ * @returns {{found: import("../../answers").Schemas["BackfillAnswer"] | null, problem: Problem | null}} Both are null
+ *   while the answer is unknown.
  */
 function useMissing(name, range) {
   const asked = JSON.stringify(range);

@@ -30,7 +30,7 @@ const CATCH_UPS = ["skip", "latest", "all"];
 const DAY_RULES = ["none", "skip_holidays", "only_holidays", "next_workday", "previous_workday"];
 const RETRY = /** @type {const} */ (["base_s", "factor", "max_s"]);
 const INSTANTS = ["starts_at", "ends_at"];
-/** The parts of a job that have labels of their own elsewhere. */
+/** The parts of a job with labels that other pages define. */
 const JOB_LABELS = [
   "argument",
   "priority",
@@ -43,10 +43,10 @@ const JOB_LABELS = [
   "rerun_lost",
 ];
 
-/** @param {Definition["job"]} job @returns {boolean} Whether its argument has to be typed anew, because it is not shown. */
+/** @param {Definition["job"]} job @returns {boolean} Whether the user has to type the argument again, because the page does not show it. */
 const isLeftOut = (job) => job.argument_hidden || (job.argument === null && job.argument_bytes > 1);
 
-/** @param {Definition | null} one null: a new one. @returns {Values} */
+/** @param {Definition | null} one null: a new definition. @returns {Values} */
 function valuesOf(one) {
   const job = one?.job;
   const retry = job?.retry ?? { base_s: 1, factor: 2, max_s: 3600, jitter: true };
@@ -85,7 +85,7 @@ function valuesOf(one) {
   };
 }
 
-/** @param {string} name Of a part of the form. @returns {string} */
+/** @param {string} name The name of a part of the form. @returns {string} */
 function labelOf(name) {
   if (INSTANTS.includes(name)) return inZone(t(`definitions.form.${name}`));
   if (name === "name") return t("job.name");
@@ -100,7 +100,7 @@ const jobLabel = (name) => (JOB_LABELS.includes(name) ? t(`job.${name}`) : t(`de
 /**
  * @param {Values} values
  * @param {Definition | null} base The definition that the form was opened with.
- * @returns {object} The fields that say when it is due.
+ * @returns {object} The fields that say when the definition is due.
  */
 const timesIn = (values, base) => ({
   schedule: scheduleIn(values),
@@ -113,7 +113,7 @@ const timesIn = (values, base) => ({
   }),
 });
 
-/** @param {Values} values @param {Definition | null} base @returns {string} The request, with the argument as it was typed, so that no number changes. */
+/** @param {Values} values @param {Definition | null} base @returns {string} The request. It contains the argument as it was typed, so that no number changes. */
 function requestIn(values, base) {
   const argument = argumentIn(values);
   /** @type {Record<string, string>} */
@@ -154,14 +154,14 @@ function requestIn(values, base) {
 /** @param {Values} values */
 const isOfEvents = (values) => values["kind"] === "event";
 
-/** @param {Values} values @returns {object} The fields that say what happens to instants noticed late. */
+/** @param {Values} values @returns {object} The fields that say what happens to instants that a master handles late. */
 const latenessIn = (values) => ({
   catch_up: values["catch_up"],
   max_catch_up: asNumber(values["max_catch_up"]),
   skip_late_after_s: asNumber(values["skip_late_after_s"]),
 });
 
-/** @param {Values} values @returns {string} The argument of the job as it was typed; null where events make it. */
+/** @param {Values} values @returns {string} The argument of the job as it was typed; null if events make the argument. */
 function argumentIn(values) {
   if (isOfEvents(values) && values["argument_way"] !== "fixed") return "null";
   const argument = (values["argument"] ?? "").trim();
@@ -180,7 +180,7 @@ function argumentIn(values) {
 /**
  * @param {Values} values
  * @param {Definition | null} base
- * @returns {string} The request for the preview; "" while nothing is complete yet.
+ * @returns {string} The request for the preview; "" while the form is not complete.
  */
 function previewIn(values, base) {
   const name = values["name"]?.trim() ?? "";
@@ -200,7 +200,7 @@ function previewIn(values, base) {
 /** @param {string} field @param {string} msg */
 const refusal = (field, msg) => new Problem(422, { title: msg, errors: [{ loc: ["job", field], msg }] });
 
-/** @param {{definition: Definition | null, onClose: () => void, onDone: (name: string) => unknown}} props `definition` null: a new one. */
+/** @param {{definition: Definition | null, onClose: () => void, onDone: (name: string) => unknown}} props `definition` null: a new definition. */
 export function DefinitionEditor({ definition, onClose, onDone }) {
   useZone();
   const form = useForm(definition, valuesOf);
@@ -302,7 +302,7 @@ function When({ form, problem }) {
     <datalist id="zones">${zones().map((zone) => html`<option key=${zone} value=${zone} />`)}</datalist>`;
 }
 
-/** @param {{form: Form, problem: Problem | null}} props The fields of one way to say when it is due. */
+/** @param {{form: Form, problem: Problem | null}} props The fields of the chosen kind of trigger. */
 function WayFields({ form, problem }) {
   const field = (
     /** @type {string} */ name,
@@ -491,7 +491,7 @@ function Rules({ form, problem }) {
     ${INSTANTS.map((name) => field(name, { type: "datetime-local", step: "1", max: LATEST }))}</div>`;
 }
 
-/** @returns {string[]} The names that live workers take. */
+/** @returns {string[]} The job names that live workers serve. */
 function useKnownNames() {
   const { data } = useResource((signal) => get("api/workers", {}, signal), [], { everyMs: 15_000 });
   const able = (data?.workers ?? []).filter((worker) => worker.state === "fresh");

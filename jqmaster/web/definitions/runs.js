@@ -15,21 +15,22 @@ const LATE_MS = 1000;
 
 /**
  * @param {RunView} run
- * @returns {number | null} How many ms after its instant the definition fired; null if the schedule did not start this run.
+ * @returns {number | null} How many ms after the instant the definition fired; null if the schedule did not start this
+ *   run.
  */
 export const latenessMs = (run) =>
   run.outcome === "fired" && (run.reason === null || run.reason === "caught_up")
     ? Math.max(0, Date.parse(run.recorded_at) - Date.parse(run.due_at))
     : null;
 
-/** @param {RunView} run @returns {string} The word by which it is counted and drawn: its outcome, or how its job ended. */
+/** @param {RunView} run @returns {string} The word by which the run is counted and drawn: its outcome, or how its job ended. */
 function kindOf(run) {
   if (run.outcome !== "fired") return run.outcome === "missed" ? "missed" : "left-out";
   if (!run.job_state) return "fired";
   return isIn(run.job_state, "finished") ? run.job_state : "going";
 }
 
-/** @param {string} reason @returns {string} In words; that of a calendar has the name of the day. */
+/** @param {string} reason @returns {string} The reason in words. The reason of a calendar includes the name of the day. */
 export function reasonText(reason) {
   const [, name] = /^calendar: (.*)$/s.exec(reason) ?? [];
   if (name === "workday") return t("definitions.left_out.workday");
@@ -45,13 +46,13 @@ export function runText(run) {
   return [outcome, reason, state].filter(Boolean).join(" · ");
 }
 
-/** @param {RunView[]} runs @returns {number} How many jobs of them have not finished. */
+/** @param {RunView[]} runs @returns {number} How many jobs of these runs have not finished. */
 export const unfinished = (runs) => runs.filter((run) => kindOf(run) === "going").length;
 
 /**
- * Why no job of these runs ends: no worker takes the `name`.
+ * A warning if no job of these runs can end, because no worker serves the job name.
  * @param {{name: string, runs: RunView[], served: Set<string> | null, class?: string}} props
- *   `served`: the names that live workers take; null: not known yet.
+ *   `served`: the job names that live workers serve; null: not known yet.
  */
 export function Unserved({ name, runs, served, class: more = "" }) {
   const count = unfinished(runs);
@@ -99,7 +100,7 @@ export function Outcome({ run }) {
     }`;
 }
 
-/** @param {{run: RunView | null | undefined}} props How late it fired. */
+/** @param {{run: RunView | null | undefined}} props How late the run fired. */
 export function Lateness({ run }) {
   const ms = run ? latenessMs(run) : null;
   if (ms === null) return html`<${Num} value=${null} />`;
@@ -108,7 +109,7 @@ export function Lateness({ run }) {
     : html`<span class="muted"><${Duration} ms=${ms} /></span>`;
 }
 
-/** @param {{run: RunView}} props Its job, with the state that it has now. */
+/** @param {{run: RunView}} props The job of the run, with its present state. */
 export function RunJob({ run }) {
   if (!run.job_id) return html`<${Num} value=${null} />`;
   return html`<${Id} id=${run.job_id} href=${href("job", { id: run.job_id })} /> ${

@@ -13,7 +13,8 @@ export const DAYS = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
 const HOUR = 60;
 /** A Monday. */
 const MONDAY_MS = Date.UTC(2024, 0, 1);
-// Cron expressions that the form writes for a day of the month. It leaves others unchanged.
+// Matches the cron expressions that the form writes for a day of the month. The form leaves other expressions
+// unchanged.
 const MONTHLY = /^(\d{1,2}) (\d{1,2}) (\d{1,2}|L) \* \*$/;
 
 /** @type {Values} */
@@ -29,10 +30,10 @@ const BLANK = {
   ...Object.fromEntries(DAYS.map((day) => [day, day === "mon" ? "yes" : ""])),
 };
 
-/** @param {string} text Of two digits at most. */
+/** @param {string} text A number of at most two digits. */
 const two = (text) => text.padStart(2, "0");
 
-/** @param {Schedule | null} schedule null: of a new definition. @returns {Values} The fields of a form. */
+/** @param {Schedule | null} schedule null: the definition is new. @returns {Values} The fields of a form. */
 export function valuesOfSchedule(schedule) {
   if (!schedule) return BLANK;
   if ("every_minutes" in schedule) {
@@ -63,7 +64,7 @@ function monthlyOf(cron) {
 }
 
 /**
- * Send text that is not a number as it is: the API names the field and the rule.
+ * Return text that is not a number unchanged: the API's error then names the field and the rule.
  * @param {string | undefined} text
  */
 export function asNumber(text) {
@@ -71,7 +72,7 @@ export function asNumber(text) {
   return typed !== "" && Number.isFinite(Number(typed)) ? Number(typed) : typed || null;
 }
 
-/** @param {Values} values Of a form. @returns {object} The schedule as the API takes it. */
+/** @param {Values} values The values of a form. @returns {object} The schedule as the API takes it. */
 export function scheduleIn(values) {
   const at = values["time"] ?? "";
   switch (values["way"]) {
@@ -95,13 +96,13 @@ export function scheduleIn(values) {
   }
 }
 
-/** @param {string} day @param {"long" | "short"} [weekday] @returns {string} Its name in the reader's language. */
+/** @param {string} day @param {"long" | "short"} [weekday] @returns {string} The name of the day in the reader's language. */
 export const dayText = (day, weekday = "short") =>
   new Intl.DateTimeFormat(language(), { weekday, timeZone: "UTC" }).format(
     MONDAY_MS + DAYS.indexOf(day) * 86_400_000,
   );
 
-/** @param {Schedule} schedule @returns {string} In words, without its time zone. */
+/** @param {Schedule} schedule @returns {string} The schedule in words, without its time zone. */
 export function scheduleText(schedule) {
   if ("every_minutes" in schedule) {
     const isHours = schedule.every_minutes % HOUR === 0;
@@ -122,7 +123,7 @@ export function scheduleText(schedule) {
     : t("definitions.monthly_at", { day: monthly.day, at: monthly.at });
 }
 
-/** @param {Definition} one A definition of any kind. @returns {string} What starts its job. */
+/** @param {Definition} one A definition of any kind. @returns {string} The trigger of the definition, in words. */
 export const startText = (one) =>
   one.schedule
     ? `${scheduleText(one.schedule)} · ${visible(one.time_zone)}`
@@ -151,7 +152,7 @@ export function wallText(local) {
 /**
  * @param {string} at ISO 8601.
  * @param {string} mode As for `instantParts`.
- * @returns {string} The same in the zone of the page, such as `Tue 2026-11-24 18:30`.
+ * @returns {string} The instant in the zone of the page, such as `Tue 2026-11-24 18:30`.
  */
 export function ownText(at, mode) {
   const { day, clock } = instantParts(Date.parse(at), mode);

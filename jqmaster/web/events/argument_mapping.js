@@ -1,4 +1,4 @@
-/** The argument that a definition creates from an event, as rows of a field and its source. It can also be JSON. */
+/** The argument that a definition creates from an event: rows with a field and its source, or JSON. */
 import { parseExact, toJson } from "../core/api.js";
 import { t } from "../core/i18n.js";
 import { html, useId, useLayoutEffect, useRef, useState } from "../core/lib.js";
@@ -7,19 +7,19 @@ import { Button } from "../ui/controls.js";
 
 /** @typedef {import("../core/lib.js").FieldEvent} FieldEvent */
 
-/** @typedef {{key: string, isFrom: boolean, text: string}} Row `text`: a path of the event, or a fixed value as it is typed. */
+/** @typedef {{key: string, isFrom: boolean, text: string}} Row `text`: a path in the event, or a fixed value as the user types it. */
 
 /** @param {unknown} value @returns {value is Record<string, unknown>} */
 const isMap = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
 
-/** @param {unknown} value @returns {boolean} Whether some part of it comes from the event. */
+/** @param {unknown} value @returns {boolean} Whether any part of the value comes from the event. */
 const reads = (value) =>
   value !== null &&
   typeof value === "object" &&
   ((isMap(value) && "from" in value) || Object.values(value).some(reads));
 
 /**
- * The rows of an argument; null if it is not a plain map of fields.
+ * Return the rows of an argument, or null if the argument is not a plain map of fields.
  * @param {string} text JSON.
  * @returns {Row[] | null}
  */

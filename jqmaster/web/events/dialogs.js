@@ -1,4 +1,4 @@
-/** Dialogs about events: send one to try definitions, or send a kept one again. */
+/** Dialogs about events: send an event to try definitions, or send a stored event again. */
 import { Problem, call, parseExact, post, toJson } from "../core/api.js";
 import { useKnownTypes } from "./trigger_form.js";
 import { t } from "../core/i18n.js";
@@ -17,7 +17,7 @@ import { LATEST, inZone, instantIn, useZone } from "../ui/instants.js";
 
 /** @typedef {{event_type?: string, payload?: unknown, source?: string, subject?: string} | null} Like An event, or fields of one. */
 
-/** @param {EventAnswer} answer To an event that was sent. @returns {string} What it started. */
+/** @param {EventAnswer} answer The answer to an event that was sent. @returns {string} What the event started. */
 function startedText(answer) {
   if (answer.duplicate) return t("events.sent.duplicate");
   const waiting = answer.runs.filter((run) => run.outcome === "waiting").length;
@@ -58,13 +58,13 @@ function requestIn(values) {
   return `{"payload":${payload},${toJson(rest).slice(1)}`;
 }
 
-/** @param {{like: Like, onClose: () => void, onDone?: () => unknown}} props `like`: what the form begins with. */
+/** @param {{like: Like, onClose: () => void, onDone?: () => unknown}} props `like`: the event that the form contains at first. */
 export function SendEvent({ like, onClose, onDone }) {
   useZone();
   const form = useForm(like, valuesOf);
   const types = useKnownTypes();
   const send = async (/** @type {Values} */ values) => {
-    // A single event gets this answer, and not the one for several.
+    // A request with a single event gets this answer, and not the answer for several events.
     const answer = /** @type {EventAnswer} */ (await call("POST", "api/events", { text: requestIn(values) }));
     await onDone?.();
     go("events", { id: answer.event_id });

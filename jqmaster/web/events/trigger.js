@@ -20,11 +20,11 @@ export const FIGURES = {
 const MATCHER = { field: "payload.total", op: "ge", value: 100 };
 const MAPPING = { order: { from: "payload.order" } };
 
-/** @param {unknown} argument @returns {boolean} Whether it is the unchanged payload. */
+/** @param {unknown} argument @returns {boolean} Whether the argument is the unchanged payload. */
 const isPayload = (argument) =>
   argument !== null && typeof argument === "object" && "from" in argument && argument.from === "payload";
 
-/** @param {Definition | null} one A definition; null: a new one. @returns {Values} The fields of a form. */
+/** @param {Definition | null} one A definition; null: a new definition. @returns {Values} The fields of a form. */
 export function valuesOfTrigger(one) {
   const gathering = one?.debounce ? "debounce" : one?.collect ? "collect" : "none";
   const figures = /** @type {Record<string, unknown>} */ (one?.debounce ?? one?.collect ?? {});
@@ -55,7 +55,7 @@ export function valuesOfTrigger(one) {
 
 /**
  * @param {Values} values
- * @returns {string} The members of a request that say which events start the job; typed JSON stays as it was typed.
+ * @returns {string} The members of a request that say which events start the job. JSON in them stays as it was typed.
  */
 export function triggerIn(values) {
   const matcher = values["matching"] === "some" ? typedJson(values, "matcher", ["matcher"]) : "null";
@@ -85,7 +85,7 @@ function typedJson(values, name, loc) {
   return text;
 }
 
-/** @param {Definition} one A definition of kind event. @returns {string} How it combines events, in words; "" if each event starts a job. */
+/** @param {Definition} one A definition of kind event. @returns {string} How the definition combines events, in words; "" if each event starts a job. */
 export function gatheringText({ debounce, collect }) {
   const duration = (/** @type {number} */ s) => durationText(s * 1000);
   const parts = debounce

@@ -18,12 +18,12 @@ import { Table } from "../ui/tables.js";
 /** @typedef {import("../core/api.js").Problem} Problem */
 
 const FIELDS = ["payload", "event_type", "source", "subject"];
-// Fields of an event that an argument can use in addition to those above.
+// Fields of an event that an argument can use in addition to the fields above.
 const ALSO = ["event_id", "occurred_at"];
 const READ = 10;
 const TYPING_MS = 400;
 
-/** @param {string} name Of a part of the form. @returns {string} The label; "" for a part of another form. */
+/** @param {string} name The name of a part of the form. @returns {string} The label; "" if another form has this part. */
 export function triggerLabel(name) {
   const own = ["event_type", "matching", "matcher", "argument_way", "mapping", "gathering", "gathering_key"];
   return [...own, ...FIGURES.debounce, ...FIGURES.collect].includes(name) ? t(`events.form.${name}`) : "";
@@ -84,13 +84,13 @@ function Ways({ isJson, onJson, label }) {
     </div>`;
 }
 
-/** @param {{problem: Problem | null, path: string}} props The errors of a part that is not a single control. */
+/** @param {{problem: Problem | null, path: string}} props The errors of a part that consists of several controls. */
 function PartErrors({ problem, path }) {
   const errors = fieldErrors(problem, path);
   return errors.length > 0 ? html`<p class="field-error">${visible(errors.join("; "))}</p>` : null;
 }
 
-/** @param {{form: Form, problem: Problem | null}} props Which events. */
+/** @param {{form: Form, problem: Problem | null}} props The fields that select events. */
 export function WhichEvents({ form, problem }) {
   const { values } = form;
   const types = useKnownTypes();
@@ -110,9 +110,9 @@ export function WhichEvents({ form, problem }) {
 }
 
 /**
- * Where the argument comes from.
+ * The fields for the source of the argument.
  * @param {{form: Form, problem: Problem | null, children?: import("../core/lib.js").Node}} props
- *   `children`: the control of a fixed one.
+ *   `children`: the control for a fixed argument.
  */
 export function EventArgument({ form, problem, children }) {
   const { values } = form;
@@ -137,7 +137,7 @@ export function EventArgument({ form, problem, children }) {
     }${way === "fixed" && children}`;
 }
 
-/** @param {{form: Form, problem: Problem | null}} props One job for one event, or for many. */
+/** @param {{form: Form, problem: Problem | null}} props The choice between one job for each event and one job for many events. */
 export function Gathering({ form, problem }) {
   const way = /** @type {keyof typeof FIGURES} */ (form.values["gathering"] ?? "none");
   return html`<${Choice}
@@ -159,7 +159,7 @@ export function Gathering({ form, problem }) {
     }`;
 }
 
-/** @param {{coming: import("../definitions/coming.js").Coming, isAsked: boolean, label: string}} props What the definition makes of the newest events. */
+/** @param {{coming: import("../definitions/coming.js").Coming, isAsked: boolean, label: string}} props The effect of the definition on the newest events. */
 export function EventsTable({ coming, isAsked, label }) {
   const { events, problem, isOld } = coming;
   if (!isAsked) return html`<p class="muted">${t("events.preview.wait")}</p>`;

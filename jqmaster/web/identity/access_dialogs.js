@@ -19,12 +19,12 @@ import { FormCheck, FormField, useForm } from "../ui/forms.js";
 
 const SCOPES = ["push", "work", "read", "operate", "admin"];
 const ROLES = ["viewer", "operator", "admin"];
-/** A user with roles in single namespaces may have no role in the installation. */
+/** A user with roles in single namespaces does not need a role in the installation. */
 const ROLES_WITH_NAMESPACES = ["none", ...ROLES];
 const DAY_S = 86_400;
 const LIVES_DAYS = ["", "30", "90", "365"];
 
-/** @param {Record<string, string>} roles By namespace. @returns {string} As people edit them. */
+/** @param {Record<string, string>} roles By namespace. @returns {string} The roles as text, for people to edit. */
 const rolesText = (roles) =>
   Object.entries(roles)
     .map(([name, role]) => `${name}=${role}`)
@@ -152,7 +152,7 @@ export function RotateToken({ token, onClose, onDone }) {
 
 /**
  * @param {{isFirst: boolean, hasNamespaces: boolean, onClose: () => void, onDone: () => Promise<void>}} props
- *   `isFirst`: there is no user yet, so this one must be an admin.
+ *   `isFirst`: there is no user yet, so the new user must be an admin.
  */
 export function NewUser({ isFirst, hasNamespaces, onClose, onDone }) {
   const role = isFirst ? "admin" : "viewer";

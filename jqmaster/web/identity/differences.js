@@ -12,7 +12,8 @@ import { isDefault, isMap, keyWords, wordsOf } from "./value_words.js";
  * Return the differences between two values, member by member if both are maps.
  * @param {unknown} before
  * @param {unknown} after
- * @returns {{key: string, before: unknown, after: unknown}[]} `undefined` where there was, or is, none.
+ * @returns {{key: string, before: unknown, after: unknown}[]} `before` or `after` is `undefined` if that side has no
+ *   such member.
  */
 export function differences(before, after) {
   if (!isMap(before) && !isMap(after))
@@ -27,7 +28,8 @@ export function differences(before, after) {
 }
 
 /**
- * Says which value of a key, or which worker, was changed. It stayed the same, so the differences lack it.
+ * Names the value of a key, or the worker, that was changed. The differences do not contain this name, because it
+ * stayed the same.
  * @param {{entry: AuditEntry}} props
  */
 export function ChangedValue({ entry }) {

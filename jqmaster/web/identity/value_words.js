@@ -7,9 +7,9 @@ import { pref } from "../core/prefs.js";
 import { ruleText } from "../matching/rule_builder.js";
 import { durationText, instantText } from "../ui/formats.js";
 
-/** Data of users, which are shown as JSON everywhere. */
+/** Keys with data of users. Their values are always shown as JSON. */
 const DATA = ["argument", "headers", "payload", "value", "params"];
-/** @type {Record<string, string>} Prefixes of text keys, for words that have a text elsewhere. */
+/** @type {Record<string, string>} By key of a value: the prefix of the text keys under which its words have a text. */
 const WORDS = {
   catch_up: "definitions.catch_up.",
   cause: "cause.",
@@ -29,7 +29,7 @@ const INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d/;
 /** @param {unknown} value @returns {value is Record<string, unknown>} */
 export const isMap = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
 
-/** @param {string} text @returns {string} The text with only the end of a UUID, by which people tell UUIDs apart. */
+/** @param {string} text @returns {string} The text, with each UUID cut to its end, by which people tell UUIDs apart. */
 export const shortId = (text) => text.replace(UUID, (id) => `…${id.slice(-10)}`);
 
 /** @param {string} who A user, a token or a master, as the audit log names it. @returns {string} */
@@ -38,11 +38,11 @@ export function whoText(who) {
   return id ? t("audit.token", { id }) : shortId(who.replace(/^user:/, ""));
 }
 
-/** @param {unknown} value @returns {boolean} Whether it says nothing about what was created. */
+/** @param {unknown} value @returns {boolean} Whether the value says nothing about the created object. */
 export const isDefault = (value) =>
   value === false || value === "" || value === null || (Array.isArray(value) && value.length === 0);
 
-/** @param {string} key Of a member of a document. @returns {string} */
+/** @param {string} key The key of a member of a document. @returns {string} */
 export const keyWords = (key) =>
   tOr(`audit.field.${key}`, "") ||
   tOr(`audit.field.${withoutUnit(key)}`, "") ||
@@ -55,7 +55,7 @@ const withoutUnit = (key) => key.replace(/_(ms|s)$/, "");
 /** @param {number} ms @returns {string} */
 const instantWords = (ms) => instantText(ms, pref("times", "relative"));
 
-/** @param {Record<string, unknown>} filter Of jobs, as the store has it. @returns {string} */
+/** @param {Record<string, unknown>} filter A filter of jobs, as stored. @returns {string} */
 function filterWords(filter) {
   const words = Object.entries(filter).map(([key, value]) => {
     if (key === "matcher") return ruleText(value) ?? toJson(value);
@@ -67,7 +67,7 @@ function filterWords(filter) {
   return words.join(" · ") || t("audit.filter.all");
 }
 
-/** @param {Record<string, unknown>} override Limits of one value of a key, or of the values whose jobs meet a condition. @returns {string} */
+/** @param {Record<string, unknown>} override Limits of one value of a key, or of all values with jobs that meet a condition. @returns {string} */
 function overrideWords(override) {
   const { match, value: of } = override;
   const value = match ? (ruleText(match) ?? toJson(match)) : typeof of === "string" ? of : toJson(of);

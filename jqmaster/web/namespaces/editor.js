@@ -20,13 +20,13 @@ export const QUOTAS = /** @type {const} */ ([
   "streams",
 ]);
 
-/** @param {string} name Of a namespace. */
+/** @param {string} name The name of a namespace. */
 export const pathOfNamespace = (name) => /** @type {const} */ (`api/namespaces/${encodeURIComponent(name)}`);
 
-/** @param {string} name Of a part of the form. */
+/** @param {string} name The name of a part of the form. */
 const labelOf = (name) => t(`namespaces.${name}`);
 
-/** @param {Namespace | null} one null: a new one. @returns {Values} */
+/** @param {Namespace | null} one null: a new namespace. @returns {Values} */
 const valuesOf = (one) => ({
   name: one?.name ?? "",
   title: one?.title ?? "",
@@ -47,7 +47,7 @@ function documentOf(values, isNew) {
 
 /**
  * @param {{one: Namespace | null, stores: string[], onClose: () => void, onDone: (name: string) => unknown}} props
- *   `one` null: a new one. `stores`: the names of those that are configured.
+ *   `one` null: a new namespace. `stores`: the names of the configured stores.
  */
 export function NamespaceEditor({ one, stores, onClose, onDone }) {
   const form = useForm(one, valuesOf);

@@ -1,4 +1,4 @@
-/** The namespaces of the installation, as far as this reader may know them. */
+/** The namespaces of the installation that this reader may see. */
 import { Problem, get } from "../core/api.js";
 import { useEffect, useState } from "../core/lib.js";
 import { ofInstallation } from "../core/namespaces.js";
@@ -10,7 +10,7 @@ let known = [];
 /** @type {Set<(namespaces: Namespace[]) => void>} */
 const listeners = new Set();
 
-/** Read them again. A token of a namespace cannot list the others; then none is known. */
+/** Read the namespaces again. A token of a single namespace cannot list namespaces, and the list is then empty. */
 export async function loadNamespaces() {
   const path = /** @type {"api/namespaces"} */ (ofInstallation("api/namespaces"));
   try {

@@ -1,4 +1,4 @@
-/** The move of a namespace to another store: it is checked and measured first, watched, and can be aborted. */
+/** The move of a namespace to another store. The page checks and measures the move first, shows its progress, and can abort it. */
 import { Problem, call, get, post } from "../core/api.js";
 import { t } from "../core/i18n.js";
 import { html, useEffect, useState } from "../core/lib.js";
@@ -17,11 +17,12 @@ import { pathOfNamespace } from "./editor.js";
 
 const STORES = { pollMs: 5000 };
 
-/** @param {string} name Of a namespace. */
+/** @param {string} name The name of a namespace. */
 export const pathOfMove = (name) => /** @type {const} */ (`${pathOfNamespace(name)}/move`);
 
 /**
- * Choose the store. Each choice is checked by a dry run, which returns the expected length of the stop.
+ * The dialog to choose the store. For each choice, a dry run checks the move and estimates how long the namespace will
+ * stop.
  * @param {{one: Namespace, onClose: () => void, onDone: () => unknown}} props
  */
 export function MoveDialog({ one, onClose, onDone }) {
@@ -60,7 +61,7 @@ export function MoveDialog({ one, onClose, onDone }) {
 }
 
 /**
- * The plan of a move to another store, or of one to another node of the Cluster.
+ * The plan of a move to another store, or to another node of the Cluster.
  * @template {"store" | "node"} Key
  * @typedef {Key extends "store" ? Plan : import("../../answers").Schemas["SlotMovePlanView"]} PlanOf
  */
@@ -69,8 +70,8 @@ export function MoveDialog({ one, onClose, onDone }) {
  * Check and measure a move by a dry run.
  * @template {"store" | "node"} Key
  * @param {`api/namespaces/${string}/move`} path
- * @param {Key} key Of the body.
- * @param {string} target "" asks nothing.
+ * @param {Key} key The member of the body that names the target.
+ * @param {string} target "": no dry run is made.
  * @returns {{plan: PlanOf<Key> | null, problem: Problem | null}}
  */
 export function usePlan(path, key, target) {
@@ -131,7 +132,7 @@ export function MoveCard({ one, mayAbort, onDone }) {
 /** @type {Record<string, import("../ui/formats.js").Kind>} */
 export const KINDS = { done: "ok", failed: "bad", aborted: "off", returning: "warn" };
 
-/** @param {Move} move @returns {number | null} Keys that the present step has done. */
+/** @param {Move} move @returns {number | null} The number of keys that the present step has handled. */
 function doneOf(move) {
   if (move.step === "copying") return move.copied_keys;
   return move.step === "checking" ? move.compared_keys : null;

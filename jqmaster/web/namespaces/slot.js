@@ -1,4 +1,4 @@
-/** The node of a Cluster that has a namespace, and the move to another node, which the engine carries out. */
+/** The node of a Cluster that has a namespace, and the move to another node. The engine of the Cluster carries out the move. */
 import { call, get, post } from "../core/api.js";
 import { t } from "../core/i18n.js";
 import { html, useState } from "../core/lib.js";
@@ -17,7 +17,7 @@ import { KINDS, usePlan } from "./move.js";
 
 const POLL = { pollMs: 2000 };
 
-/** @param {string} name Of a namespace. */
+/** @param {string} name The name of a namespace. */
 const pathOfSlot = (name) => /** @type {const} */ (`${pathOfNamespace(name)}/slot`);
 
 /** @param {string} name */

@@ -12,7 +12,7 @@ import { loadNamespaces, useNamespaces } from "./known.js";
 /** @typedef {import("../core/lib.js").FieldEvent} FieldEvent */
 /** @typedef {import("../core/router.js").PageName} PageName */
 
-/** @param {{onOpen: () => void}} props Nothing where there is one namespace only. */
+/** @param {{onOpen: () => void}} props Shows nothing if there is only one namespace. */
 export function Switcher({ onOpen }) {
   const hasOthers = useNamespaces().length > 1;
   const open = () => {
@@ -30,13 +30,13 @@ export function Switcher({ onOpen }) {
     </button>`;
 }
 
-/** @param {PageName | null} page @returns {string} The same page in another namespace, without the object that it shows. */
+/** @param {PageName | null} page @returns {string} The address of the same page in another namespace, without the object that it shows here. */
 const pageElsewhere = (page) =>
   page === null || page === "login" || isOfInstallation(page)
     ? "#/overview"
     : `#/${page === "job" ? "jobs" : page}`;
 
-/** @param {{page: PageName | null, onClose: () => void}} props `page`: the one that is shown. */
+/** @param {{page: PageName | null, onClose: () => void}} props `page`: the shown page. */
 export function NamespaceChoice({ page, onClose }) {
   const namespaces = useNamespaces();
   const [text, setText] = useState("");

@@ -21,7 +21,7 @@ export const pathOfNotice = (name) => /** @type {const} */ (`api/notices/${encod
 /** @type {(asked: Asked) => void} */
 export let askAboutNotice = () => {};
 
-/** The one dialog of all these buttons. It does not belong to a row, because a row may disappear while somebody fills in the dialog. */
+/** All these buttons share one dialog. It does not belong to a row, because a row may disappear while somebody fills in the dialog. */
 export function NoticeDialogs() {
   const [asked, setAsked] = useState(/** @type {Asked | null} */ (null));
   askAboutNotice = setAsked;

@@ -1,6 +1,6 @@
 /**
- * The form of a notice. Each address is a line. An address with a hidden credential stays unchanged if its line is not
- * changed.
+ * The form of a notice. Each address is on a line of its own. An address with a hidden credential keeps the credential
+ * if its line is not changed.
  */
 import { Problem, get, parseExact, put, toJson } from "../core/api.js";
 import { t } from "../core/i18n.js";
@@ -44,7 +44,7 @@ const valuesOf = (notice) => ({
 /** @param {string | undefined} text @returns {string[]} */
 const split = (text) => (text ?? "").split(/\s+/).filter(Boolean);
 
-/** @param {Values} values @returns {unknown} The matcher; null: everything. */
+/** @param {Values} values @returns {unknown} The matcher; null: the notice is about all jobs. */
 function matcherIn(values) {
   if (values["matching"] !== "some") return null;
   try {
@@ -87,7 +87,7 @@ async function readNames(add, signal) {
 const OFFERED =
   namespace && namespace !== DEFAULT ? WHENS.filter((one) => !OF_INSTALLATION.includes(one)) : WHENS;
 
-/** @param {{notice: Notice | null, onClose: () => void, onDone: (name: string) => unknown}} props `notice` null: a new one. */
+/** @param {{notice: Notice | null, onClose: () => void, onDone: (name: string) => unknown}} props `notice` null: a new notice. */
 export function NoticeEditor({ notice, onClose, onDone }) {
   const form = useForm(notice, valuesOf);
   const save = async (/** @type {Values} */ values, /** @type {Notice | null} */ base) => {

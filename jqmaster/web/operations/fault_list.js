@@ -1,4 +1,4 @@
-/** The list of findings at the top of the Overview: acknowledged and snoozed ones are folded away. */
+/** The list of findings at the top of the Overview. Acknowledged and snoozed findings are folded away. */
 import { html, useEffect, useRef, useState } from "../core/lib.js";
 import { Problem } from "../core/api.js";
 import { t } from "../core/i18n.js";
@@ -18,8 +18,8 @@ const MAX_TALL_FAULTS = 3;
 const FORGET_MS = 15_000;
 
 /**
- * @param {{findings: Finding[], isAnswered: boolean, isKnown: boolean, problem: Problem | null}} props `isAnswered`: the
- *   master has told its findings once. `isKnown`: these are those of now.
+ * @param {{findings: Finding[], isAnswered: boolean, isKnown: boolean, problem: Problem | null}} props `isAnswered`:
+ *   the master has sent its findings at least once. `isKnown`: the findings are up to date.
  */
 export function Faults({ findings: found, isAnswered, isKnown, problem }) {
   const [known, setKnown] = usePref("acknowledged", []);
@@ -38,8 +38,8 @@ export function Faults({ findings: found, isAnswered, isKnown, problem }) {
   const faults = shown.filter((fault) => !snoozed.has(fault.key));
   const hidden = found.length - shown.length;
   const asleep = shown.length - faults.length;
-  // The number of rows for which space is reserved: at least two, and as many as were shown before. So nothing below
-  // the list jumps.
+  // The number of rows for which space is reserved: at least two, and at least as many as were shown before. The
+  // content below the list then does not jump.
   const rows = useRef(MIN_FAULT_ROWS);
   rows.current = Math.max(rows.current, faults.length);
   return html`<section

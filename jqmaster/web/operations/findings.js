@@ -1,6 +1,6 @@
 /**
- * The findings of `GET /api/health` as people read them: each with its text, and a link to its cause. The master decides
- * what is wrong, and how bad it is.
+ * The findings of `GET /api/health` for people: each with its text, and a link to its cause. The master decides on
+ * findings and their severity.
  */
 import { get } from "../core/api.js";
 import { number, t, tOr } from "../core/i18n.js";
@@ -21,21 +21,23 @@ import { bytesText, durationText, nowMs, relativeText, steadyMs } from "../ui/fo
 /**
  * @typedef {{name: string, value: string | null, count: number, held: number, slots: number | null, running: number |
  *   null, used: number | null, rate: string | null, unit: string | null, eta_ms: number | null, held_until: string |
- *   null, keys: number | null, closed_keys: number | null, since_at: string | null}} LimitFigures Those of `full`.
+ *   null, keys: number | null, closed_keys: number | null, since_at: string | null}} LimitFigures The figures of the
+ *   finding `full`.
  */
 /**
  * @typedef {{name: string, of: string, subject: string, key: string, by: string, reason: string, count: number, values:
- *   number, since_at: string, until_at: string | null}} PauseFigures Those of pauses.
+ *   number, since_at: string, until_at: string | null}} PauseFigures The figures of findings about pauses.
  */
 /** @typedef {{page: import("../core/router.js").PageName, query?: Record<string, string>, act?: string}} Link */
 
 /** @type {LiveEvent[]} */
 const EVENTS = ["jobs", "constraints", "workers", "masters", "definitions"];
-// A finding is shown within ten seconds; a full constraint needs three answers.
+// How often to poll, so that a finding is shown within ten seconds. A full constraint becomes a finding only after
+// three answers.
 const POLL_MS = 2_500;
 const MAX_SUBJECT = 200;
 
-/** @type {Record<string, (figures: Record<string, string>) => Link>} Where a finding leads, by its code. */
+/** @type {Record<string, (figures: Record<string, string>) => Link>} By code of a finding: the page that its link opens. */
 const LINKS = {
   no_leader: () => ({ page: "masters" }),
   late_leader: () => ({ page: "masters" }),
@@ -78,8 +80,8 @@ function constraintLink({ name = "" }) {
 }
 
 /**
- * The verdict on the whole queue. While the store does not answer, the findings of before are shown after that fault, as
- * old as the page says.
+ * Return the verdict on the whole queue. While the store does not answer, the list has this fault first, and then the
+ * last known findings. The page says how old they are.
  */
 export function useHealth() {
   const health = useResource((signal) => get("api/health", {}, signal), [], {
@@ -109,7 +111,7 @@ export function linkOf({ code, figures }) {
 export const worst = (findings, ...codes) =>
   findings.find((finding) => codes.includes(finding.code))?.severity ?? "";
 
-/** @param {Finding} finding @returns {string} The master's own text for a finding that this page does not know. */
+/** @param {Finding} finding @returns {string} The text of the finding. If this page does not know the finding, the master's own text. */
 export function findingText({ code, text, figures }) {
   switch (code) {
     case "full":
@@ -134,7 +136,7 @@ export function findingText({ code, text, figures }) {
   }
 }
 
-/** @param {Figures} figures Those of `wait`. @returns {string} Why no worker takes the job. */
+/** @param {Figures} figures The figures of the finding `wait`. @returns {string} Why no worker takes the job. */
 function causeText({ cause, cause_code: code, ...figures }) {
   return code === "no_worker" || code === "workers_unavailable"
     ? workersText(
@@ -143,7 +145,7 @@ function causeText({ cause, cause_code: code, ...figures }) {
     : visible(String(cause ?? ""));
 }
 
-/** @param {Figures} figures Those of `failing`. @returns {string} What is new about the failures. */
+/** @param {Figures} figures The figures of the finding `failing`. @returns {string} The text about what is new in the failures. */
 function kindText({ kind, mark, cause, version, began_at: began }) {
   const key = `health.failing.${mark}${version ? ".version" : ""}`;
   if (!tOr(key, "")) return visible(String(kind ?? ""));
@@ -154,7 +156,7 @@ function kindText({ kind, mark, cause, version, began_at: began }) {
   });
 }
 
-/** @param {Figures} figures @returns {Record<string, string | number>} The figures as people read them. */
+/** @param {Figures} figures @returns {Record<string, string | number>} The figures as texts for people. */
 function shown(figures) {
   /** @type {Record<string, string | number>} */
   const found = {};

@@ -11,7 +11,7 @@ import { findingText } from "./findings.js";
 /** @type {Record<string, "ok" | "info" | "warn" | "bad">} */
 const KINDS = { ok: "ok", waiting: "info", degraded: "warn", broken: "bad" };
 
-/** @param {{verdict: Verdict | null, findings: Finding[]}} props `verdict`: null while it is not known. `findings`: those that the page lists below. */
+/** @param {{verdict: Verdict | null, findings: Finding[]}} props `verdict`: null while it is not known. `findings`: the findings that the page lists below. */
 export function HealthLine({ verdict, findings }) {
   if (!verdict) return html`<p class="health" aria-hidden="true">${" "}</p>`;
   const { status, command } = verdict;
@@ -28,7 +28,7 @@ export function HealthLine({ verdict, findings }) {
 
 /**
  * @param {Pick<Finding, "severity">[]} findings The worst first.
- * @returns {string | null} How many problems the page lists, if the worst of them is critical.
+ * @returns {string | null} A text with the number of listed problems. Null: the worst of them is not critical.
  */
 export function countsOf(findings) {
   if (findings[0]?.severity !== "bad") return null;

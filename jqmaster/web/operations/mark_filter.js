@@ -1,9 +1,9 @@
-/** Which marks belong on the chart of one job name: those that may have changed how its jobs run. */
+/** Selects the marks for the chart of one job name: changes that may have affected how its jobs run. */
 
 /** @typedef {import("../../answers").Schemas["Matcher"]} Matcher */
 /** @typedef {import("../../answers").Schemas["MarkView"]} Mark */
 
-/** @param {string} pattern Of `glob`. @returns {RegExp | null} Null: it has classes, which are left to the master. */
+/** @param {string} pattern The pattern of a condition `glob`. @returns {RegExp | null} Null: the pattern has character classes, which only the master evaluates. */
 const globOf = (pattern) =>
   pattern.includes("[")
     ? null
@@ -18,11 +18,11 @@ const globOf = (pattern) =>
 /**
  * @param {Matcher} matcher
  * @param {string} name
- * @returns {boolean | null} Whether it selects jobs of this name; null: that depends on more than the name.
+ * @returns {boolean | null} Whether the matcher selects jobs of this name. Null: this depends on more than the name.
  */
 export function selects(matcher, name) {
   if ("all" in matcher || "any" in matcher) {
-    // The result that decides the whole: false for `all`, and true for `any`.
+    // The result of one condition that decides the whole matcher: false for `all`, and true for `any`.
     const [parts, decisive] = "all" in matcher ? [matcher.all, false] : [matcher.any, true];
     const found = parts.map((part) => selects(part, name));
     if (found.includes(decisive)) return decisive;

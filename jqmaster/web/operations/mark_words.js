@@ -10,7 +10,7 @@ import { durationText, steadyMs } from "../ui/formats.js";
 /** @typedef {import("../../answers").Schemas["MarkView"]} Mark */
 /** @typedef {{id: string, entries: IncidentEntry[]}} Incident */
 
-/** @param {string} by Empty: the reader may not see who it was. */
+/** @param {string} by The author. Empty: the reader may not see the author. */
 const authorText = (by) => (by ? visible(whoText(by)) : t("mark.somebody"));
 
 /** @param {IncidentEntry} entry @returns {string} */
@@ -28,7 +28,7 @@ export function entryText(entry) {
   });
 }
 
-/** @param {IncidentEntry} entry @returns {{link: string, act: string} | null} The one thing that the entry is about. */
+/** @param {IncidentEntry} entry @returns {{link: string, act: string} | null} A link to the object of the entry. */
 export function entryLink({ kind, subject, label }) {
   switch (kind) {
     case "worker_lost":
@@ -46,7 +46,7 @@ export function entryLink({ kind, subject, label }) {
   }
 }
 
-/** @param {Incident} incident @returns {string} What happened, in a few words. */
+/** @param {Incident} incident @returns {string} A short text that says what happened. */
 export function incidentTitle({ entries }) {
   const kinds = [...new Set(entries.map((entry) => entry.kind))];
   return kinds
@@ -71,7 +71,7 @@ export function markText(mark) {
   return mark.reason ? `${text} “${visible(mark.reason).slice(0, 200)}”` : text;
 }
 
-/** @param {Mark} mark @returns {string | null} The address of what the mark is about. */
+/** @param {Mark} mark @returns {string | null} The address of the object of the mark. */
 export function markLink({ kind, subject, entry, incident_id }) {
   if (incident_id) return href("incidents", { id: incident_id });
   if (entry) return entryLink(entry)?.link ?? null;

@@ -12,11 +12,11 @@ const POLL_MS = 30_000;
 
 /**
  * @param {string | undefined} since ISO 8601; undefined: not known yet.
- * @param {string} [name] Of jobs: only the marks that are about them.
+ * @param {string} [name] A job name: return only marks about jobs of this name.
  * @returns {import("../ui/chart_marks.js").ChartMark[]}
  */
 export function useMarks(since, name = "") {
-  // Do not load the marks again whenever `since` changes, which it does every minute.
+  // `since` changes every minute. Do not load the marks again for each change.
   const { data } = useResource(
     (signal) => (since ? get("api/marks", { since }, signal) : Promise.resolve(null)),
     [since === undefined],

@@ -6,7 +6,7 @@ import { RUNBOOKS } from "./runbooks.js";
 /** @type {Record<string, string>} */
 const SECTIONS = RUNBOOKS;
 
-/** @param {{code: string}} props The master serves the page itself, so it works without access to other networks. */
+/** @param {{code: string}} props The master serves the page of the runbooks, so the link works without access to other networks. */
 export function RunbookLink({ code }) {
   if (!SECTIONS[code]) return null;
   return html`<a class="runbook" href=${`runbooks.html#${SECTIONS[code]}`} target="_blank" rel="noreferrer">

@@ -12,7 +12,7 @@ const MOST = 200;
 
 /**
  * @returns {{has: (key: string) => boolean, add: (key: string, untilMs: number) => void, wake: () => void, next: () => string}}
- *   `next`: the time, as text, at which the first of them is shown again.
+ *   `next`: returns, as text, the time at which the first hidden fault is shown again.
  */
 export function useSnoozed() {
   const [known, setKnown] = usePref("snoozed", {});

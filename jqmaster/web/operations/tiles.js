@@ -8,7 +8,7 @@ import { worst } from "./findings.js";
 /** @typedef {import("../../answers").Schemas["Stats"]} Stats */
 /** @typedef {import("../core/lib.js").Node} Node */
 
-/** @param {{stats: Stats, findings: import("./findings.js").Finding[]}} props `findings`: of their severity, a tile has its color. */
+/** @param {{stats: Stats, findings: import("./findings.js").Finding[]}} props `findings`: their severity determines the colour of a tile. */
 export function Tiles({ stats, findings }) {
   const { counts, rates } = stats;
   const wait = stats.oldest_wait_ms;

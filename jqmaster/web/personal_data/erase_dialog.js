@@ -1,4 +1,4 @@
-/** The dialog that erases values, and the log, of a job that is over. */
+/** The dialog that erases values or the log of a job that is over. */
 import { del, post } from "../core/api.js";
 import { t } from "../core/i18n.js";
 import { html } from "../core/lib.js";
@@ -12,7 +12,7 @@ const LOG = "log";
 
 /**
  * @param {{id: string, fields: readonly string[], onClose: () => void, onDone: (erased: string[]) => unknown}} props
- *   `fields`: paths of values, and `log`.
+ *   `fields`: paths of values; `log` stands for the log.
  */
 export function EraseDialog({ id, fields, onClose, onDone }) {
   const form = useForm(null, () => Object.fromEntries(fields.map((field) => [field, "yes"])));

@@ -1,6 +1,6 @@
 /**
- * The form of a target. Names, headers and hosts are lines. Hidden values and the secret stay unless new ones are
- * typed.
+ * The form of a target. Each name, header and host is on a line of its own. Hidden values and the secret stay until the
+ * user types new ones.
  */
 import { Problem, get, put } from "../core/api.js";
 import { t, tOr } from "../core/i18n.js";
@@ -29,16 +29,16 @@ const LABELS = /** @type {Record<string, string>} */ ({
   description: "targets.description",
 });
 
-/** @param {string} name Of a target. */
+/** @param {string} name The name of a target. */
 export const pathOfTarget = (name) => /** @type {const} */ (`api/targets/${encodeURIComponent(name)}`);
 
-/** @param {string} name Of a part of the form. */
+/** @param {string} name The name of a part of the form. */
 const labelOf = (name) => t(LABELS[name] ?? `targets.form.${name}`);
 
 /** @param {keyof typeof DEFAULTS} name @param {unknown} value */
 const unlessUsual = (name, value) => (String(value) === DEFAULTS[name] ? "" : String(value));
 
-/** @param {TargetDetail | null} target null: a new one. @returns {Values} */
+/** @param {TargetDetail | null} target null: a new target. @returns {Values} */
 const valuesOf = (target) => ({
   name: target?.name ?? "",
   names: (target?.names ?? []).join("\n"),
@@ -104,7 +104,7 @@ function documentOf(values) {
   };
 }
 
-/** @param {{target: TargetDetail | null, onClose: () => void, onDone: (name: string) => unknown}} props `target` null: a new one. */
+/** @param {{target: TargetDetail | null, onClose: () => void, onDone: (name: string) => unknown}} props `target` null: a new target. */
 export function TargetEditor({ target, onClose, onDone }) {
   const form = useForm(target, valuesOf);
   const save = async (/** @type {Values} */ given, /** @type {TargetDetail | null} */ base) => {
@@ -151,7 +151,7 @@ const Choice = ({ form, name, options }) =>
       ${options.map(([one, text]) => html`<option key=${one} value=${one}>${text}</option>`)}
     <//>`;
 
-/** @param {{form: Form, hasSecret: boolean}} props Where its jobs are sent, how, and with which secret. */
+/** @param {{form: Form, hasSecret: boolean}} props The fields for the address, the protocol and the secret. */
 function Address({ form, hasSecret }) {
   const { values } = form;
   const hasOwn = values["address"] === "argument";

@@ -1,5 +1,6 @@
 /**
- * Drain many workers at once: they are counted first, and watched until no job runs on them. The drain can be undone.
+ * Drains many workers at once. The page counts the workers first, and shows the progress until no job runs on them. The
+ * drain can be undone.
  */
 import { html, useEffect, useState } from "../core/lib.js";
 import { Problem, get, post } from "../core/api.js";
@@ -14,7 +15,7 @@ import { Badge, Duration, Text, nowMs, useTick } from "../ui/formats.js";
 
 /** @typedef {{worker_ids?: string[], node_id?: string, version?: string, label?: {name: string, value: string}}} Selection */
 
-// If more workers than this drain, do not look up the job that runs longest.
+// If more workers than this are draining, do not look up the job that runs longest.
 const MAX_ASKED = 10;
 const POLL_MS = 2000;
 
@@ -29,7 +30,7 @@ const resumeAll = (selection, onDone) =>
   }, "").then(onDone);
 
 /**
- * Counts the workers that would drain and their jobs, asks, and begins.
+ * The dialog that counts the workers that would drain and their jobs, asks for confirmation, and begins.
  * @param {{selection: Selection, what: string, onClose: () => void, onDone: () => unknown}} props `what`: the words for the set.
  */
 export function DrainDialog({ selection, what, onClose, onDone }) {
@@ -58,7 +59,7 @@ export function DrainDialog({ selection, what, onClose, onDone }) {
   return html`<${ConfirmCount}
       title=${title} count=${dry.count} counted=${t("workers.drain.count", { count: dry.count })}
       verb=${t("workers.drain")} kind="primary" onClose=${onClose} onConfirm=${async () => {
-        // Drain only the workers that were counted: the user has not agreed to workers that registered later.
+        // Drain only the workers that were counted: the user did not confirm workers that registered later.
         const done = await post("api/workers/drain", { worker_ids: dry.worker_ids });
         const undo = () => resumeAll({ worker_ids: done.worker_ids }, onDone);
         toast(t("workers.drain.begun", { count: done.count }), "ok", done.count > 0 ? undo : undefined);

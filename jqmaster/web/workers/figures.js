@@ -1,4 +1,4 @@
-/** Figures of workers in the last minutes: rate, run times and failures, and the workers that stand out. */
+/** Figures of workers in the last minutes: rate, run times and failures. Workers that differ from the others are marked. */
 import { html } from "../core/lib.js";
 import { number, t, tOr } from "../core/i18n.js";
 import { visible } from "../core/text.js";
@@ -83,7 +83,7 @@ export const SORTS = Object.keys(NUMBERS);
 /**
  * @template {Row} Of
  * @param {Of[]} rows
- * @param {string} sort One of `SORTS`; with any other word the rows stay as they are.
+ * @param {string} sort One of `SORTS`. With any other word, the order of the rows stays.
  */
 export function sortedByFigures(rows, sort) {
   const of = NUMBERS[sort];

@@ -17,7 +17,7 @@ import { KINDS, ORDER, POLL_MS, Slots } from "./states.js";
  *   Null: the reader may not drain.
  */
 
-/** @param {WorkerGroup} group @returns {string} The value that the list's filter takes for the group. */
+/** @param {WorkerGroup} group @returns {string} The value of the list's filter that selects the workers of the group. */
 const groupValue = (group) => (group.label === null ? group.value : `${group.label}=${group.value}`);
 
 /** @param {string} by @param {WorkerGroup} group @returns {import("./drains.js").Selection} */

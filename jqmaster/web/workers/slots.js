@@ -26,7 +26,7 @@ export function SlotsDialog({ worker, what, onClose, onDone }) {
     const before = worker.max_jobs;
     const now = await set(Number(max_jobs), Boolean(keep));
     const undo = () => attempt(() => set(before), t("workers.slots.set", { count: before }));
-    // Offer no undo for a kept number, which has its own list: undo would not remove it from there.
+    // Offer no undo for a kept number: undo would not remove it from the list of kept numbers.
     return keep
       ? t("workers.slots.kept", { count: now })
       : { text: t("workers.slots.set", { count: now }), undo };
@@ -37,7 +37,7 @@ export function SlotsDialog({ worker, what, onClose, onDone }) {
     <${FormCheck} form=${form} name="keep">${t("workers.slots.keep")}<//><//>`;
 }
 
-/** @param {{mayOperate: boolean}} props Slots that are kept for nodes and labels; shows nothing if there are none. */
+/** @param {{mayOperate: boolean}} props The numbers of slots that are kept for nodes and labels. Shows nothing if there are no kept numbers. */
 export function SlotRules({ mayOperate }) {
   const { data, problem, reload } = useResource((signal) => get("api/slot-rules", {}, signal), [], {
     events: ["workers"],

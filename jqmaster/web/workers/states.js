@@ -12,7 +12,7 @@ import { Badge } from "../ui/formats.js";
 export const KINDS = { fresh: "ok", stale: "warn", draining: "info", detached: "bad" };
 /** @type {Record<string, import("../ui/formats.js").Kind>} */
 const BREAKERS = { closed: "ok", half_open: "warn", open: "bad" };
-// Poll this often, because no event announces that a worker was heard, or what it runs.
+// How often to poll. No event announces that a worker was heard, or which jobs it runs.
 export const POLL_MS = 2000;
 // The states in the order of the list: workers in trouble come first.
 export const ORDER = /** @type {const} */ (["stale", "detached", "draining", "fresh"]);
@@ -30,7 +30,7 @@ export function WorkerState({ worker }) {
 const StateBadge = ({ state }) =>
   html`<${Badge} kind=${KINDS[state] ?? "off"}>${tOr(`worker.${state}`, visible(state))}<//>`;
 
-/** @param {{worker: WorkerView}} props The state in a row. Anything else to say is one word, and in full in the title. */
+/** @param {{worker: WorkerView}} props The state in a row. Each further fact is one word, with the full text in its title. */
 export function RowState({ worker }) {
   const { detached_by: by, breaker } = worker;
   const isBroken = breaker === "open" || breaker === "half_open";

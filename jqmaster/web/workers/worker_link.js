@@ -1,4 +1,4 @@
-/** Links to workers by their names, where only their IDs are at hand. */
+/** Links to workers by their names, for pages that know only their IDs. */
 import { Problem, get } from "../core/api.js";
 import { html } from "../core/lib.js";
 import { useResource } from "../core/resource.js";
@@ -7,7 +7,7 @@ import { visible } from "../core/text.js";
 import { Id } from "../ui/formats.js";
 import { nameOf } from "./states.js";
 
-// Maximum number of workers whose names are looked up: each takes a request.
+// Maximum number of workers whose names are looked up. Each name takes a request.
 const MAX_ASKED = 8;
 
 /** @param {{id: string, name: string | null | undefined}} props `name`: its machine and process; empty while it is not known. */
@@ -20,7 +20,8 @@ export function WorkerLink({ id, name }) {
 
 /**
  * @param {string[]} ids
- * @returns {Map<string, string>} The names of the first of these workers, of those that are still registered.
+ * @returns {Map<string, string>} The names of the first of these workers, by ID. Workers that are no longer registered
+ *   are left out.
  */
 export function useWorkerNames(ids) {
   const asked = [...new Set(ids)].slice(0, MAX_ASKED);

@@ -23,7 +23,8 @@ import { useTitle } from "../../ui/titles.js";
 const EXAMPLE = { country: "JP" };
 /** @type {import("../../core/resource.js").Reading} */
 const READ = { events: ["definitions"], leastMs: 2000, everyMs: 15_000 };
-// How long before its last day a calendar is marked for renewal. The health of the queue uses the same time.
+// How long before its last day a calendar is marked for renewal. The finding about it in `GET /api/health` uses the
+// same time.
 const RENEW_MS = 60 * 86_400_000;
 const FIRST_YEAR = 1970;
 const LAST_YEAR = 9998;
@@ -110,7 +111,7 @@ const COLUMNS = [
   },
 ];
 
-/** @param {Summary | Calendar} one A calendar whose source lists all of its days. @returns {string} The first and the last of these days, in words. */
+/** @param {Summary | Calendar} one A calendar whose source lists all of its days. @returns {string} The first and the last listed day, in words. */
 function listedText(one) {
   const last = "holidays" in one ? one.holidays.at(-1) : null;
   return last ? t("calendars.last_listed", { day: last.date }) : t("calendars.listed");
@@ -162,7 +163,7 @@ function One({ name, query, session }) {
     ${dialog === "delete" && html`<${Deletion} one=${one} onClose=${close} />`}`;
 }
 
-/** @param {{one: Calendar, asked: string | undefined}} props One year of it, and the way to those before and after. */
+/** @param {{one: Calendar, asked: string | undefined}} props One year of the calendar, and links to the years before and after. */
 function Years({ one, asked }) {
   const given = Number(asked);
   const year =
@@ -224,7 +225,7 @@ function Facts({ one }) {
     </section>`;
 }
 
-/** @param {Calendar} one @returns {object} The request that asks its source again. */
+/** @param {Calendar} one @returns {object} The request that reads the calendar's source again. */
 const renewalOf = (one) => ({
   ...(one.country
     ? {

@@ -57,7 +57,7 @@ function Marks({ constraint }) {
     ${!constraint.usage.in_force && html`<${Badge} kind="warn">${t("constraints.not_in_force")}<//>`}`;
 }
 
-/** @param {{constraint: ListedConstraint}} props How many slots are in use, or if it has none, how many starts. With a key: how many of its values are full. */
+/** @param {{constraint: ListedConstraint}} props How many slots are in use; without a concurrency limit, how many jobs have started. With a key: how many of its values are full. */
 function Usage({ constraint }) {
   const { usage } = constraint;
   const [closed, all] = [usage.closed_keys ?? 0, usage.keys ?? 0];
@@ -80,7 +80,7 @@ function Usage({ constraint }) {
 }
 
 /**
- * The number of jobs that wait because of this constraint. Its other jobs wait for something else.
+ * The number of jobs that wait because of this constraint. Other jobs that it matches wait for something else.
  * @param {{usage: ListedConstraint["usage"]}} props
  */
 function Held({ usage }) {
@@ -209,7 +209,7 @@ const nameOf = (one) => one.name;
 /**
  * @param {Constraint} one
  * @param {Record<string, unknown>} changes
- * @returns {Promise<boolean>} Whether it was saved.
+ * @returns {Promise<boolean>} Whether the constraint was saved.
  */
 const change = (one, changes) =>
   attempt(
@@ -222,7 +222,7 @@ const change = (one, changes) =>
   );
 
 /**
- * Pauses what a constraint matches, or ends the pause that is on.
+ * The button that pauses the jobs of a constraint, or ends their pause.
  * @param {{one: ListedConstraint, all: ListedConstraint[], onDone: () => Promise<void>}} props
  */
 function RowPause({ one, all, onDone }) {
@@ -310,7 +310,7 @@ function Actions({ one, path, session, go, onAsk, onDone }) {
     </div>`;
 }
 
-/** @param {{one: Detail, mayOperate: boolean}} props Its limits, and how much of them is in use. */
+/** @param {{one: Detail, mayOperate: boolean}} props The limits of the constraint, and how much of each is in use. */
 function Now({ one, mayOperate }) {
   const { usage } = one;
   return html`<section class="card">
@@ -366,7 +366,7 @@ function Now({ one, mayOperate }) {
     </section>`;
 }
 
-/** @param {{one: Detail}} props The jobs that it limits. */
+/** @param {{one: Detail}} props The jobs that the constraint limits. */
 function Matched({ one }) {
   return html`<section class="card">
       <h2>${t("constraints.matcher")}</h2><${RuleText} matcher=${one.matcher} />
@@ -379,7 +379,7 @@ function Matched({ one }) {
     </section>`;
 }
 
-/** @param {{holders: Holder[]}} props The jobs that hold its slots. */
+/** @param {{holders: Holder[]}} props The jobs that hold slots of the constraint. */
 function Holders({ holders }) {
   return html`<section class="card">
       <h2>${t("constraints.holders")} <span class="muted num">${number(holders.length)}</span></h2>

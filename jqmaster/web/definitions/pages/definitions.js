@@ -1,6 +1,6 @@
 /**
- * Jobs by the clock and by events: when each definition is due, and its last outcomes. People create, change, pause
- * and run definitions here.
+ * The definitions, which start jobs by schedule or by event: when each is due, and its last outcomes. People create,
+ * change, pause and run definitions here.
  */
 import { html, useState } from "../../core/lib.js";
 import { get, may } from "../../core/api.js";

@@ -20,11 +20,12 @@ import { Value } from "../../ui/values.js";
 /** @typedef {import("../../../answers").Schemas["EventView"]} Event */
 
 const PAGE = 50;
-// The value of the address parameter `send` that opens the dialog without a type.
+// The value of the parameter `send` in the address that opens the dialog without a type.
 const ANY = "*";
 const FILTERS = ["type", "source", "definition"];
 const MAX_STATES = 20;
-// How many pages of the API to read. Each covers a part of the events, and together they cover all that are kept.
+// Maximum number of pages of the API to read. Each page covers a part of the events, and together the pages cover all
+// stored events.
 const MAX_PAGES = 10;
 const EXAMPLE = { event_type: "order.paid", payload: { order: 17, total: 99 }, dedupe_key: "order-17-paid" };
 
@@ -39,7 +40,7 @@ export function Page({ query, go, session }) {
 const idOf = (event) => event.event_id;
 
 /**
- * Load a page of events. One call of the API covers only a part of them, where a rare one may be missing.
+ * Load a page of events. One call of the API covers only a part of the events, so it may miss a rare one.
  * @param {Record<string, string | undefined>} query
  * @param {AbortSignal} signal
  */
@@ -126,7 +127,7 @@ function List({ query, go, session }) {
 /**
  * The dialog that sends an event.
  * @param {string | undefined} asked The type of the event that the address asks for.
- * @param {() => void} onOpen Removes that from the address, so that the dialog opens only once.
+ * @param {() => void} onOpen Removes the type from the address, so that the dialog opens only once.
  */
 function useSending(asked, onOpen) {
   // undefined: the dialog is closed.
@@ -189,7 +190,7 @@ const COLUMNS = [
   },
 ];
 
-/** @param {{runs: Event["runs"]}} props What definitions made of an event, in one line. */
+/** @param {{runs: Event["runs"]}} props The effects of an event, in one line. */
 function Effects({ runs }) {
   const [first] = runs;
   if (!first) return html`<span class="muted">${t("events.started.nothing")}</span>`;
@@ -203,7 +204,7 @@ function Effects({ runs }) {
     }`;
 }
 
-/** @param {string} id @param {AbortSignal} signal @returns {Promise<string | null>} The state of a job; null where it is not there. */
+/** @param {string} id @param {AbortSignal} signal @returns {Promise<string | null>} The state of a job; null if the job does not exist. */
 const stateOf = (id, signal) =>
   get(`api/jobs/${encodeURIComponent(id)}`, {}, signal).then(
     (job) => job.state,
@@ -334,7 +335,7 @@ function Effect({ event, states }) {
     </section>`;
 }
 
-/** @param {{run: Event["runs"][number], state: string | null | undefined}} props `state` undefined: it was not asked for. */
+/** @param {{run: Event["runs"][number], state: string | null | undefined}} props `state` undefined: the page has not loaded it. */
 function JobState({ run, state }) {
   if (state === undefined) return null;
   if (state) return html`<${State} state=${state} />`;

@@ -164,7 +164,7 @@ function Users({ me, hasNamespaces, onSession }) {
   const path = (/** @type {UserView} */ user) => `api/users/${encodeURIComponent(user.name)}`;
   const isMe = (/** @type {UserView} */ user) => me === `user:${user.name}`;
   const added = async () => {
-    // After the first user was added, everybody has to log in, and the login form changes.
+    // As soon as the first user exists, everybody has to log in, and the login form changes.
     if (users.length === 0) onSession(await fetchSession());
     else await reload();
   };
@@ -281,7 +281,7 @@ function UserActions({ user, onAsk }) {
 }
 
 /**
- * Asks for confirmation before a user may no longer log in, or may again.
+ * Asks for confirmation before a user is disabled or enabled again.
  * @param {{user: UserView, path: string, isMe: boolean, onClose: () => void, onDone: () => Promise<void>}} props
  */
 function DisableUser({ user, path, isMe, onClose, onDone }) {

@@ -1,4 +1,4 @@
-/** The audit log: who changed what, and when. The newest is first, each with the values before and after. */
+/** The audit log: who changed what, and when. The newest change is first. Each has the values before and after. */
 import { html } from "../../core/lib.js";
 import { get, may } from "../../core/api.js";
 import { t, tOr } from "../../core/i18n.js";
@@ -15,7 +15,7 @@ import { isMap, whoText } from "../value_words.js";
 /** @typedef {import("../../../answers").Schemas["AuditPage"]} AuditPage */
 
 const PAGE = 50;
-// Maximum number of pages to read until one has entries. So many pages reach the end of both logs.
+// Maximum number of pages to read until a page has entries. This number of pages reaches the end of both logs.
 const MAX_EMPTY_PAGES = 10;
 const FILTERS = ["target", "who", "since", "until"];
 /** @param {{query: Record<string, string>, go: typeof import("../../core/router.js").go, session: import("../../core/api.js").Session}} props */
@@ -26,7 +26,7 @@ export function Page({ query, go, session }) {
 }
 
 /**
- * Return the next page with entries. A search for a rare entry may answer empty pages first.
+ * Return the next page with entries. The API may first answer empty pages if the wanted entry is rare.
  * @param {import("../../core/api.js").Query} query
  * @param {AbortSignal} signal
  * @returns {Promise<AuditPage>}
@@ -110,8 +110,8 @@ function Entries({ query, go }) {
 
 /**
  * @param {Entry} entry
- * @returns {{before: unknown, after: unknown}} The values before and after. The end of an action on many jobs names its filter,
- *   which nobody removed.
+ * @returns {{before: unknown, after: unknown}} The values before and after. The entry for the end of a bulk action has
+ *   the filter only before, but nobody removed it.
  */
 const changeOf = ({ action, before, after }) =>
   action.endsWith(".ended") && isMap(before) && isMap(after)

@@ -1,6 +1,6 @@
 /**
- * Log in by token, or by user and password if there are users. The address stays, so that people arrive at the page
- * that they opened.
+ * Log in by token, or by user and password if there are users. The address stays, so that people see the page that they
+ * opened.
  */
 import { html, useEffect, useRef, useState } from "../../core/lib.js";
 import { Problem, fetchSession, logIn, urlOf } from "../../core/api.js";
@@ -16,7 +16,7 @@ import { visible } from "../../core/text.js";
  *   `session`: says how to log in.
  */
 
-/** The failures of a login through the provider that the address may name. Any other text there is not trusted. */
+/** The words for a failed login through the provider that the address may contain. The page does not trust any other text in the address. */
 const PROBLEMS = [
   "login_expired",
   "login_denied",
@@ -28,10 +28,10 @@ const PROBLEMS = [
   "store_unavailable",
 ];
 
-/** The page of the challenge that somebody wanted to answer before the login. The login leads to no other address. */
+/** Matches the page of a challenge, which somebody wanted to answer before the login. After the login, the page opens no other kind of address. */
 const QUESTION = /^callbacks\/[A-Za-z0-9_-]{54}$/;
 
-/** @returns {string | null} The address to which the login leads back, as the address of the page names it. */
+/** @returns {string | null} The address that the page opens after the login, as the address of this page names it. */
 function questionAfter() {
   const { page, query } = parseRoute(location.hash);
   const then = page === "login" ? query["then"] : undefined;
@@ -43,8 +43,8 @@ export function Page({ session, query, onSession }) {
   const question = questionAfter();
   const isIn = session.role !== null;
   useEffect(() => {
-    // A provider or a proxy has returned to this page after the login: go to the question that the user wanted to
-    // answer.
+    // A provider or a proxy has sent the user back to this page after the login: go to the question that the user
+    // wanted to answer.
     if (isIn && question !== null) location.replace(urlOf(question));
   }, [isIn, question]);
   const problem = location.hash.startsWith("#/login") ? query["problem"] : undefined;
@@ -54,7 +54,7 @@ export function Page({ session, query, onSession }) {
 }
 
 /**
- * Opens over a page whose session has ended, so that what is typed there stays.
+ * The login that opens over a page after its session has ended. The page keeps the text that the user has typed.
  * @param {LoginProps & {onClose: () => void}} props
  */
 export function LoginDialog({ session, onSession, onClose }) {
@@ -66,7 +66,8 @@ export function LoginDialog({ session, onSession, onClose }) {
 
 /**
  * @param {{session: LoginProps["session"], onSession?: LoginProps["onSession"]}} props
- *   `onSession`: the page stays, so the provider gets its own tab, and the page looks again when the user comes back.
+ *   `onSession`: the page stays open: the provider opens in a new tab, and the page checks the session when the user
+ *   comes back.
  */
 function ByProvider({ session, onSession }) {
   useEffect(() => {
@@ -76,7 +77,7 @@ function ByProvider({ session, onSession }) {
         const now = await fetchSession();
         if (now.role !== null) onSession(now);
       } catch {
-        /* One can come back again. */
+        /* Ignore the failure: the page checks again when it gets the focus again. */
       }
     };
     addEventListener("focus", look);

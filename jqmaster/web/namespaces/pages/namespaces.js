@@ -29,7 +29,7 @@ import { Stores } from "../stores.js";
 /** @typedef {import("../../core/lib.js").FieldEvent} FieldEvent */
 /** @typedef {typeof import("../../core/router.js").go} Go */
 
-/** Poll the figures. Many readers cost little, because a master reads the figures at most once a second. */
+/** How often to poll the figures. Many readers cost little, because a master reads the figures at most once a second. */
 const FIGURES = { pollMs: 2000 };
 const STORES = { pollMs: 5000 };
 
@@ -123,7 +123,7 @@ function List({ go, session }) {
     }`;
 }
 
-/** @param {{label: string, hint?: string}} column `hint`: the whole of a label that is too long for a column. */
+/** @param {{label: string, hint?: string}} column `hint`: the full text of a label that is too long for a column. */
 const labelOf = ({ label, hint }) => (hint ? html`<span title=${t(hint)}>${t(label)}</span>` : t(label));
 
 /** @type {(import("../../ui/tables.js").Column<Entry> & {label: string, hint?: string})[]} */
@@ -385,7 +385,7 @@ function Now({ one }) {
 }
 
 /**
- * Asks for the name once more.
+ * The dialog that deletes a namespace. The user has to type the name.
  * @param {{name: string, go: Go, onClose: () => void, isDamaged?: boolean}} props
  */
 function Deletion({ name, go, onClose, isDamaged = false }) {

@@ -226,7 +226,7 @@ function Messages({ one }) {
     </section>`;
 }
 
-/** @param {{tag: string}} props Whether its messages arrived: each was sent by a job of its own. */
+/** @param {{tag: string}} props Whether the messages of the notice arrived. Each message was sent by a job of its own. */
 function Deliveries({ tag }) {
   const { data } = useResource((signal) => get("api/jobs/count", { tag }, signal), [tag], {
     events: ["jobs"],

@@ -1,4 +1,4 @@
-/** Incidents: the course of each, the changes around it, and the people who take care of it. */
+/** Incidents: the entries of each, the changes around it, and the people who take care of it. */
 import { html, useState } from "../../core/lib.js";
 import { get, may, post } from "../../core/api.js";
 import { t, tOr } from "../../core/i18n.js";

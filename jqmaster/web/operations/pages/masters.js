@@ -1,4 +1,4 @@
-/** The masters: which leads, which would be next, and which led before. */
+/** The masters: the leader, the sub-leader that would take over, and the changes of the lead. */
 import { html, useState } from "../../core/lib.js";
 import { Problem, get, may, post } from "../../core/api.js";
 import { t, tOr } from "../../core/i18n.js";
@@ -17,7 +17,7 @@ import { whoText } from "../../identity/value_words.js";
 /** @typedef {import("../../../answers").Schemas["AuditEntryView"]} AuditEntry */
 /** @typedef {import("../../../answers").Schemas["MasterView"]} Master */
 
-// Poll this often, because no event announces that a master was heard.
+// How often to poll. No event announces that a master was heard.
 const POLL_MS = 2000;
 const NEWEST = 500;
 const CHANGES = ["master.demote", "master.take_over"];
@@ -153,7 +153,7 @@ function Demote({ master, others, onClose, onDone }) {
 }
 
 /**
- * Changes of the leader that somebody made, as far as the newest audit log entries show.
+ * The changes of the leader that people made, from the newest entries of the audit log.
  * @param {{epoch: number}} props
  */
 function Leaders({ epoch }) {

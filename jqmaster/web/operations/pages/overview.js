@@ -1,6 +1,6 @@
 /**
- * The Overview: problems first, the worst at the top; then the numbers of jobs, their rates, and workers, masters and
- * the store.
+ * The Overview. Problems come first, the worst at the top. The numbers of jobs, their rates, the workers, the masters
+ * and the store follow.
  */
 import { html, useEffect, useRef, useState } from "../../core/lib.js";
 import { get, may } from "../../core/api.js";
@@ -58,8 +58,8 @@ export function Page({ query, session }) {
 
   const health = useHealth();
 
-  // Draw the page when all sources have answered, so that no later answer moves what is already there. But do not wait
-  // long for slow ones.
+  // Draw the page when all sources have answered, so that no later answer moves the content. But do not wait long for
+  // slow sources.
   const sources = [names, masters, history, health];
   const wasAnswered = useRef(false);
   wasAnswered.current ||= sources.every((one) => one.data !== null || one.problem !== null);

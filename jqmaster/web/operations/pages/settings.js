@@ -29,7 +29,7 @@ const SOURCES = /** @type {const} */ ({
 // Whether this is a namespace with its own settings. `default` has none: those of the installation apply.
 const isOfNamespace = namespace !== "" && namespace !== DEFAULT;
 
-/** @param {SettingView} setting @returns {keyof typeof SOURCES} In a namespace it only matters whether the value is its own. */
+/** @param {SettingView} setting @returns {keyof typeof SOURCES} The source of the value. In a namespace, it says only whether the value is the namespace's own. */
 const sourceOf = ({ source }) =>
   isOfNamespace && (source === "configured" || source === "runtime") ? "installation" : source;
 
@@ -205,7 +205,7 @@ const valuesOf = ({ type, value }) => ({
         : String(value ?? ""),
 });
 
-/** @param {SettingView} setting @param {string} text @returns {unknown} What the API takes; null: the configured value. */
+/** @param {SettingView} setting @param {string} text @returns {unknown} The value for the API; null: the configured value. */
 function sentValue(setting, text) {
   if (setting.type === "boolean") return text === "yes";
   if (setting.type === "integer" || setting.type === "number") return text === "" ? null : Number(text);
@@ -226,7 +226,7 @@ function Edit({ setting, onClose, onDone }) {
     /** @type {import("../../ui/forms.js").Values} */ values,
     /** @type {SettingView} */ base,
   ) => {
-    // Compare the setting itself, because all settings share one version.
+    // Compare the value of the setting: the version does not help, because all settings share it.
     if (toJson((await reread()).value) !== toJson(base.value))
       throw new Problem(412, { title: t("form.conflict") });
     return send(sentValue(setting, values["value"] ?? ""));

@@ -77,7 +77,7 @@ export function Page() {
 }
 
 /**
- * Search part by part, and report the sum after each part.
+ * Search part by part, and report the total result after each part.
  * @param {string[]} texts
  * @param {string} reason
  * @param {AbortSignal} signal
@@ -184,7 +184,7 @@ const Fields = (match) =>
       )}
       ${match.more_fields > 0 && t("personal.more", { count: match.more_fields })}`;
 
-/** @param {{outcome: Outcome, last: Part}} props What was searched, and what was not. */
+/** @param {{outcome: Outcome, last: Part}} props The numbers of searched and of unreadable objects. */
 function Extent({ outcome, last }) {
   const { searched, unread } = outcome;
   return html`<div class="card after">

@@ -1,5 +1,6 @@
 /**
- * HTTP targets: endpoints that run jobs without a worker, and their answers. People create, change and test them here.
+ * HTTP targets, which are endpoints that run jobs without a worker, and their answers. People create, change and test
+ * targets here.
  */
 import { Problem, call, del, get, may } from "../../core/api.js";
 import { Changes } from "../../identity/changes.js";
@@ -314,7 +315,7 @@ function Facts({ one }) {
     </section>`;
 }
 
-/** @param {{path: `api/targets/${string}`, onClose: () => void, onDone: () => unknown}} props Sends a request for a job that does not exist. */
+/** @param {{path: `api/targets/${string}`, onClose: () => void, onDone: () => unknown}} props The dialog that tests a target: it sends a request for a job that does not exist. */
 function Test({ path, onClose, onDone }) {
   const [argument, setArgument] = useState("{}");
   const [fault, setFault] = useState("");

@@ -101,7 +101,7 @@ function All({ query, go, session }) {
     }`;
 }
 
-/** @param {WorkerList | null} answer @returns {WorkerView[]} The workers without those that are part of a master: nobody has to care for these. */
+/** @param {WorkerList | null} answer @returns {WorkerView[]} The workers, without those that are part of a master and need no attention. */
 const ownOf = (answer) => (answer?.workers ?? []).filter((worker) => !worker.built_in);
 
 /**
@@ -283,11 +283,11 @@ const slotsColumn = (onSlots) => ({
   },
 });
 
-/** @param {WorkerView[]} workers Those that a drain concerns. */
+/** @param {WorkerView[]} workers The workers that a drain concerns. */
 const live = (workers) => workers.filter((worker) => worker.state === "fresh" || worker.state === "stale");
 
 /**
- * Drains what is selected, or else all that the filters leave.
+ * The button that drains the selected workers. Without a selection, it drains all workers that the filters select.
  * @param {{chosen: WorkerView[], all: WorkerView[], filters: Record<string, string>, onDrain: NonNullable<OnDrain>}}
  *   props
  */
