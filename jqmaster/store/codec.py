@@ -42,8 +42,8 @@ The flags:
      64  followed: the end of the job has consequences, which its extras name
     128  has_challenge: the attempt opened a challenge; a claim keeps the flag if its worker has to run the callbacks
 
-The extras are empty if all have their defaults. Otherwise they are MessagePack in one of two forms, told apart by the
-first byte. The older form is an array `[tags, headers, [base_s, factor, max_s, jitter]]`, which is all that 0.1 can
+The extras are empty if all their values are defaults. Otherwise they are MessagePack in one of two forms, told apart by
+the first byte. The older form is an array `[tags, headers, [base_s, factor, max_s, jitter]]`, which is all that 0.1 can
 read. The newer form is a map with an entry for each value that differs from its default:
 
 * `tags`, `headers`, `retry` (a map as well), and each of `added_extras`.
@@ -255,8 +255,7 @@ def added_extras(spec: JobSpec) -> dict[str, Any]:
 
 
 def decode_job(job_id: str, record: bytes) -> Job:
-    """Decode a whole record, or the beginning of one. In the latter case, the job's argument is incomplete. Raise
-    DamagedError if the bytes are not a record."""
+    """Decode a record. From its beginning alone, the argument is incomplete. Raise DamagedError for other bytes."""
     try:
         (
             version, state, flags, cause, attempt, failures, losses, returned, due_at_ms, started_at_ms, finished_at_ms,

@@ -70,7 +70,8 @@ async def is_empty(shard: Shard) -> bool:
 
 async def clear(hold: RestoreHold, *, keeps_mark: bool) -> int:
     """Remove all keys of the shard except the keys of restores and, if `keeps_mark`, the mark of the data. Return the
-    number of removed keys. Raises what `RestoreHold.renew` raises, as `load` does."""
+    number of removed keys. Raises what `RestoreHold.renew` raises.
+    """
     shard, k = hold.shard, hold.shard.keys
     kept = {key.encode() for key in (k.restoring, k.restore_hold, *([k.generation] if keeps_mark else []))}
     count = 0
@@ -83,7 +84,7 @@ async def clear(hold: RestoreHold, *, keeps_mark: bool) -> int:
 
 
 async def load(hold: RestoreHold, records: Iterable[Record], *, left_out: Collection[str] = LEFT_OUT) -> None:
-    """Write the records, except keys in `left_out` and keys that have expired."""
+    """Write the records, except keys in `left_out` and expired keys. Raises what `RestoreHold.renew` raises."""
     shard = hold.shard
     now_ms = await shard.now_ms()
     tag = shard.keys.tag.encode()

@@ -28,7 +28,7 @@ class OldLane(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """Number of jobs that moved to other lanes. -1 (false as a bool): the constraints changed meanwhile."""
+    """Number of jobs that moved to other lanes. -1: the constraints changed meanwhile; as a bool, this is False."""
 
     jobs: int
 

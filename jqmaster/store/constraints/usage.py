@@ -30,8 +30,8 @@ class GateUsage:
     * `running`, `starts`: None if no limit counts them.
     * `opens_at_ms`: set if the gate is closed and opens by itself.
     * `condition`: the ID of the conditional override that applies to the jobs of its key value. Empty: none.
-    * `running_units` and `window_units`: thousandths charged to running jobs and within the period, if a limit counts
-      them.
+    * `running_units`: thousandths that running jobs are charged. None: no limit counts them.
+    * `window_units`: thousandths that were charged within the period. None: no limit counts them.
     * `observed`: thousandths that another system still admits until `observed_until_ms`, if a worker reported so.
     """
 

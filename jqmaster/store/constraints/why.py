@@ -16,7 +16,7 @@ from jqmaster.store.link.scripts import ScriptCall, load
 from jqmaster.store.link.shard import Shard
 
 MAX_HOLDERS: Final = 10
-# Maximum number of lanes to check, because each costs a few reads. Beyond it, counts are lower bounds.
+# Maximum number of lanes to check, because each costs a few reads. If there are more, the counts are lower bounds.
 MAX_LANES: Final = 500
 MAX_NAMES: Final = 100
 MAX_AWAITED: Final = 20

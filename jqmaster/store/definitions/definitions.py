@@ -91,7 +91,9 @@ class FiringOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class KnownDefinition:
-    """A definition and its clock, read together, and its calendar, read right after them."""
+    """A definition with its clock and its calendar. Definition and clock were read together, and the calendar right
+    after them.
+    """
 
     stored: StoredDefinition
     clock: DefinitionClock
@@ -103,7 +105,7 @@ class KnownDefinition:
 
     @property
     def is_behind(self) -> bool:
-        """Return whether the calendar was changed, and the clock still follows the former calendar."""
+        """Return whether the calendar was changed while the clock still follows the former calendar."""
         return self.calendar is not None and self.clock.memory.etag != self.calendar.etag
 
     @property

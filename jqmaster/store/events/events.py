@@ -64,7 +64,7 @@ class MatchedEvent:
 
 @dataclass(frozen=True, slots=True)
 class KeptEvents:
-    """Limits: how long keys are remembered, how many events and run records are kept, and the longest argument."""
+    """Limits: how long keys are remembered, how many events and run records are kept, and how long arguments are."""
 
     dedupe_ms: int
     most: int

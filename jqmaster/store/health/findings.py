@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from jqmaster.store.keys import Keys
 from jqmaster.store.named_documents import ETAG_LENGTH
 
-# Keys per round trip. It is small, because each key may return a page of members.
+# Number of keys per round trip. It is small, because each key may return a page of members.
 KEYS_PER_READ: Final = 50
 
 

@@ -24,9 +24,9 @@ from jqmaster.store.link.pages import pages, scanned
 from jqmaster.store.link.scripts import Arg, ScriptCall, load
 
 PAGE: Final = 200
-# Names per round trip. It is small, because each name may have hundreds of lanes.
+# Number of names per round trip. It is small, because each name may have hundreds of lanes.
 NAMES_PER_READ: Final = 10
-# Logs per round trip. It is small, because up to 2 MiB of each are read.
+# Number of logs per round trip. It is small, because up to 2 MiB of each log are read.
 LOGS_PER_READ: Final = 10
 HEAD_BYTES: Final = 64 * 1024
 

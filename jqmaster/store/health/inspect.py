@@ -18,10 +18,11 @@ from jqmaster.store.jobs.selection import Selection
 from jqmaster.store.link.pages import MAX_PER_CALL
 from jqmaster.store.link.shard import Shard
 
-# Maximum number of records that a page reads if its filter selects little. The cursor continues from there.
+# Maximum number of records that a page reads if its filter selects few jobs. The next page continues after these
+# records.
 MAX_LOOKED_AT: Final = 2_000
 SHORTEST_STEP: Final = 50
-# Maximum number of calls that a page makes to read lanes. The cursor continues from there.
+# Maximum number of calls that a page makes to read lanes. The next page continues after these lanes.
 MAX_LANE_CALLS: Final = 40
 # Maximum number of records to read for one count of a filter's matches, and maximum number of matches to show as
 # examples.

@@ -1,5 +1,6 @@
-"""Checks whether each key under the tag of a shard belongs to a family of keys, and has the type of its family. If not,
-another program may have written the key."""
+"""Checks whether each key under the tag of a shard belongs to a family of keys, and has the type of this family. A key
+with a fault may be that of another program.
+"""
 
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field

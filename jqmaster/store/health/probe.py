@@ -1,5 +1,6 @@
-"""Checks the kind of store, and whether it can give the promised durability. Read-only. Masters use it at their start
-and for their health checks, and `doctor` uses it, too."""
+"""Checks the kind of the store, and whether the store can give the promised durability. Read-only. Masters use it at
+their start and for their health checks, and `doctor` uses it, too.
+"""
 
 import re
 import statistics

@@ -21,10 +21,10 @@ LOGS: Final[tuple[Log, ...]] = get_args(Log)
 
 # The approximate number of changes that are kept. The limits of the access log are in lua/lib/identity/access_log.lua.
 MAX_ENTRIES: Final = 100_000
-# Maximum number of entries that a page reads. The cursor continues from there.
+# Maximum number of entries that a page reads. The next page continues after these entries.
 MAX_LOOKED_AT: Final = 2_000
-# As long as a page has found no entry, it reads up to this many. With a lower limit, a flood of changes could hide a
-# rare entry, such as a refused login.
+# Maximum number of entries that a page reads while it has found no entry. With a lower limit, a flood of changes could
+# hide a rare entry, such as a refused login.
 MAX_SEARCHED: Final = 20_000
 MAX_BYTES_SEARCHED: Final = 16 << 20
 ENTRIES_PER_READ: Final = 200

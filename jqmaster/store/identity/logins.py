@@ -5,7 +5,7 @@ from typing import Final
 from jqmaster.store.link.scripts import ScriptCall, load
 from jqmaster.store.link.shard import Shard
 
-# Maximum number of addresses and users whose failed logins are counted. If there are more, all counts restart.
+# Maximum number of addresses and users with counts of failed logins. If there are more, all counts start again at 0.
 MAX_COUNTED: Final = 10_000
 LOGIN_WINDOW_MS: Final = 60_000
 # How long a used login is remembered: longer than the greatest accepted age of an ID token.

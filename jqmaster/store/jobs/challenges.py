@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 _STATES: Final = {code: state for state, code in CHALLENGE_CODES.items()}
 _UNREADABLE: Final = (ValueError, TypeError, KeyError, IndexError, AttributeError, msgpack.UnpackException)
-# Challenges per round trip. It is small, because their callbacks may be as large as arguments.
+# Number of challenges per round trip. It is small, because their callbacks may be as large as arguments.
 CALLBACKS_PER_READ: Final = 16
 
 # By stored text: the audience of a challenge.
@@ -182,7 +182,9 @@ class ChallengeStore:
         * `digest`: differs if the content differs; by default the digest of the callback.
         * `answer`: the answer of a person.
 
-        Unless `is_verified`, return the expected signature if the challenge has one, or AskedForm if it has a form."""
+        Without `is_verified`, nothing is stored for a challenge with a signature or a form. The result is then the
+        expected signature, or AskedForm.
+        """
         k = self._keys
         call = ScriptCall(
             load("take_callback"),

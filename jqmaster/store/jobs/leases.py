@@ -1,4 +1,4 @@
-"""Ends claims that no worker settles: offers that were never started, expired leases, unreadable records."""
+"""Ends claims that no worker settles: offers whose jobs never started, expired leases, unreadable records."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -22,7 +22,8 @@ from jqmaster.store.jobs.selection import Selection
 from jqmaster.store.link.pages import MAX_PER_CALL
 from jqmaster.store.link.shard import Shard
 
-# Maximum number of records that a page reads if its filter selects little. The cursor continues from there.
+# Maximum number of records that a page reads if its filter selects few jobs. The next page continues after these
+# records.
 MAX_LOOKED_AT: Final = 2_000
 SHORTEST_STEP: Final = 50
 # Maximum number of running jobs that a call sorts, because each costs a read of its record.

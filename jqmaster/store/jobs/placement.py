@@ -1,4 +1,4 @@
-"""The lane of a job, and the table that describes lanes to scripts, which may have to create them."""
+"""The lane of a job, and the table that describes lanes to scripts. A script may have to create a lane of the table."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple

@@ -10,9 +10,12 @@ from jqmaster.store.link.shard import Shard
 
 
 class Retention(NamedTuple):
-    """How long jobs that ended in one state are kept, and how many of them. Beyond these limits, at most `most_needed`
-    jobs are kept because others may need them: members of a batch that may be retried, and jobs whose dependents may
-    run again.
+    """The retention of jobs that ended in one state.
+
+    * `ms`: how long they are kept.
+    * `most`: how many are kept.
+    * `most_needed`: how many are kept beyond these limits because other jobs may need them. These are members of a
+      batch that may be retried, and jobs whose dependents may run again.
     """
 
     ms: int

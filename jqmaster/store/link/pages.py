@@ -1,4 +1,4 @@
-"""Splits long lists, so that no call blocks the store for others."""
+"""Splits long lists, so that no single call blocks the store for long."""
 
 from collections.abc import AsyncIterator, Generator, Sequence
 from typing import Any, Final, TypeVar

@@ -17,7 +17,7 @@ from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.namespaces.moves import LostMoveError
 
-# Maximum number of elements that a call writes. The store does nothing else meanwhile.
+# Maximum number of elements that a call writes. The store can do nothing else during the call.
 _ELEMENTS_PER_CALL: Final = 2_000
 _BYTES_PER_CALL: Final = 1 << 19
 _BYTES_PER_ELEMENT: Final = 64

@@ -17,7 +17,7 @@ _MAX_ENTRIES: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class LiveFingerprint:
-    """The state of a shard in short: if two fingerprints are equal, nothing has changed.
+    """A short form of the state of a shard. If two fingerprints are equal, nothing has changed.
 
     * `changed`: by the audit log, the kinds of objects that changed since the last look.
     * `running_actions`: IDs of bulk actions under way.

@@ -1,4 +1,4 @@
-"""The leader's looks at its shard, which find out what is due and what waits."""
+"""The leader's looks at its shard. A look finds out which work is due and which work waits."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

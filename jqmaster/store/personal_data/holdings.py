@@ -16,7 +16,7 @@ from jqmaster.store.logs.logs import LogStore
 
 # About how many keys one step of the search examines.
 KEYS_PER_STEP: Final = 500
-# Jobs per read. It is small, because arguments and results may be large.
+# Number of jobs per read. It is small, because arguments and results may be large.
 JOBS_PER_READ: Final = 25
 _MAX_PARTS: Final = 1_000
 

@@ -236,9 +236,9 @@ class WorkerStore:
         return answer
 
     async def reattach(self, worker_id: str, claims: Sequence[tuple[str, str, bytes]]) -> bool:
-        """Let a worker that was detached for its silence continue. `claims`: (job ID, token, history entry). Write the
-        entries of the claims that the worker still holds. Return False if the worker was not detached, or was detached
-        permanently.
+        """Let a worker continue that was detached because it had been silent. `claims`: (job ID, token, history entry).
+        Write the entries of the claims that the worker still holds. Return False if the worker was not detached, or was
+        detached permanently.
         """
         k = self._keys
         for start in range(0, len(claims) or 1, MAX_PER_CALL):
