@@ -131,7 +131,11 @@ function ValueActions({ one, value, id, path, onDone }) {
   }`;
 }
 
-/** @param {KeyUsage} key @returns {string} Why the value lets no job start now. Empty: jobs can start, or the value is paused, which the page shows elsewhere. */
+/**
+ * @param {KeyUsage} key
+ * @returns {string} Why the value lets no job start now. Empty: jobs can start, or the value is paused, which the page
+ *   shows elsewhere.
+ */
 export function closedBy({ is_open, held_until, running, starts_in_window, limits }) {
   if (is_open || limits.paused) return "";
   if (held_until) return t("constraints.closed.held");

@@ -143,7 +143,10 @@ export const put = (path, body, headers) => call("PUT", path, { body, ...(header
 /** @template {string} Path @param {Path} path */
 export const del = (path) => call("DELETE", path);
 
-/** @returns {Promise<Session> | undefined} The call that boot.js began before the scripts were loaded. Only the first call of this function returns that promise. */
+/**
+ * @returns {Promise<Session> | undefined} The call that boot.js began before the scripts were loaded. Only the first
+ *   call of this function returns that promise.
+ */
 function begunCall() {
   const page = /** @type {{jqmasterSession?: Promise<Response>}} */ (globalThis);
   const begun = page.jqmasterSession;

@@ -113,7 +113,11 @@ const timesIn = (values, base) => ({
   }),
 });
 
-/** @param {Values} values @param {Definition | null} base @returns {string} The request. It contains the argument as it was typed, so that no number changes. */
+/**
+ * @param {Values} values
+ * @param {Definition | null} base
+ * @returns {string} The request. It contains the argument as it was typed, so that no number changes.
+ */
 function requestIn(values, base) {
   const argument = argumentIn(values);
   /** @type {Record<string, string>} */

@@ -72,7 +72,10 @@ function Stack({ attempt: one, isOpen }) {
   );
 }
 
-/** @param {{job: JobView, workerNames: Map<string, string>}} props The attempts, the newest first. The newest one lacks the error that the top of the page already shows. */
+/**
+ * @param {{job: JobView, workerNames: Map<string, string>}} props The attempts, the newest first. The newest one lacks
+ *   the error that the top of the page already shows.
+ */
 export function Attempts({ job, workerNames }) {
   const attempts = [...job.attempts].reverse();
   return html`<section class="card" aria-labelledby="attempts">

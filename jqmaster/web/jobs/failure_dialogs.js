@@ -223,7 +223,10 @@ function Values({ found, path, group }) {
     </table>`;
 }
 
-/** @param {{value: string, path: string, group: FailureGroup}} props A link to the jobs of the group that have the value. Shown if a filter can contain the value. */
+/**
+ * @param {{value: string, path: string, group: FailureGroup}} props A link to the jobs of the group that have the
+ *   value. Shown if a filter can contain the value.
+ */
 function ValueLink({ value, path, group }) {
   const text = html`<code><${Text} value=${value} max=${220} /></code>`;
   const isCut = value.length === CUT_AT;

@@ -21,7 +21,11 @@ const ZOOMS = [0.15, 0.25, 0.4, 0.6, 0.8, 1];
 /** The part of the box's width that its content cannot use. */
 const BOX_MARGIN = 4;
 
-/** @param {FlowJob[]} jobs @param {Set<string>} alone Returns the facts that determine the shape of the picture. These do not include the states, which change all the time. */
+/**
+ * @param {FlowJob[]} jobs
+ * @param {Set<string>} alone Returns the facts that determine the shape of the picture. These do not include the
+ *   states, which change all the time.
+ */
 const shapeOf = (jobs, alone) =>
   JSON.stringify(jobs.map(({ id, name, when, after }) => [id, name, when, after, alone.has(id)]));
 

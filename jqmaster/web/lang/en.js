@@ -323,7 +323,7 @@ export default {
   "job.log.erase": "Erase log",
   "job.log.erase.title": "Erase the log?",
   "job.log.erase.text":
-    "Nobody can read it from now on, and it is removed from the archive. This cannot be undone.",
+    "From now on, nobody can read the log. It is also removed from the archive. This cannot be undone.",
   "job.log.erased": "Log erased.",
   "job.log.hidden": "You may not see the content of jobs.",
   "job.timeline": "Timeline",
@@ -400,7 +400,8 @@ export default {
   "login.provider": "Log in with {name}",
   "login.proxy": "Log in on this site",
   "login.problem": "The login failed.",
-  "login.problem.login_expired": "This login was not begun in this browser, or took too long. Log in again.",
+  "login.problem.login_expired":
+    "This login was not started in this browser, or took too long. Log in again.",
   "login.problem.login_denied": "The login provider did not let you in.",
   "login.problem.id_token_invalid":
     "The answer of the login provider is not valid. The log of the master says why.",

@@ -74,7 +74,7 @@ export default {
   "batches.retry.text":
     "Jobs that were skipped because of the failed ones wait again. When all have succeeded, on_success runs; the other callbacks do not run a second time.",
   "batches.retry.gone":
-    "1 job of the batch is no longer kept. If it failed or was skipped, it does not run again.||{count} jobs of the batch are no longer kept. Those of them that failed or were skipped do not run again.",
+    "1 job of the batch is no longer kept. If it failed or was skipped, it does not run again.||{count} jobs of the batch are no longer kept. Those that failed or were skipped do not run again.",
   "batches.retry.done": "The failed jobs are being retried.",
   "batches.also_inside": "This includes 1 batch inside.||This includes {count} batches inside.",
   "batches.why.failed_jobs": "{count} failed",
@@ -102,9 +102,9 @@ export default {
   "flow.failure.next": "Next failure",
   "flow.failure.show": "Show the failure",
   "flow.failure.before": "Previous",
-  "flow.failure.key": "Press n for the next failure, N for the one before.",
+  "flow.failure.key": "Press n for the next failure, and N for the previous one.",
   "flow.retry": "Retry from here",
-  "flow.retried": "{name} runs again, and the jobs that were skipped because of it wait for it.",
+  "flow.retried": "{name} runs again. The jobs that were skipped because of it wait for it again.",
   "flow.waited": "waited {duration}",
   "flow.ran": "ran {duration}",
   "flow.critical": "critical path",

@@ -26,7 +26,7 @@ export default {
   "challenges.answer": "Answer",
   "challenges.answered": "Your answer is recorded.",
   "challenges.answer.system": "Answer for the outside system",
-  "challenges.answer.text": "The job goes on with this as if the outside system had sent it.",
+  "challenges.answer.text": "The job continues as if the outside system had sent this callback.",
   "challenges.body": "Callback",
   "challenges.body.hint": "JSON. Empty: null.",
   "challenges.bad_json": "The callback is not JSON.",

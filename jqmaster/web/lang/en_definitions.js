@@ -86,7 +86,7 @@ export default {
   "definitions.skip_late.hint":
     "In seconds. If a run is noticed later than this, the rule under “Late runs” applies.",
   "definitions.jitter.hint":
-    "In seconds. All runs of the definition are delayed by the same amount, at most this long, so that many definitions do not start together.",
+    "Maximum delay in seconds. All runs of the definition have the same delay, so that many definitions do not start jobs at the same moment.",
   "definitions.argument.hidden":
     "The current argument is not shown here. Type the whole argument: it replaces the current one.",
   "definitions.overlap.allow": "Start another job",
@@ -94,14 +94,14 @@ export default {
   "definitions.overlap.replace": "Cancel the earlier job",
   "definitions.overlap.queue": "Wait for its end",
   "definitions.overlap.allow.text": "Jobs of one definition may run at the same time.",
-  "definitions.overlap.forbid.text": "It is recorded as skipped.",
+  "definitions.overlap.forbid.text": "The later run is recorded as skipped.",
   "definitions.overlap.replace.text": "A running job is asked to end.",
   "definitions.overlap.queue.text": "One run waits; a later one takes its place.",
   "definitions.catch_up.skip": "Skip them",
   "definitions.catch_up.latest": "Run the newest",
   "definitions.catch_up.all": "Run all",
-  "definitions.catch_up.skip.text": "They are recorded as missed.",
-  "definitions.catch_up.latest.text": "The others are recorded as missed.",
+  "definitions.catch_up.skip.text": "Late runs are recorded as missed.",
+  "definitions.catch_up.latest.text": "All other late runs are recorded as missed.",
   "definitions.catch_up.all.text": "Up to the maximum; the others are recorded as missed.",
   "definitions.form.description": "Description",
   "definitions.form.job_name": "Job name",

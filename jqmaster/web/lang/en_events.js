@@ -67,7 +67,7 @@ export default {
   "events.form.max": "Maximum number of events",
   "events.form.within_s": "Within (s)",
   "events.matching.all": "All",
-  "events.matching.some": "Those that match conditions",
+  "events.matching.some": "Events that match conditions",
   "events.argument_way.payload": "The payload as it is",
   "events.argument_way.parts": "Parts of the event",
   "events.argument_way.fixed": "A fixed value",

@@ -30,7 +30,7 @@ export default {
   "constraints.replay.held":
     "{held} of {count} job would have been held.||{held} of {count} jobs would have been held.",
   "constraints.replay.times":
-    "95% of them for up to {p95}, the longest for {longest}; at most {most} at the same time.",
+    "95% of these jobs would have been held for up to {p95}, the longest for {longest}; at most {most} at the same time.",
   "constraints.replay.now": "1 of them would still wait.||{count} of them would still wait.",
   "constraints.replay.chart": "Held jobs by minute",
   "constraints.replay.chart.units": "Held {unit} by minute",

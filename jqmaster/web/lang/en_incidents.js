@@ -15,7 +15,7 @@ export default {
   "incident.clear": "All clear after {duration}.",
   "incident.counts": "Jobs during the incident",
   "incident.counts.gone":
-    "Counts by the minute are kept for 24 hours. Those of this incident are no longer known.",
+    "Counts by the minute are kept for 24 hours. The counts of this incident are no longer known.",
   "incident.backlog": "Largest backlog",
   "incident.oldest_wait": "Longest wait",
   "incident.nearby": "Changes during the incident and shortly before",
@@ -68,7 +68,7 @@ export default {
   "chart.marks": "Marks on the chart",
   "chart.whole": "Show the whole period",
   "chart.keys":
-    "Arrow keys: move through time. Shift and arrow keys: mark a range. Enter: its jobs. + and -: zoom. Escape: the whole period.",
+    "Arrow keys: move through time. Shift and arrow keys: mark a range. Enter: the jobs of the range. + and -: zoom. Escape: the whole period.",
   "mark.kind.deploy": "deploy",
   "mark.kind.leader": "leader",
   "mark.kind.incident": "incident",
@@ -83,7 +83,7 @@ export default {
   "fault.snooze": "Snooze",
   "fault.snooze.title": "Snooze this problem",
   "fault.snooze.text":
-    "It is hidden in this browser until then. If it is not over by then, it appears again.",
+    "The problem is hidden in this browser until then. If it is not over by then, it appears again.",
   "fault.snooze.for": "For, or until",
   "fault.snooze.done": "Snoozed until {time}.",
   "fault.snoozed":

@@ -136,7 +136,7 @@ export default {
   "backlog.index_missing": "{count} outside the index, which the leader repairs",
   "backlog.expired": "{count} about to be skipped, because they have expired",
   "backlog.others": "{count} for other jobs to start first",
-  "why.text.next": "It is next: it starts when one of its workers has a free slot.",
+  "why.text.next": "It is next: it starts when a worker for this name has a free slot.",
   "why.text.running": "Attempt {attempt} started {since}.",
   "why.text.earlier_end":
     "If the handler of the earlier attempt still runs on the same worker, this attempt starts when it has ended.",

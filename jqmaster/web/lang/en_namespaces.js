@@ -45,7 +45,7 @@ export default {
   "namespaces.waiting_jobs.hint": "While this many jobs wait, pushes are refused.",
   "namespaces.waiting_bytes": "Maximum total size of waiting jobs (bytes)",
   "namespaces.waiting_bytes.hint":
-    "While the records of waiting jobs, including their arguments, have this size, pushes are refused. Masters estimate the total.",
+    "Pushes are refused while the records of waiting jobs, including their arguments, have this total size. Masters estimate the total.",
   "namespaces.pushes_per_s": "Maximum number of pushed jobs per second",
   "namespaces.pushes_per_s.hint": "Further jobs are refused until the next second begins.",
   "namespaces.argument_bytes": "Largest argument (bytes)",
@@ -65,7 +65,7 @@ export default {
   "namespaces.fault.moving": "It is being moved to another store, and is not in use meanwhile.",
   "namespaces.fault.faulted": "It is marked as faulty, and is not in use.",
   "namespaces.fault.no_leader": "No master leads it, so no job of it starts.",
-  "namespaces.fault.full": "As many jobs wait as its quota allows. Pushes are refused.",
+  "namespaces.fault.full": "Its quota of waiting jobs is used up, so pushes are refused.",
   "namespaces.fault.move": "It works, but {reason}",
   "namespaces.slot": "Node of the Cluster",
   "namespaces.slot.number": "Slot",
@@ -84,7 +84,7 @@ export default {
   "namespaces.move": "Move",
   "namespaces.move.title": "Move the namespace {name} to another store?",
   "namespaces.move.text":
-    "Its data are copied while it is stopped: calls are refused meanwhile, and clients and workers repeat them. If anything fails, it is opened again in its old store.",
+    "The namespace is stopped while its data are copied. Calls are refused meanwhile, and clients and workers repeat them. If anything fails, the namespace is opened again in its old store.",
   "namespaces.move.none": "No other store is configured.",
   "namespaces.move.to": "To store",
   "namespaces.move.from": "From store",
@@ -117,7 +117,7 @@ export default {
   "namespaces.close": "Close",
   "namespaces.close.title": "Close the namespace {name}?",
   "namespaces.close.text":
-    "Its jobs no longer start, and its calls are refused; clients and workers repeat them. Its data stay. If running jobs should end first, drain its workers before you close it.",
+    "Its jobs no longer start. Its calls are refused, and clients and workers repeat them. Its data stay. If running jobs should end first, drain its workers before you close it.",
   "namespaces.closed": "Namespace {name} closed",
   "namespaces.open": "Open",
   "namespaces.opened": "Namespace {name} opened",

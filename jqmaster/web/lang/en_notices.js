@@ -47,7 +47,7 @@ export default {
   "notices.facts": "The notice",
   "notices.threshold": "Threshold",
   "notices.threshold.hint":
-    "How many occurrences; for a lasting condition, how many seconds. Empty: 1, or 60 s.",
+    "Number of occurrences, or number of seconds for a condition that lasts. Empty: 1 occurrence, or 60 s.",
   "notices.group_by": "Group messages by",
   "notices.group_by.none": "nothing",
   "notices.group_by.name": "name",
@@ -64,7 +64,7 @@ export default {
     "By the name, tags and priority of jobs, or by the name of a definition, constraint or backlog. Suggestions come from jobs in the queue.",
   "notices.matcher.bad": "The matcher is not JSON.",
   "notices.mail.hint": "Mail addresses, one on each line.",
-  "notices.url.hint": "One URL on each line. A line that you leave as it is keeps its credential.",
+  "notices.url.hint": "One URL on each line. A line that you do not change keeps its credential.",
   "notices.secret.hint": "Signs the webhooks. It is never shown again. Empty: the secret does not change.",
   "notices.form.name": "Name",
   "notices.form.when": "Triggers on",

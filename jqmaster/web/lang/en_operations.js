@@ -45,7 +45,7 @@ export default {
   "workers.none_such": "No workers match.",
   "workers.one": "Worker",
   "workers.unknown": "This worker does not exist.",
-  "workers.unknown.text": "It unregistered, or was removed after it had not responded for a long time.",
+  "workers.unknown.text": "It unregistered, or was removed after it had been silent for a long time.",
   "workers.resume": "Resume",
   "workers.resumed": "The worker gets jobs again.",
   "workers.drain": "Drain",
@@ -53,7 +53,7 @@ export default {
   "workers.detach": "Detach",
   "workers.detach.title": "Detach this worker?",
   "workers.detach.text":
-    "The worker gets no more jobs and is told to stop the ones it runs. They run elsewhere, and each counts as lost once. To let it finish its jobs, drain it instead.",
+    "The worker gets no more jobs and is told to stop its running jobs. These jobs run again on other workers, and each counts as lost once. To let the worker finish its jobs, drain it instead.",
   "workers.jobs": "Running jobs",
   "workers.idle": "The worker runs no jobs.",
   "workers.rate": "Attempts/s",
@@ -69,9 +69,9 @@ export default {
   "workers.mark.slow": "slow",
   "workers.mark.failing": "failing",
   "workers.mark.slow.rule":
-    "Slow: the median run time is more than twice that of others with the same names, and at least 10 ms longer.",
+    "Slow: the median run time is more than twice that of other workers with the same job names, and at least 10 ms longer.",
   "workers.mark.failing.rule":
-    "Failing: at least 5% of attempts failed, more than twice the share of others with the same names.",
+    "Failing: at least 5% of attempts failed, more than twice the share of other workers with the same job names.",
   "workers.group_by": "Group by",
   "workers.group.worker": "Worker",
   "workers.group.node": "Machine",
@@ -99,7 +99,7 @@ export default {
   "masters.demote": "Demote",
   "masters.demote.title": "Hand the lead to another master?",
   "masters.demote.text":
-    "The leader finishes its work in hand and hands over, usually in less than a second. No job is lost, and none runs twice because of it.",
+    "The leader finishes its work in hand and hands over, usually in less than a second. The handover loses no job and makes no job run twice.",
   "masters.others": "1 other master is live.||{count} other masters are live.",
   "masters.demoted": "The leader was told to hand over. Another master will lead in a moment.",
   "masters.text":
@@ -130,7 +130,7 @@ export default {
   "settings.only_runtime": "Only settings that can be changed at run time",
   "settings.only_own": "Only settings that this namespace can override",
   "settings.of_namespace":
-    "A change here holds in namespace {name} alone. Everything else is as the installation has it.",
+    "A change here applies only to namespace {name}. All other settings have the values of the installation.",
   "settings.of_installation": "Settings of the installation",
   "settings.shared": "the same in all namespaces",
   "settings.none_such": "No settings match.",
@@ -280,7 +280,7 @@ export default {
   "access.user.first": "The first user must be an admin.",
   "access.roles": "Roles in single namespaces",
   "access.roles.hint":
-    "Such as shop=operator mail=viewer, with viewer, operator or admin. They add to the role above.",
+    "Such as shop=operator mail=viewer, with viewer, operator or admin. These roles add to the role above.",
   "access.role.title": "Change the role",
   "access.role.text": "The user's sessions end, and the next login has the new role.",
   "access.role.text.me": "This is your own account. Your session ends, and your next login has the new role.",

@@ -100,7 +100,11 @@ export function RuleText({ matcher }) {
     <details><summary>JSON</summary>${json}</details>`;
 }
 
-/** @param {string} text A matcher as JSON. @returns {Row | null} The only condition of the matcher. Null: it has several conditions, or one that rows cannot show. */
+/**
+ * @param {string} text A matcher as JSON.
+ * @returns {Row | null} The only condition of the matcher. Null: it has several conditions, or one that rows cannot
+ *   show.
+ */
 export function conditionRow(text) {
   const rows = ruleOf(text)?.rows ?? [];
   return rows.length === 1 && rows[0] && !rows[0].isNot ? rows[0] : null;

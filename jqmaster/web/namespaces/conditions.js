@@ -30,7 +30,11 @@ function rankOf(one) {
   return isWarned(one) ? 1 : 2;
 }
 
-/** @param {readonly Entry[]} entries @returns {Entry[]} The namespaces, the worst first: those with faults, then full ones, then the others by their longest wait. Closed ones are last. */
+/**
+ * @param {readonly Entry[]} entries
+ * @returns {Entry[]} The namespaces, the worst first: those with faults, then full ones, then the others by their
+ *   longest wait. Closed ones are last.
+ */
 export const worstFirst = (entries) =>
   [...entries].sort(
     (a, b) =>

@@ -3,7 +3,10 @@
 /** @typedef {import("../../answers").Schemas["Matcher"]} Matcher */
 /** @typedef {import("../../answers").Schemas["MarkView"]} Mark */
 
-/** @param {string} pattern The pattern of a condition `glob`. @returns {RegExp | null} Null: the pattern has character classes, which only the master evaluates. */
+/**
+ * @param {string} pattern The pattern of a condition `glob`.
+ * @returns {RegExp | null} Null: the pattern has character classes, which only the master evaluates.
+ */
 const globOf = (pattern) =>
   pattern.includes("[")
     ? null

@@ -35,7 +35,10 @@ import { visible } from "../core/text.js";
  * @property {(document: Document) => void} reopen Begins anew with `document`.
  */
 
-/** @typedef {Omit<Form<unknown>, "base" | "compare" | "reopen">} FormInputs The parts of a form that inputs need. They do not depend on the type of its document. */
+/**
+ * @typedef {Omit<Form<unknown>, "base" | "compare" | "reopen">} FormInputs The parts of a form that inputs need. They
+ *   do not depend on the type of its document.
+ */
 
 /**
  * The state of one form. It is read from `document` once, when the form opens.

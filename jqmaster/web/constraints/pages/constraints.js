@@ -57,7 +57,10 @@ function Marks({ constraint }) {
     ${!constraint.usage.in_force && html`<${Badge} kind="warn">${t("constraints.not_in_force")}<//>`}`;
 }
 
-/** @param {{constraint: ListedConstraint}} props How many slots are in use; without a concurrency limit, how many jobs have started. With a key: how many of its values are full. */
+/**
+ * @param {{constraint: ListedConstraint}} props How many slots are in use; without a concurrency limit, how many jobs
+ *   have started. With a key: how many of its values are full.
+ */
 function Usage({ constraint }) {
   const { usage } = constraint;
   const [closed, all] = [usage.closed_keys ?? 0, usage.keys ?? 0];

@@ -29,7 +29,11 @@ const SOURCES = /** @type {const} */ ({
 // Whether this is a namespace with its own settings. `default` has none: those of the installation apply.
 const isOfNamespace = namespace !== "" && namespace !== DEFAULT;
 
-/** @param {SettingView} setting @returns {keyof typeof SOURCES} The source of the value. In a namespace, it says only whether the value is the namespace's own. */
+/**
+ * @param {SettingView} setting
+ * @returns {keyof typeof SOURCES} The source of the value. In a namespace, it says only whether the value is the
+ *   namespace's own.
+ */
 const sourceOf = ({ source }) =>
   isOfNamespace && (source === "configured" || source === "runtime") ? "installation" : source;
 

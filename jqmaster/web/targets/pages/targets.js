@@ -315,7 +315,10 @@ function Facts({ one }) {
     </section>`;
 }
 
-/** @param {{path: `api/targets/${string}`, onClose: () => void, onDone: () => unknown}} props The dialog that tests a target: it sends a request for a job that does not exist. */
+/**
+ * @param {{path: `api/targets/${string}`, onClose: () => void, onDone: () => unknown}} props The dialog that tests a
+ *   target: it sends a request for a job that does not exist.
+ */
 function Test({ path, onClose, onDone }) {
   const [argument, setArgument] = useState("{}");
   const [fault, setFault] = useState("");
