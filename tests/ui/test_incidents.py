@@ -120,7 +120,9 @@ async def test_an_incident_is_one_story_with_links_causes_and_who_takes_care(
                 "local が確認済みにしました。restarting rack-1"
             )
         async with screens.open(f"#/incidents?id={old}") as page:
-            await expect(page.locator("main")).to_contain_text("The counts of this incident are no longer known")
+            await expect(page.locator("main")).to_contain_text(
+                "The counts of this incident are no longer known"
+            )
             await page.goto("/#/incidents?id=1-0")
             await expect(page.locator(".error-box")).to_contain_text("no incident 1-0")
 
