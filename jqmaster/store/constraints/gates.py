@@ -52,7 +52,7 @@ class GateStore:
 
     async def open(self, epoch: str, gates: Sequence[str] = ()) -> tuple[int, bool]:
         """Open these gates and all due gates. Return the milliseconds until the next gate is due (-1: none), and
-        whether jobs can start now that could not start before."""
+        whether more jobs can start now than before this call."""
         k, may_start = self._keys, False
         while True:
             _, data = await self._client.run(

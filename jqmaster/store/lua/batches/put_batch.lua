@@ -4,9 +4,9 @@
 -- ARGV now_ms tag batch_id spec
 --   parent(ID of the parent batch; empty: none)
 --   expires_at_ms(0: `life_ms` from now)
---   life_ms
+--   life_ms(used if `expires_at_ms` is 0)
 --   callbacks(MessagePack: list of their names)
---   max_depth
+--   max_depth(maximum number of nested levels)
 --   mark(expected mark of the data; empty: do not check)
 --   filled_by(ID of the call that fills and seals it; empty: none)
 --   asked_ms(`expires_at` of the client's request; 0: none)

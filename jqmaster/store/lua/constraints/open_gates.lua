@@ -5,7 +5,7 @@
 -- REPLY ok:
 --     number of due gates,
 --     ms until the next gate is due(-1: none),
---     1 if jobs can start now that could not start before
+--     1 if more jobs can start now than before this call
 --   | stale_epoch
 -- CHECKS FIRST that the epoch is current
 -- include lib/clock.lua

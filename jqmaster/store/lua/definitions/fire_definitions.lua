@@ -12,7 +12,8 @@
 --   max_runs(maximum number of run records to keep)
 --   runs_life_ms(how long to keep them)
 --   batch(MessagePack: for each definition a list:
---       name, ETag, clock as the caller read it, handled_ms,
+--       name, ETag, clock as the caller read it,
+--       handled_ms: the last instant that is handled after this call,
 --       due_at_ms or -1 for never,
 --       overlap,
 --       did: ID of its incarnation,

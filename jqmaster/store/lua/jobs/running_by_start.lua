@@ -1,6 +1,6 @@
 #!lua flags=no-writes
 -- Returns the first running jobs after a position, ordered by the start of their attempts. Reads only a range of ranks
--- in the index, which is ordered by the ends of leases.
+-- in the index of running jobs, which is ordered by the ends of leases.
 -- KEYS running:zset
 -- ARGV after_ms(empty: from the start) after_id
 --   count(maximum number of jobs to return)

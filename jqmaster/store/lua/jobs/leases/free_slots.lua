@@ -3,7 +3,7 @@
 -- not name these gates.
 -- KEYS epoch:string running:zset
 -- ARGV tag epoch ids(MessagePack: [id, …]) [+ gates(as in the key `slots:{gates}`)]
--- REPLY ok:1 if jobs can start now that could not start before | stale_epoch
+-- REPLY ok:1 if more jobs can start now than before this call | stale_epoch
 -- CHECKS FIRST that the epoch is current; that none of the jobs runs again
 -- include lib/lazily.lua
 -- include lib/leadership.lua

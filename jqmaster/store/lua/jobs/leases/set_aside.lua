@@ -6,7 +6,7 @@
 -- REPLY ok:
 --     number of claims,
 --     [id of each claim with unknown gates, which may still hold slots],
---     1 if jobs can start now that could not start before
+--     1 if more jobs can start now than before this call
 --   | stale_epoch
 -- CHECKS FIRST that the epoch is current; that each job is still claimed
 -- include lib/leadership.lua

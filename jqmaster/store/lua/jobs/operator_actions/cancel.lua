@@ -9,7 +9,7 @@
 -- REPLY ok:
 --     worker_id_bytes(empty: the job did not run),
 --     token_bytes,
---     1 if jobs can start now that could not start before,
+--     1 if more jobs can start now than before this call,
 --     name(empty: the job was canceled before)
 --   | unknown
 --   | state:state

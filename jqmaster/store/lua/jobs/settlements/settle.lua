@@ -18,7 +18,7 @@
 --      hold_ms]
 -- REPLY ok:
 --     [1: accepted, 0: stale],
---     1 if jobs can start now that could not start before,
+--     1 if more jobs can start now than before this call,
 --     [run_ms(-1: the attempt did not end in this call)]
 --   | unknown
 -- CHECKS FIRST that each job is running under its token at this worker;

@@ -12,7 +12,7 @@
 --   [+ id token_bytes result](of the attempts of each worker in turn)
 -- REPLY ok:
 --     [1: accepted, 0: stale or damaged, -1: stale, and the worker is not registered],
---     1 if jobs can start now that could not start before,
+--     1 if more jobs can start now than before this call,
 --     for each worker: [name, run_ms, jobs](of the attempts that ended in this call)
 -- CHECKS FIRST that each job is running under its token at its worker, and that its lane is not damaged;
 --   for a worker without such a job, that the worker is registered

@@ -61,7 +61,7 @@ local event_jobs = (function()
     return became
   end
 
-  -- Writes the collected jobs, except for the lanes, which lib/lanes/lane_writes.lua writes afterwards.
+  -- Writes the collected jobs. The caller writes the lanes afterwards with lib/lanes/lane_writes.lua.
   local function write(clocks_key, scheduled_key, expiring_key)
     new_jobs.write(scheduled_key, expiring_key)
     for name, definition in pairs(clocks_read) do

@@ -86,8 +86,8 @@ local attempts = (function()
     end
   end
 
-  -- Writes the noted changes and notifies clients that wait for these jobs. Returns 1 if jobs can start now that
-  -- could not start before.
+  -- Writes the noted changes and notifies clients that wait for these jobs. Returns 1 if more jobs can
+  -- start now than before this call.
   local function write(batch, running_key, wake_channel, finished_channel)
     for worker_id_bytes, ids in pairs(batch.ended) do
       lists.call('ZREM', running_key, ids)

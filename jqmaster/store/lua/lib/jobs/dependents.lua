@@ -12,7 +12,7 @@ local dependents = lazily.made_by(function()
   -- Limits of one call: how many dependents of a finished job it checks, to find out whether the job is still needed;
   -- and how many predecessors of a skipped job it checks.
   local MAX_LOOKED_AT, MAX_PREDECESSORS = 100, 20
-  -- The scores of dependents, by their condition at the last check.
+  -- The score of a dependent in `dependents:{job_id}` tells the state of the dependent at the last check.
   local OVER, MAY_RUN_AGAIN, UNFINISHED = 0, 0.5, 1
   local noted = {}
 

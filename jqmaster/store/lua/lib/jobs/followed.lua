@@ -39,7 +39,7 @@ local followed = lazily.made_by(function()
     return facts_of(key, head).batch
   end
 
-  -- The subject of the follow-up that reports an end.
+  -- `KIND` is the kind, and `end_of` returns the subject, of the follow-up that reports an end.
   local KIND = 'notify'
   local function end_of(id, state, finished_at_ms)
     return id .. ':' .. state .. ':' .. string.format('%.0f', finished_at_ms)

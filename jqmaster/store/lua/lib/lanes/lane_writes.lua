@@ -220,7 +220,7 @@ local lane_writes = (function()
   end
 
   -- Writes all changes. Called once, after the records are written. `unstarted_tokens`: tokens of claims whose jobs
-  -- never started, or nil. Returns whether jobs can start now that could not start before.
+  -- never started, or nil. Returns whether more jobs can start now than before this call.
   local function write(unstarted_tokens)
     local freed, ready_more, left = {}, {}, {}
     lists.alone(list_new)
