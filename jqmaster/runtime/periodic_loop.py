@@ -24,7 +24,7 @@ class PeriodicLoop:
     """Base of components that work in rounds. `first_after_s`: the pause before the first one.
 
     Each component declares whether it `is_vital`; see `BackgroundLoops`. A duty that reads data of callers, or calls
-    other systems, is not vital: otherwise one unreadable entry could end one master after another.
+    other systems, is not vital. Otherwise, one unreadable entry could end one master after another.
 
     A JqmasterError is logged as `complaint`, and the round is repeated after `_retry_after_s`. Any other error is a
     fault of the program: `BackgroundLoops` logs it and starts the loop again.
@@ -184,8 +184,8 @@ class LeaderLoop(PeriodicLoop):
             self._begin()
 
     def follow_looks(self, *, share: float = 1.0) -> None:
-        """Let the looks at the shard begin the rounds. `share`: the part of `rest_s` for which the duty rests at most,
-        so that the duties of many shards do not all end their rests together."""
+        """Let the looks at the shard begin the rounds. `share`: the part of `rest_s` for which the duty rests at most.
+        Different shares keep the duties of many shards from ending their rests together."""
         self._follows_looks = True
         self._rest_share = share
 

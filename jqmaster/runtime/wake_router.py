@@ -160,7 +160,7 @@ class WakeRouter:
         self._polls.look_all()
         duties = self.duties if self._leader.leadership else None
         if duties and duties.look.may_wait:
-            # Wake only the look: it finds whatever was missed, and the answer to the next heartbeat shows changed
+            # Wake only the look. It finds whatever was missed, and the answer to the next heartbeat shows changed
             # settings and a changed identity. If all duties of a thousand quiet shards woke at once, requests would
             # find no free connection for seconds.
             duties.look.wake()

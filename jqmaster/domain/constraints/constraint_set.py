@@ -157,7 +157,7 @@ class ConstraintSet:
         return [constraint for constraint in self.constraints if constraint.cid in applying]
 
     def lane_of_queue(self, queue: str) -> Lane | None:
-        """Return the lane that all jobs of this queue share, or None if the lane depends on other fields of a job. The
+        """Return the lane that all jobs of this queue share. None: the lane depends on other fields of a job. The
         queue of jobs that require no labels is their name."""
         plan = self.plan(queue)
         if plan.sole_lane is None and plan.is_decided:

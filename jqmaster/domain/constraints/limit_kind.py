@@ -124,6 +124,6 @@ class GateCloser(Explained):
         silent."""
 
     def use(self, gate: GateCheck) -> tuple[int | None, int | None, float | None]:
-        """Return the limit, the part of it that is in use, and its period in seconds; None for each that does not
-        apply."""
+        """Return the limit, the part of it that is in use, and its period in seconds. None stands for a value that does
+        not apply."""
         return None, None, None

@@ -3,7 +3,7 @@
 A reservation is a limit for all other jobs. If 10 of 50 slots are reserved for jobs of plan `pro`, jobs of other plans
 may use 40.
 
-Each set of reservations has one part. It selects the jobs for which no reservation of the set is meant, and limits them
+Each set of reservations has one part. It selects the jobs for which no reservation of the set is meant. It limits them
 to the slots that the set leaves free. A job passes the gates of all parts that apply to it, like the gates of several
 constraints.
 """

@@ -63,5 +63,5 @@ def units_text(number: int) -> str:
 
 
 def weight_of(value: object) -> int | None:
-    """Return the weight of a job, in thousandths, from the value at its weight path, or None if the default applies."""
+    """Return the weight of a job, in thousandths, from the value at its weight path. None: the default applies."""
     return None if value is MISSING else thousandths(value)

@@ -8,8 +8,10 @@ Content is:
 
 Names, tags, states, times, counts and types of exceptions are not content.
 
-This module applies the only two rules: a caller without the right to content sees none of it, and values at
-`redact_paths` are shown to nobody.
+This module applies the only two rules:
+
+* A caller without the right to content sees none of it.
+* Values at `redact_paths` are shown to nobody.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

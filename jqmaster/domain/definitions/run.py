@@ -73,8 +73,8 @@ class RunRecord:
 
 
 def job_id_of(did: str, due_at_ms: int) -> str:
-    """Return the ID of the job that an incarnation starts for an instant of its schedule: a UUIDv8 that sorts by the
-    instant."""
+    """Return the ID of the job that an incarnation starts for an instant of its schedule. The ID is a UUIDv8 that sorts
+    by the instant."""
     digest = blake2b(f"{did} {due_at_ms}".encode(), digest_size=10).digest()
     return uuid8(max(due_at_ms, 0) << 80 | int.from_bytes(digest, "big"))
 

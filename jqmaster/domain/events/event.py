@@ -23,7 +23,7 @@ class Event:
     Events with the same `source` and `dedupe_key` are the same event; an event with an empty key is never a repeat.
 
     * `is_bound`: the token of the sender is bound to names. The key is then compared only with bound events of the same
-      type, because such a token could otherwise suppress events that it may not send.
+      type. Otherwise, such a token could suppress events that it may not send.
     * `replay_of`: the event that an operator sent again.
     """
 

@@ -140,7 +140,7 @@ def make_token(scopes: Iterable[Scope]) -> NewToken:
 
 
 def token_id_of(text: str) -> str | None:
-    """Return the ID in a token of the form that `make_token` gives, or None if the text has another form, or a wrong
+    """Return the ID in a token of the form that `make_token` gives. None: the text has another form or a wrong
     checksum."""
     match = _OWN_TOKEN.fullmatch(text)
     return match[1] if match and hmac.compare_digest(_checksum(text[:-8]), match[2]) else None

@@ -11,8 +11,8 @@ _TYPE: Final = re.compile(r"[^\W\d]\w*(\.([^\W\d]\w*|<locals>))*")
 
 
 def error_type_of(error: bytes | None, message: str | None) -> str | None:
-    """Return the name of the type in an encoded error `{type, message, traceback}`, the form in which SDKs report an
-    exception. Return None for anything else: its `type` may be a text that the handler chose.
+    """Return the name of the type in an encoded error `{type, message, traceback}`. SDKs report exceptions in this
+    form. Return None for anything else: its `type` may be a text that the handler chose.
     """
     if error is None or message is None:
         return None

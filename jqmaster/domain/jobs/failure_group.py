@@ -36,8 +36,8 @@ _VARYING: Final = re.compile(
     re.VERBOSE,
 )
 _NUMBER: Final = re.compile(r"\d+")
-# Matches parts that the message keeps, because they vary little and identify the fault: a status or error code, or the
-# name of a key or column.
+# Matches parts that the message keeps: a status or error code, or the name of a key or column. They vary little and
+# identify the fault.
 _TELLING: Final = re.compile(
     r"""
       (?i: https?(?:/\d(?:\.\d)?)? | status | code | error | errno | answered | returned | response | exited )

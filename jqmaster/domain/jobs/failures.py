@@ -94,8 +94,8 @@ class GroupedFailures:
         return self.ignore is not None and self.changed(now_ms) is None
 
     def reopened_by(self) -> str | None:
-        """Return the version of workers whose failure reopened the group after it was resolved, or None if it was never
-        resolved or never reopened."""
+        """Return the version of workers whose failure reopened the group after it was resolved. None: the group was
+        never resolved or never reopened."""
         if self.resolution is None:
             return None
         return self.resolution.reopened_by(self.versions, self.last_seen_ms)

@@ -119,7 +119,7 @@ class Decision:
 
 
 def leave_ms(decision: Decision) -> int:
-    """Return for how long the worker of the ended attempt leaves jobs of the same name to other workers that have free
+    """Return for how long the worker of the ended attempt leaves jobs of the same name to other workers with free
     slots. 0: not at all.
 
     After a timeout or a return, the worker may still run the handler. The next attempt on this worker would wait for

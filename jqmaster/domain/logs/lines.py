@@ -105,8 +105,8 @@ def clean(text: str | bytes, max_bytes: int) -> str:
 def _cleaned(text: str) -> str:
     text = text.replace("\r\n", "\n")
     if "\r" in text:
-        # Keep only the text after the last return of each line, as a terminal shows it: the newest state of a progress
-        # bar.
+        # Keep only the text after the last return of each line, as a terminal shows it. It is the newest state of a
+        # progress bar.
         text = "\n".join(_last_state(line) for line in text.split("\n"))
     if "\x1b" in text or "\x9b" in text:
         text = _SEQUENCE.sub(lambda match: match[1] or "", text)

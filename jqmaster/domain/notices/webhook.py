@@ -125,7 +125,7 @@ def delivery_job(job: Job, end: JobEnd, notify: Notify, body: bytes) -> JobSpec:
 
 
 def read_end(subject: str) -> JobEnd | None:
-    """Return the end of a job from the text that a script wrote, or None if the text has another form."""
+    """Return the end of a job from the text that a script wrote. None: the text has another form."""
     job_id, _, rest = subject.partition(":")
     code, _, at_ms = rest.partition(":")
     if not (is_id(job_id) and code.isdigit() and at_ms.isdigit()):

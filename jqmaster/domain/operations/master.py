@@ -99,8 +99,8 @@ def sub_leader(
     demoted_id: str | None = None,
     order: Sequence[str] = (),
 ) -> str | None:
-    """Return the ID of the master that takes over next: the master that has run longest, preferably on another node
-    than the leader. A recently demoted master is not chosen. None if there is no leader, or no other master.
+    """Return the ID of the master that takes over next. It is the master that has run longest, preferably on another
+    node than the leader. A recently demoted master is not chosen. None if there is no leader, or no other master.
 
     `order`: the IDs of masters in the order in which they should lead. The first of them is chosen even if it is on
     the leader's node. The remaining masters are chosen in this order, not by how long they have run.

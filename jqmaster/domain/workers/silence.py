@@ -21,7 +21,7 @@ class CrowdRules:
 def crowd_last_seen_ms(
     workers: Iterable[Worker], *, now_ms: int, after_ms: int, rules: CrowdRules
 ) -> int | None:
-    """Return the time at which the last worker of a crowd was last heard, or None if no crowd fell silent.
+    """Return the time at which the last worker of a crowd was last heard. None: no crowd fell silent.
 
     Ignore these workers, because their silence is expected or has been handled:
 

@@ -52,7 +52,7 @@ class BulkActions(LeaderLoop):
     """A duty of one leadership: carries out actions on many jobs, page by page.
 
     `on_stale` is called when the store has a newer epoch. Nothing is done while `is_trusted` says that the lock may
-    have expired, so a suspended leader processes at most one page too many.
+    have expired. So a suspended leader processes at most one page too many.
 
     Progress is saved after each page, and another leader continues from there. A page that was processed but not saved
     is processed again. No job is changed twice: by then, the job is in another state, or ended after the action began.
@@ -302,7 +302,8 @@ class BulkActions(LeaderLoop):
 
 
 def _bounded(wanted: JobFilter, action: BulkAction) -> JobFilter:
-    """Narrow the filter to the time in which jobs of the action can exist, so that less of an index is scanned."""
+    """Narrow the filter to the time in which jobs of the action can exist. A smaller part of an index is then
+    scanned."""
     created = _earlier(wanted.created_before_ms, action.created_at_ms)
     if action.kind is not ActionKind.RETRY:
         return replace(wanted, created_before_ms=created)

@@ -125,7 +125,7 @@ class ClaimOffers:
         """Begin the push of a claim, or answer the worker's poll with it. Return the push, or None if the worker pulls.
 
         * `on_returned`: called when offers were returned, so that their jobs are ready again.
-        * `is_in_doubt`: the jobs may have reached the worker already, so they are returned only if the worker itself
+        * `is_in_doubt`: the jobs may have reached the worker already. They are returned only if the worker itself
           refuses them.
         """
         if logger.isEnabledFor(logging.DEBUG):

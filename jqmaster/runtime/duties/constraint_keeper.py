@@ -1,4 +1,4 @@
-"""Follow up on changes of the constraints: give running jobs their slots and waiting jobs their lanes, and open gates
+"""Follow up on changes of the constraints. Give running jobs their slots and waiting jobs their lanes, and open gates
 when it is time."""
 
 import logging

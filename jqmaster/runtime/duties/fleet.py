@@ -21,7 +21,7 @@ SHORTEST_PAUSE_S: Final = 0.2
 LONGEST_OWN_PAUSE_S: Final = 2.0
 # Maximum number of pushes under way to one worker. More pushes would only be smaller ones.
 MAX_PUSHES: Final = 2
-# Marks the names of a worker that delivers to a target. Such a worker gets no callbacks of other workers' jobs, so a
+# Marks the names of a worker that delivers to a target. Such a worker gets no callbacks of other workers' jobs. So a
 # set of names may be exhausted for it and not for ordinary workers.
 _OF_TARGET: Final = (SEPARATOR,)
 # Maximum number of names that workers leave to others at once. Each name counts once for each worker. If jobs time out
@@ -325,8 +325,8 @@ class Fleet:
         ]
 
     def _defer_to_others(self, now_s: float) -> None:
-        """Let the worker in this process leave names to other workers that have room for them, even if a push to such a
-        worker is under way. Handlers that others can run must not slow the leader down."""
+        """Let the worker in this process leave names to other workers that have room for them. This applies even while
+        a push to such a worker is under way. Handlers that others can run must not slow the leader down."""
         left: set[str] = set()
         for member in self._members.values():
             if member not in self._companions and self._has_room(member, now_s):

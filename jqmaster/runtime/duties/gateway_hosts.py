@@ -8,8 +8,8 @@ from jqmaster.clock import Clock
 from jqmaster.runtime.periodic_loop import LeaderLoop
 from jqmaster.service.fireworq.queues import FireworqQueues
 
-# How often the hosts are applied again. Once is not enough: while masters restart one after the other, a master that
-# still has the former settings may change a queue.
+# How often the hosts are applied again. Once is not enough: while masters restart one after the other, a master with
+# the former settings may change a queue.
 ROUND_S: Final = 30.0
 
 

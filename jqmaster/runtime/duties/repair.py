@@ -1,5 +1,5 @@
-"""Repair inconsistencies that a failover, a crash or a manual change of the store has caused, if the right state is
-certain.
+"""Repair inconsistencies of the store if the right state is certain. A failover, a crash or a manual change may have
+caused them.
 
 A new leader checks the whole store, and again once a day. Every hour it slowly checks everything that the indexes name.
 Ready jobs that no claim finds cannot wait for that. If jobs have been ready for a while although workers for them are
@@ -98,8 +98,8 @@ class RepairLoop(LeaderLoop):
     async def _round(self) -> float:
         began_s = self._clock.monotonic_s()
         # After a failure, the round starts from the beginning and only checks again what it has repaired. Strays are
-        # looked for less often: only a failover, a crash or a manual change leaves them, and finding them takes a scan
-        # of all keys.
+        # looked for less often. Only a failover, a crash or a manual change leaves them, and a search for them scans
+        # all keys.
         finds_strays = began_s >= self._strays_due_s
         async with self._repair.turn() if finds_strays else contextlib.nullcontext():
             steps = self._repair.steps(finds_strays=finds_strays)

@@ -59,9 +59,14 @@ class FollowedDuty:
 class ShardLook(LeaderLoop):
     """A duty of one leadership: reads the store once for all duties, instead of once for each.
 
-    It looks every half second while jobs run, every second while there are workers or ready jobs, and up to every
-    `QUIET_S` otherwise. A message shortens the pause again. So an entry whose message was lost, or that a step of the
-    store's clock made due, waits for the next look.
+    It looks:
+
+    * every half second while jobs run,
+    * every second while there are workers or ready jobs,
+    * otherwise with pauses that grow up to `QUIET_S`.
+
+    A message shortens the pause again. An entry waits for the next look if its message was lost, or if a step of the
+    store's clock made it due.
 
     While a duty has something to do, the pause is at most the `poll_s` of that duty: damaged entries that stay due must
     not delay others. Only the first look begins the first rounds. So a new lead of a quiet shard costs one read, and

@@ -13,8 +13,8 @@ from jqmaster.store.leadership.masters import MasterStore
 LOOK_S: Final = 1.0
 # How long a turn lasts. All masters together hand over at most one namespace per turn.
 TURN_S: Final = 0.5
-# How long the better owner must have been alive before it gets a namespace, so that leads do not move to a master that
-# keeps failing.
+# How long the better owner must have been alive before it gets a namespace. Leads must not move to a master that keeps
+# failing.
 SETTLED_S: Final = 10.0
 # Maximum number of namespaces per round whose better owner is checked.
 MAX_LOOKS: Final = 8
@@ -34,7 +34,7 @@ class _Fit(NamedTuple):
 
 class HandOver(PeriodicLoop):
     """Component of every master: hands over leads. While there are several namespaces, it follows which masters are
-    alive, and resigns the lead of each namespace that another master should lead.
+    alive. It resigns the lead of each namespace that another master should lead.
 
     * `store`: the masters of the installation.
     * `led`: returns the namespaces that this process leads, by name.

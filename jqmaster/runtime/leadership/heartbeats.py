@@ -55,8 +55,8 @@ class RegisteredShard(Protocol):
 
 
 class Heartbeats(PeriodicLoop):
-    """One loop for each store. It sends this master's heartbeats to all shards there, `MAX_TOGETHER` in a round trip,
-    so that a quiet shard needs no task and no timer for them.
+    """One loop for each store. It sends this master's heartbeats to all shards there, `MAX_TOGETHER` in a round trip.
+    So a quiet shard needs no task and no timer for them.
 
     Most heartbeats only repeat the last one, and find out whether its answer still holds. A repeat costs the store a
     quarter of a heartbeat in full, and this process almost nothing.

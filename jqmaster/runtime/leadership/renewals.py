@@ -26,8 +26,8 @@ _OK: Final = int(Renewed.OK)
 
 
 class HeldLock:
-    """The lock of one leadership. The trust in it counts from the moment at which its last renewal was sent, by a
-    monotonic clock, and never from the answer.
+    """The lock of one leadership. The trust in it counts from the moment at which its last renewal was sent, and never
+    from the answer. The clock is monotonic.
 
     * `sent_at_s`, `ttl_s`: when the lock was last set, and the TTL that it got.
     * `on_lost`: called when it is lost, or can no longer be trusted.
@@ -100,8 +100,8 @@ class HeldLock:
 
 
 class Renewals:
-    """One loop for each store. It renews all locks there, `MAX_TOGETHER` in a round trip, so that the lead of a quiet
-    shard needs no timer for them. `client` has separate connections, so that leaders keep their locks even if all other
+    """One loop for each store. It renews all locks there, `MAX_TOGETHER` in a round trip. So the lead of a quiet shard
+    needs no timer for them. `client` has separate connections, so that leaders keep their locks even if all other
     connections are blocked.
     """
 

@@ -12,8 +12,8 @@ class Sharding(PeriodicLoop):
     """Component of a master on a Cluster: chooses between PUBLISH and SPUBLISH.
 
     PUBLISH costs every node of the Cluster. SPUBLISH costs only the nodes of the shard, but reaches only listeners that
-    subscribed with SSUBSCRIBE, which masters of older releases do not do. So every master listens both ways and states
-    this in the list of masters. It publishes with SPUBLISH if all masters in that list state it.
+    subscribed with SSUBSCRIBE. Masters of older releases do not use SSUBSCRIBE. So every master listens both ways and
+    states this in the list of masters. It publishes with SPUBLISH if all masters in that list state it.
 
     An older master that joins is noticed within a heartbeat. Until then, it finds work by polling, as after any lost
     message. Other programs always use PUBLISH.

@@ -111,7 +111,7 @@ class SubLeader(PeriodicLoop):
         elif self._is_calm():
             await self._rests.wait(self._wake, lambda: not self._is_calm(), due=self._next_look)
         else:
-            # Do not wake early: an early check would find that the leader has not been silent for long enough, and
+            # Do not wake early. An early check would find that the leader has not been silent for long enough, and
             # would delay the next check.
             await self._clock.sleep(seconds)
 

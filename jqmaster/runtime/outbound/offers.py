@@ -1,7 +1,7 @@
 """Offer claimed jobs to one worker until each has an answer, or the offer is over.
 
-A job that a worker cannot read must not block the others of its push. If a push is refused as a whole, or gets an
-invalid answer, it is offered again in halves until the job at fault is alone.
+A job that a worker cannot read must not block the others of its push. If a push is refused as a whole or gets an
+invalid answer, its jobs are offered again in halves. This goes on until the job at fault is alone.
 """
 
 import logging

@@ -58,7 +58,7 @@ class Delivered:
 @dataclass(frozen=True, slots=True)
 class NotDelivered:
     """No job of the push was started: it never arrived, or was refused as a whole. `is_answer`: the worker answered
-    with a status that does not concern the worker as a whole, so another push may succeed."""
+    with a status that does not concern the worker as a whole. So another push may succeed."""
 
     why: str
     retry_after_s: float | None = None

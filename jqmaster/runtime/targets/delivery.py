@@ -157,8 +157,8 @@ def busy_outcome(job: ClaimedJob, now_ms: int) -> Outcome:
 def outcome_of_callback(
     job: ClaimedJob, callback: Callback, conversions: Conversions, now_ms: int
 ) -> Outcome:
-    """Return the report on an attempt whose endpoint answered by callback: the body is the result, or a Result of type
-    failure."""
+    """Return the report on an attempt whose endpoint answered by callback. The body of the callback is the result, or a
+    Result of type failure."""
     finished_at = iso_ms(now_ms)
     try:
         packed = _NIL

@@ -1,5 +1,5 @@
-"""The hosts to which the requests of a target go: the requests under way at each, and the hosts that cannot be
-reached."""
+"""The hosts to which the requests of a target go. This module knows the requests under way at each host, and the hosts
+that cannot be reached."""
 
 import contextlib
 from collections import Counter
