@@ -9,7 +9,7 @@ import httpx
 from benchmarks.load import System, running_system
 from benchmarks.scenario import Figures, Scenario
 
-# The ways to write lines; see `benchmarks.worker.lines`. The first way is the one with which the others are compared.
+# The ways to write lines; see `benchmarks.worker.lines`. The other ways are compared with the first.
 WAYS: Final = ("silent", "null", "stream", "context", "loggers", "shown")
 PROBE_EVERY_S: Final = 0.1
 # How long to wait after the last job, until its collected lines have been sent and answered.

@@ -21,8 +21,8 @@ from worker_sdk import Pusher
 
 MASTERS: Final = 3
 ROUNDS: Final = 10
-# The interval between two pushes, and the duration of the pushes. They begin just before the event, and go on for
-# longer than a change of the leader takes.
+# The interval between two pushes, and the duration of the pushes. The pushes begin just before the event, and go on for
+# at least as long as a change of the leader takes.
 PUSH_EVERY_S: Final = 0.02
 PUSH_FOR_S: Final = 1.5
 UP_WITHIN_S: Final = 30.0

@@ -21,9 +21,9 @@ class Scenario:
     * `size`: many jobs, which need much memory.
     * `constraints`: the cost of constraints.
     * `change`: changes of the leader.
-    * `overload`: more pushes than the system can handle. It takes long.
+    * `overload`: more pushes than the system can handle. These benchmarks take long.
     * `example`: the microblog of examples/.
-    * `definitions`: schedules. Each takes up to three minutes.
+    * `definitions`: definitions with schedules. Each benchmark takes up to three minutes.
     * `challenges`: work that waits for callbacks.
     * `targets`: HTTP endpoints, and the Fireworq gateway.
     * `gathered`: many jobs in one call.

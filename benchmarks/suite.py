@@ -293,7 +293,7 @@ SCENARIOS: Final = [
             {"appendfsync": "always", "jobs": 80_000},
             {"backlog": 100_000, "jobs": 80_000},
             {"backlog": 1_000_000, "jobs": 80_000},
-            # Drain only the oldest jobs, which are no longer in the caches or near one another in the store's memory.
+            # Drain only the oldest jobs. These are no longer in the caches of the machine or of the store's allocator.
             {"backlog": 1_000_000},
         ],
         {"jobs": 3_000, "backlog": 5_000},

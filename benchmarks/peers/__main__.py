@@ -1,8 +1,8 @@
 """`make bench-peers`: run 20,000 no-op jobs in each queue. The queues take turns, for several rounds.
 
-The store is Debian's `redis-server` with an append-only file that is synced every second. Only beanstalkd has no such
-store; its own binlog is synced every second. Each queue has one worker process. Queues that are not installed are left
-out, and the output names them.
+The store is Debian's `redis-server` with an append-only file that is synced every second. beanstalkd has a binlog of
+its own instead, which is also synced every second. Each queue has one worker process. Queues that are not installed are
+left out, and the output names them.
 """
 
 import argparse

@@ -19,8 +19,8 @@ from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.store.constraints.why import WhyStore
 from jqmaster.store.workers.workers import FleetSeen, WorkerStore
 
-# Maximum time for which a worker counts as waiting for an earlier run of the same job. It is a little longer than the
-# SDK's own wait.
+# Time after the start of an attempt for which it may still be waiting, at its worker, for an earlier run of the same
+# job. The SDK waits for a little less.
 FOLLOW_MS: Final = 12_000
 # Outcomes of attempts after which the handler may still be running.
 _MAY_GO_ON: Final = frozenset({"timeout", "canceled", "lost", "handed_back"})

@@ -148,8 +148,8 @@ class NamePool:
 
 
 def shared_places(facts: Mapping[str, StoreFacts]) -> dict[str, dict[str, int]]:
-    """Return, by namespace and metric, how many names may have separate samples. The names with the largest values of
-    all namespaces get separate samples."""
+    """Return, by namespace and metric, how many names may have separate samples. The names with the largest values,
+    over all namespaces together, get separate samples."""
     found: dict[str, dict[str, int]] = defaultdict(dict)
     values = {namespace: values_by_name(one) for namespace, one in facts.items()}
     for metric in {metric for by_metric in values.values() for metric in by_metric}:
