@@ -1,5 +1,5 @@
-"""Tools that act. A tool that may act on more than one job first says what it would do, and acts only after a
-confirmation."""
+"""Tools that act. A tool that may act on more than one job first returns a preview. It acts only when it is
+called again with the preview's confirmation."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -25,7 +25,7 @@ async def _cancel(call: ToolCall) -> dict[str, Any]:
 async def _act_on_jobs(
     call: ToolCall, action: str, verb: str, default_state: str | None = None
 ) -> dict[str, Any]:
-    """Act on the one job, or on all that the filters select."""
+    """Act on the job that `job_id` names, or on all jobs that the filters select."""
     job_id, filters = (
         call.get("job_id"),
         {name: call.get(name) for name in FILTERS if call.get(name) is not None},
@@ -34,7 +34,7 @@ async def _act_on_jobs(
         raise ArgumentError("give either job_id, or at least one filter such as name or failure_group")
     if job_id is not None:
         if call.get("confirm") is not None:
-            raise ArgumentError("confirm: an action on one job needs none")
+            raise ArgumentError("confirm: leave it out for a single job")
         job = await call.master.post(f"/api/jobs/{part(job_id)}/{action}")
         return {"done": True, **only(job, *_DONE, "revives")}
     if default_state is not None:
@@ -50,7 +50,7 @@ async def _act_on_jobs(
         return Foreseen(text, found["count"], found["is_exact"])
 
     async def act(foreseen: Foreseen, confirmed: int | None) -> dict[str, Any]:
-        # By now, more jobs may match, so limit the action to as many as were confirmed.
+        # More jobs may match by now, so limit the action to the number that was confirmed.
         bound = {} if confirmed is None else {"at_most": confirmed}
         begun = await call.master.post("/api/jobs/actions", {**request, **bound})
         return {
@@ -68,7 +68,7 @@ async def _pause(call: ToolCall) -> dict[str, Any]:
         name: call.get(name) for name in ("job_name", "tag", "constraint") if call.get(name) is not None
     }
     if len(target) != 1:
-        raise ArgumentError("give one of job_name, tag and constraint")
+        raise ArgumentError("give exactly one of job_name, tag and constraint")
     if "value" in call.arguments:
         target["value"] = call.get("value")
     body = {**target, "reason": call.get("reason"), "duration_s": call.get("duration_s")}
@@ -79,7 +79,8 @@ async def _pause(call: ToolCall) -> dict[str, Any]:
         )
         ends = f"for {body['duration_s']:g} s" if body["duration_s"] else "until somebody resumes it"
         text = (
-            f"It would start no more jobs of {target} {ends}. {found['count']} wait now; running jobs go on."
+            f"No more jobs of {target} would start {ends}. {found['count']} jobs wait now. Running jobs "
+            "continue."
         )
         return Foreseen(text, found["count"], found["is_exact"])
 
@@ -173,7 +174,10 @@ async def _answer_challenge(call: ToolCall) -> dict[str, Any]:
         waiting = [one for one in (await call.master.get(path))["challenges"] if one["state"] == "processing"]
         if len(waiting) != 1:
             return {
-                "nothing_done_yet": f"{len(waiting)} questions of this job wait for an answer. Name one by request.",
+                "nothing_done_yet": (
+                    f"{len(waiting)} questions of this job wait for an answer. Choose one "
+                    "with the argument request."
+                ),
                 "challenges": [
                     from_job(only(one, "request", "state", "opened_at", "due_at", "form"), ("form",))
                     for one in waiting
@@ -195,14 +199,14 @@ _TWICE: Final = "Call it twice: first without confirm to learn what it would do,
 ACTING: Final = (
     AgentTool(
         "retry", "Run jobs again",
-        f"Run one finished job again, or all that match the filters, which are failed ones unless you give a state. "
-        f"For several jobs: {_TWICE}",
+        "Run one finished job again, or all jobs that match the filters. Only failed jobs match if you give "
+        f"no state. For several jobs: {_TWICE}",
         _retry, _JOBS, scope="operate", subject="job_id", is_destructive=True,
     ),
     AgentTool(
         "cancel", "Cancel jobs",
-        f"Cancel one waiting or running job, or all that match the filters. It cannot be undone. For several jobs: "
-        f"{_TWICE}",
+        "Cancel one waiting or running job, or all jobs that match the filters. This cannot be undone. For "
+        f"several jobs: {_TWICE}",
         _cancel, _JOBS, scope="operate", subject="job_id", is_destructive=True,
     ),
     AgentTool(
@@ -221,7 +225,10 @@ ACTING: Final = (
             "reason": {"type": "string", "minLength": 3, "maxLength": 500, "description": "Why, for people."},
             "duration_s": {
                 "type": "number", "exclusiveMinimum": 0,
-                "description": "Seconds until the pause ends by itself. Left out: until somebody resumes it.",
+                "description": (
+                    "Seconds until the pause ends by itself. Without this argument, it lasts "
+                    "until somebody resumes it."
+                ),
             },
             "confirm": CONFIRM,
         },
@@ -239,7 +246,8 @@ ACTING: Final = (
     ),
     AgentTool(
         "put_constraint", "Create or replace a constraint",
-        f"Create a constraint, or replace it whole. Try it with preview_constraint before. {_TWICE}",
+        "Create a constraint, or replace an existing one completely. Try it with preview_constraint first. "
+        f"{_TWICE}",
         _put_constraint,
         {
             "name": {**NAME, "description": "Name of the constraint."},
@@ -247,8 +255,11 @@ ACTING: Final = (
                 "type": "object",
                 "properties": {"matcher": {"type": "object"}, "key": {"type": "string"}},
                 "required": ["matcher"],
-                "description": "The whole constraint: matcher, and key, concurrency, rate {limit, period_s}, paused, "
-                "mode (enforce, or shadow to only count), reason and others. search_docs explains them.",
+                "description": (
+                    "The whole constraint. Only matcher is required. Other fields include key, "
+                    "concurrency, rate {limit, period_s}, paused, reason and mode (enforce, or "
+                    "shadow to only count). search_docs explains all fields."
+                ),
             },
             "confirm": CONFIRM,
         },
@@ -256,19 +267,19 @@ ACTING: Final = (
     ),
     AgentTool(
         "run_definition", "Run a definition now",
-        "Start the job of a definition once, now, whatever its schedule says.",
+        "Start the job of a definition once, at once, regardless of its schedule.",
         _run_definition,
         {"definition": {**NAME, "description": "Name of the definition."}},
         ("definition",), scope="operate", subject="definition",
     ),
     AgentTool(
         "answer_challenge", "Answer a question of a job",
-        "Answer the question for which a job waits, in the place of a person. Ask the person first. It cannot be "
-        "undone.",
+        "Answer a question that a job asks, in the name of a person. Ask the person first. An answer cannot "
+        "be undone.",
         _answer_challenge,
         {
             "job_id": JOB_ID,
-            "request": {**NAME, "description": "Which question, if several wait."},
+            "request": {**NAME, "description": "ID of the question, if the job waits for several answers."},
             "choice": {**NAME, "description": "The choice, as the form names it."},
             "comment": {"type": "string", "maxLength": 4_000, "description": "A comment for the record."},
             "values": {"type": "object", "description": "Values of the other fields of the form, by their names."},

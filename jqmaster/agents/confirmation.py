@@ -1,4 +1,4 @@
-"""Confirmations of actions on many jobs: a token that names the foreseen effect, and is valid for a while."""
+"""Confirmations of actions on many jobs. A confirmation is a token that names the expected effect and expires."""
 
 import base64
 import binascii
@@ -14,8 +14,8 @@ VALID_S: Final = 300
 
 
 class ConfirmationError(Exception):
-    """A token that does not confirm the call: the token is wrong, too old or for another call, or the action has grown
-    since."""
+    """A token that does not confirm the call. It is not valid, too old or for another call, or more jobs would be
+    affected than were confirmed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Foreseen:
     """The expected effect of an action.
 
     * `text`: the effect in words.
-    * `count`: the number of affected jobs, or a lower bound unless `is_exact`.
+    * `count`: the number of affected jobs. If `is_exact` is false, the number is a lower bound.
     * `state`: the version of the object to change, which must still be the same when the tool acts.
     """
 
@@ -42,14 +42,16 @@ class Confirmations:
         self._now_s = now_s
 
     def token(self, tool: str, arguments: Mapping[str, Any], foreseen: Foreseen) -> str:
-        """Return the token with which the same call may act within VALID_S."""
+        """Return a token that allows the same call to act within the next VALID_S seconds."""
         told = [round(self._now_s()) + VALID_S, foreseen.count, foreseen.state]
         payload = json.dumps(told if foreseen.is_exact else [*told, "at least"]).encode()
         return f"{_text(payload)}.{_text(self._mark(tool, arguments, payload))}"
 
     def check(self, token: str, tool: str, arguments: Mapping[str, Any], present: Foreseen) -> int | None:
-        """Return the number of jobs that were confirmed, or None if that was a lower bound. Raise ConfirmationError
-        unless the token confirms this call, and the count has not grown since."""
+        """Return the number of confirmed jobs, or None if that number was a lower bound.
+
+        Raise ConfirmationError if the token does not confirm this call, or if the call would affect more jobs
+        now."""
         payload_text, _, mark_text = token.partition(".")
         try:
             payload, mark = _bytes(payload_text), _bytes(mark_text)
@@ -64,8 +66,8 @@ class Confirmations:
             raise ConfirmationError(_AGAIN.format("is for an object that has changed since"))
         if present.count > count:
             raise ConfirmationError(
-                f"nothing was done: it would now act on {present.count} jobs, and {count} were confirmed. Call again "
-                "without confirm, and show the new count to the person who decides"
+                f"nothing was done: the action would now affect {present.count} jobs, but {count} were "
+                "confirmed. Call again without confirm, and show the new count to the person who decides"
             )
         return None if is_lower_bound else int(count)
 
@@ -79,7 +81,8 @@ _AGAIN: Final = "nothing was done: confirm {}. Call again without it to get a ne
 
 
 def key_of(store_id: str, credential: bytes) -> bytes:
-    """Return the key for the tokens of a caller. A model that sees only answers cannot make a token with it."""
+    """Return the key that signs the tokens of a caller. Answers do not contain it, so a model cannot forge a
+    token."""
     return hashlib.sha256(b"jqmaster agents\n" + store_id.encode() + b"\n" + credential).digest()
 
 

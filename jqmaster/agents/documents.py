@@ -1,5 +1,4 @@
-"""A search over the documents of jqmaster. In a release they are in the folder of this file, in a checkout in
-`docs/`."""
+"""A search over the documents of jqmaster. A release has them in the folder of this file, a checkout in `docs/`."""
 
 import functools
 import math
@@ -30,7 +29,8 @@ class _Section:
 
 
 def search(query: str) -> list[dict[str, Any]] | None:
-    """Return the sections that fit the words best, best first, or None if the documents are not installed."""
+    """Return the sections that match the words best, the best first. Return None if the documents are not
+    installed."""
     sections = _sections()
     if not sections:
         return None

@@ -1,4 +1,4 @@
-"""The API of a master as one caller reaches it: in the same process, or over the network."""
+"""The API of a master as one caller sees it, in the same process or over the network."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +10,8 @@ from worker_sdk.transport import standard_streams
 
 
 class CallRefusedError(Exception):
-    """A call that the master refused, or did not answer. `text` is for the agent; `status` is 0 without an answer."""
+    """A call that the master refused or did not answer. `text` is for the agent. `status` is 0 if there was no
+    answer."""
 
     def __init__(self, status: int, code: str, text: str) -> None:
         super().__init__(text)
@@ -40,7 +41,8 @@ class MasterCalls:
         query: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Any:
-        """Return the decoded answer, or None if it has no body. Query parameters of None are left out."""
+        """Return the decoded answer, or None if the answer has no body. Query parameters that are None are not
+        sent."""
         try:
             response = await self._http.request(
                 method,
@@ -78,5 +80,5 @@ def _refusal(response: httpx.Response, answer: Any) -> CallRefusedError:
 
 
 def part(text: str) -> str:
-    """Return untrusted text as one part of a path."""
+    """Return untrusted text, escaped, as one segment of a path."""
     return quote(text, safe="")

@@ -1,4 +1,4 @@
-"""Tools that only read: what is wrong, which jobs there are, and why they wait or fail."""
+"""Tools that only read. They show what is wrong, which jobs exist, and why jobs wait or fail."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -41,7 +41,7 @@ FILTERS: Final[Mapping[str, Any]] = {
     "failure_group": {
         "type": "string",
         "pattern": "^[0-9a-f]{16}$",
-        "description": "Only jobs that failed for the reason of this group, as failures shows it.",
+        "description": "Only jobs of this failure group. The tool failures shows the groups.",
     },
     "text": {**NAME, "description": "Only jobs whose last error message contains this text."},
     "created_after": {
@@ -109,7 +109,7 @@ async def _show_job(call: ToolCall) -> dict[str, Any]:
             f"{one.get('at', '')} {one.get('level', '')} {one.get('text', '')}" for one in log["entries"]
         ]
     except CallRefusedError as refused:
-        # Show why there is no log: the caller may not see logs, or the job has none.
+        # Show why the log is missing: the caller may not see logs, or the job has no log.
         shown["log"] = refused.text
     return from_job({**shown, **data}, data)
 
@@ -179,7 +179,7 @@ async def _history(call: ToolCall) -> dict[str, Any]:
 
 
 def _row(points: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return several points as one: sums of the counts, and the largest of the other figures."""
+    """Merge several points into one: add up the counts, and take the maximum of each other figure."""
     row: dict[str, Any] = {"at": points[0]["at"]}
     for word in _COUNTS:
         if count := sum(point[word] for point in points):
@@ -289,8 +289,10 @@ async def _search_docs(call: ToolCall) -> dict[str, Any]:
     found = await asyncio.to_thread(search, call.get("query"))
     if found is None:
         return {
-            "found": "The documents are not installed with this copy of jqmaster. They are in the folder docs of its "
-            "repository; begin with docs/index.md."
+            "found": (
+                "The documents are not installed with this copy of jqmaster. They are in the docs "
+                "folder of its repository. Begin with docs/index.md."
+            )
         }
     return page({}, "sections", found, place=place, next_cursor=None)
 
@@ -298,8 +300,8 @@ async def _search_docs(call: ToolCall) -> dict[str, Any]:
 READING: Final = (
     AgentTool(
         "health", "Health of the queue",
-        "Tell whether the queue is well: one verdict, what is wrong or waits, the likely cause, and the next step. "
-        "Begin here.",
+        "Tell whether the queue is healthy: a verdict, the problems, the waiting work, the likely cause and "
+        "the next step. Begin with this tool.",
         _health,
     ),
     AgentTool(
@@ -339,14 +341,20 @@ READING: Final = (
     ),
     AgentTool(
         "failures", "Failures",
-        "List the kinds of final failures, the latest first: message, count, when first and last seen, the versions "
-        "of workers that have them, and an example. marks: new (first seen within the last hour), regressed (back "
-        "after a day).",
+        "List the groups of final failures, the latest first. Each has its message, count, first and last "
+        "time, an example, and the versions of the workers that reported it. marks: new (first seen within "
+        "the last hour), regressed (seen again after a day without it).",
         _failures,
         {
             "name": {**NAME, "description": "Only failures of jobs of this name."},
-            "version": {**NAME, "description": "Only failures last seen on this version of workers."},
-            "with_ignored": {"type": "boolean", "description": "Also those that people chose to ignore."},
+            "version": {**NAME, "description": (
+                "Only failures that were last seen on workers of this "
+                "version."
+            )},
+            "with_ignored": {"type": "boolean", "description": (
+                "Also show failures that people chose to "
+                "ignore."
+            )},
             "next": NEXT,
         },
         subject="name",
@@ -361,8 +369,8 @@ READING: Final = (
     ),
     AgentTool(
         "show_constraint", "Show constraints and pauses",
-        "Show a constraint: its limits, how much is in use, who waits and who holds slots. Without a name, list all "
-        "constraints and pauses. The names of pauses begin with pause-.",
+        "Show a constraint: its limits, its usage, the waiting jobs and the jobs that hold slots. Without a "
+        "name, list all constraints and pauses. The names of pauses begin with pause-.",
         _show_constraint,
         {
             "name": {**NAME, "description": "Name of a constraint or pause."},
@@ -373,15 +381,18 @@ READING: Final = (
     ),
     AgentTool(
         "preview_constraint", "Preview a constraint",
-        "Tell which waiting jobs a constraint would apply to and, with limits, how it would have held jobs in the "
-        "last hour. Changes nothing.",
+        "Tell which waiting jobs a constraint would apply to. With limits, also tell which jobs it would "
+        "have held in the last hour. Changes nothing.",
         _preview_constraint,
         {
             "matcher": {
                 "type": "object",
                 "description": 'Selects the jobs, such as {"field": "name", "op": "glob", "value": "mail.*"}.',
             },
-            "key": {**NAME, "description": "Path whose values have limits of their own, such as argument.tenant."},
+            "key": {**NAME, "description": (
+                "Path in the job, such as argument.tenant. Each value at this "
+                "path has its own limits."
+            )},
             "concurrency": {"type": "integer", "minimum": 1, "description": "Most jobs at once."},
             "rate": {
                 "type": "object",
@@ -398,8 +409,8 @@ READING: Final = (
     ),
     AgentTool(
         "next_runs", "Next runs of definitions",
-        "List the definitions with their next and last instants. With a definition, show its next ten instants and "
-        "the records of its last ten.",
+        "List the definitions with their next and last instants. If you name a definition, show its next "
+        "ten instants and its last ten run records.",
         _next_runs,
         {"definition": {**NAME, "description": "Name of a definition."}, "next": NEXT},
         subject="definition",

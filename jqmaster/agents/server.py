@@ -1,4 +1,5 @@
-"""The server of the Model Context Protocol: the tools and prompts in its terms. Only this file needs its SDK."""
+"""The server of the Model Context Protocol, which offers the tools and prompts. Only this file needs the
+protocol's SDK."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -36,10 +37,10 @@ __all__ = (
 TOOLS: Final = {tool.name: tool for tool in (*READING, *ACTING)}
 MAX_REQUEST_BYTES: Final = 256 * 1024
 INSTRUCTIONS: Final = (
-    "Tools of jqmaster, a job queue. Begin with health. Ask why before you guess, and search_docs before you explain. "
-    "Tools that act on several jobs are called twice: the first answer tells what would happen and to how many jobs; "
-    "show it to the person, and give its confirm only if they agree. An answer has at most 8 KiB; pass its next to go "
-    f"on. {NOTE}"
+    "Tools of jqmaster, a job queue. Begin with health. Call why before you guess, and search_docs before "
+    "you explain. Tools that act on several jobs are called twice: the first answer tells what would happen "
+    "and to how many jobs. Show that answer to the person. Call again with its confirm only if the person "
+    f"agrees. An answer has at most 8 KiB. Pass its next to get the rest. {NOTE}"
 )
 
 
@@ -59,8 +60,8 @@ def make_server(master: MasterCalls, confirmations: Confirmations) -> Server[Any
 
 
 def http_app(master: MasterCalls, confirmations: Confirmations) -> ASGIApp:
-    """Return the application that answers one request of a caller. Nothing is kept between requests, so that any
-    master answers any of them."""
+    """Return the application that answers one request of a caller. It keeps nothing between requests, so any
+    master can answer any request."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         manager = StreamableHTTPSessionManager(
@@ -92,7 +93,8 @@ def _listing(master: MasterCalls) -> _Lister:
         try:
             scopes = (await master.get("/api/session"))["scopes"]
         except CallRefusedError:
-            # List all tools. The master gives the reason for its refusal when a tool is called.
+            # List all tools, even if the caller lacks rights. When such a tool is called, the master says why it
+            # refuses.
             scopes = ["read", "operate"]
         return types.ListToolsResult(
             tools=[_described(tool) for tool in TOOLS.values() if tool.scope in scopes]

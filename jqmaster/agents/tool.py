@@ -1,4 +1,4 @@
-"""Tools: their texts, their arguments, and the calls that they make to the API of a master."""
+"""Tools: their texts, their arguments and their calls of a master's API."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -13,18 +13,21 @@ from jqmaster.agents.master import MasterCalls
 CONFIRM: Final[Mapping[str, Any]] = {
     "type": "string",
     "maxLength": 400,
-    "description": "Leave it out first: the answer tells what would be done, and to how many jobs. Show that to the "
-    f"person who decides. Then give the token of that answer here within {VALID_S // 60} minutes.",
+    "description": (
+        "Leave this argument out in the first call. The answer tells what would be done, and to "
+        "how many jobs. Show the answer to the person who decides. Then call again with the "
+        f"answer's token here, within {VALID_S // 60} minutes."
+    ),
 }
 NEXT: Final[Mapping[str, Any]] = {
     "type": "string",
     "maxLength": 2_000,
-    "description": "`next` of the previous answer, with the other arguments unchanged.",
+    "description": "`next` of the previous answer. Do not change the other arguments.",
 }
 
 
 class ArgumentError(Exception):
-    """Arguments that the tool does not take."""
+    """The arguments of the call are not valid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +49,12 @@ class ToolCall:
         act: Callable[[Foreseen, int | None], Awaitable[dict[str, Any]]],
         **more: Any,
     ) -> dict[str, Any]:
-        """Return a preview of the action and a token, or act if the call has that token. `act` gets the present preview
-        and the number of jobs that were confirmed, or None if only a lower bound was confirmed. `more`: further fields
-        of the preview. Raise ConfirmationError.
+        """Return a preview and a token, or act if the call contains that token. Raise ConfirmationError if the
+        token does not confirm the call.
+
+        * `act`: gets the present preview and the number of confirmed jobs. The number is None if only a lower
+          bound was confirmed.
+        * `more`: further fields of the preview.
         """
         foreseen = await foresee()
         token = self.arguments.get("confirm")
@@ -69,7 +75,9 @@ class AgentTool:
     """A tool.
 
     * `scope`: the right that it needs.
-    * `subject`: the argument that the audit log names. `text` and `title` are for the model and its user.
+    * `subject`: the argument that the audit log names.
+    * `text`: the description for the model.
+    * `title`: the name for the user of the model.
     """
 
     name: str
@@ -88,7 +96,7 @@ class AgentTool:
 
     @property
     def is_confirmed(self) -> bool:
-        """Return whether the tool may act on more than one job, and therefore asks for a confirmation."""
+        """Return whether the tool may act on more than one job. Such a tool asks for a confirmation."""
         return "confirm" in self.properties
 
     @property
@@ -106,7 +114,7 @@ class AgentTool:
         return jsonschema_rs.validator_for(self.schema)
 
     def check(self, arguments: Mapping[str, Any]) -> None:
-        """Raise ArgumentError that names each wrong argument and its rule."""
+        """Raise an ArgumentError that names each invalid argument and the rule that it breaks."""
         errors = [
             f"{'.'.join(map(str, error.instance_path)) or 'arguments'}: {error.message}"
             for error in self._validator.iter_errors(dict(arguments))

@@ -31,8 +31,8 @@ _WORKERS: Final = "/api/workers/"
 _OF_WORKER: Final = _WORKERS + "{worker_id}/"
 
 
-# Minimum limits of vital calls, whatever the settings say (see `Operation.is_vital`). A body of this size holds the
-# largest result that a setting allows, even as JSON.
+# Lower bounds for the limits of vital calls, which no setting can reduce (see `Operation.is_vital`). A body of
+# this size can hold the largest result that the settings allow, even as JSON.
 VITAL_BODY_BYTES: Final = 32 * MIB
 VITAL_SCAN: Final = ScanLimits(max_nesting=64, max_nodes=100_000)
 
@@ -53,7 +53,7 @@ def _vital(settings: Settings) -> CallLimits:
 
 
 def limits_in_force(live: LiveSettings) -> LimitsInForce:
-    """Return the limits of requests, which all namespaces of a process share."""
+    """Return the limits for requests. All namespaces of a process share them."""
     return LimitsInForce(live.derive(_usual), live.derive(_vital))
 
 
@@ -64,9 +64,10 @@ def build_app(
     limits: LimitsInForce | None = None,
     namespaces: ASGIApp | None = None,
 ) -> Router:
-    """Return the application. A path that is neither an operation nor a file of the web UI answers 404, and an
-    unknown method 405. `limits`: if not given, the settings decide. `namespaces` serves the paths that begin with
-    `/ns/`.
+    """Return the application. It answers 404 for unknown paths and 405 for unknown methods.
+
+    * `limits`: None: the settings decide.
+    * `namespaces`: serves the paths that begin with `/ns/`.
 
     It has no middleware.
     """
@@ -96,13 +97,15 @@ def build_app(
 
 async def _refuse_in_namespace(call: Call) -> Reply:
     raise NotFoundError(
-        "namespaces and users belong to the installation: call this path without /ns/ and a name"
+        "namespaces and users belong to the installation: call this path without the prefix /ns/NAME"
     )
 
 
 class _Paths(Router):
-    """A router that looks up two kinds of paths in a table: those that workers call, and those without parameters,
-    such as the path of pushes. A plain router tries one route after another."""
+    """A router with a table of frequent paths.
+
+    The table holds the paths that workers call and the paths without parameters, such as the path of pushes. For
+    them, this router is faster than a plain router, which tries one route after another."""
 
     def __init__(
         self,
@@ -133,5 +136,5 @@ class _Paths(Router):
         if endpoint is None or scope["type"] != "http":
             return super().__call__(scope, receive, send)
         scope["path_params"] = path_params
-        # Return the coroutine of the endpoint without awaiting it: the caller does that.
+        # Return the coroutine of the endpoint. The caller awaits it.
         return cast(Coroutine[Any, Any, None], endpoint(scope, receive, send))

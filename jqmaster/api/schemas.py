@@ -1,7 +1,7 @@
-"""Base classes and types of all HTTP models, which check requests and define the OpenAPI document.
+"""Base classes and types of all HTTP models. The models check requests and define the OpenAPI document.
 
-Requests are closed (unknown fields are refused) and strict (no bool for int, no string for a number).
-"""
+Requests are closed: unknown fields are refused. They are also strict: a field for an integer accepts no boolean,
+and a field for a number accepts no string."""
 
 import re
 from datetime import UTC, datetime
@@ -73,7 +73,8 @@ Seconds = Annotated[float, Field(allow_inf_nan=False)]
 Timestamp = Annotated[
     str, WithJsonSchema({"type": "string", "format": "date-time", "examples": ["2026-11-21T04:30:00.123Z"]})
 ]
-# One encoded MessagePack value. The field has type bytes, but stands for a value of any type.
+# One encoded MessagePack value. The Python type of the field is bytes, but in the API the field is a value of any
+# type.
 AnyValue = Annotated[
     bytes, WithJsonSchema({"description": 'Any value. In JSON, binary is {"$bin": base64}.'})
 ]
@@ -87,8 +88,8 @@ JobId = Annotated[
     ),
 ]
 Token = Annotated[str, Field(pattern=TOKEN_PATTERN, examples=["9f86d081884c7d659a2feaa0c55ad015"])]
-# Marks a field that holds a matcher. openapi.py replaces the mark by a reference, because pydantic knows only the
-# schemas of its own models.
+# Marks a field that holds a matcher. openapi.py replaces the mark by a reference, because pydantic cannot refer
+# to schemas outside its own models.
 MatcherDocument = Annotated[Any, WithJsonSchema({"x-schema": "Matcher"})]
 Count = Annotated[int, Field(ge=0)]
 Milliseconds = Annotated[int, Field(ge=0)]
@@ -122,20 +123,21 @@ JobName = Annotated[
 class Request(BaseModel):
     """Base of all requests."""
 
-    # Build a validator at the first request that needs it, which takes at most 4 ms. Otherwise, each start would build
-    # all of them.
+    # Build a validator at the first request that needs it. Building one takes at most 4 ms. Otherwise, each start
+    # would build all validators.
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
 
 class Answer(BaseModel):
     """Base of all answers. New fields may be added."""
 
-    # A start builds no validators of answers, because answers only describe what handlers return.
+    # A start builds no validators of answers, because these models only describe the values that handlers return.
     model_config = ConfigDict(frozen=True, defer_build=True)
 
 
 class Distribution(Answer):
-    """Statistics of durations. Percentiles are estimated from buckets, two for each doubling of the duration."""
+    """Statistics of durations. Percentiles are estimated from a histogram with two buckets for each doubling of
+    the duration."""
 
     count: Count
     p50_ms: Milliseconds

@@ -42,19 +42,19 @@ _CREATE_TEXT: Final = (
     "answers 200 while the batch is kept."
 )
 _FLOW_TEXT: Final = (
-    "Returns the members that wait for other jobs or for which other jobs wait, and the jobs connected with "
-    f"them. It reads only the oldest {MAX_MEMBERS} members."
+    "Returns the members that wait for other jobs, the members for which other jobs wait, and the jobs "
+    f"connected with them. It reads only the oldest {MAX_MEMBERS} members."
 )
 _SEAL_TEXT: Final = (
-    "The batch is complete as soon as all of its jobs are over, or at once if it has no jobs. Until then, its "
-    "jobs may add more jobs. A repeat changes nothing."
+    "The batch becomes complete when all of its jobs are over. A batch without jobs is complete at once. "
+    "Until the batch is complete, its jobs may add more jobs. A repeated request changes nothing."
 )
 _CANCEL_TEXT: Final = (
-    "The batch takes no new jobs, and the leader cancels its unfinished jobs page by page, including those of "
-    "nested batches. on_complete is still enqueued, but on_success is not."
+    "The batch takes no new jobs. The leader cancels its unfinished jobs page by page, including the jobs "
+    "of nested batches. on_complete is still enqueued, but on_success is not."
 )
 _RETRY_TEXT: Final = (
-    "The leader retries the failed jobs page by page, including those of nested batches. on_success is "
+    "The leader retries the failed jobs page by page, including the jobs of nested batches. on_success is "
     "enqueued if all jobs have succeeded after the retries. on_complete and on_failure are not enqueued "
     "again."
 )

@@ -45,16 +45,20 @@ class BatchRequest(Request):
 
     id: JobId | None = Field(
         None,
-        description="ID chosen by the client. It makes the request safe to repeat while the batch is kept: until "
-        "`batch_retention_s` (7 days by default) after it is complete. After that, a repeat creates a new "
-        "batch.",
+        description=(
+            "ID chosen by the client. It makes the request safe to repeat while the batch is kept. "
+            "A batch is kept for `batch_retention_s` (7 days by default) after it is complete. "
+            "After that, a repeat creates a new batch."
+        ),
     )
     description: str = Field("", max_length=MAX_DESCRIPTION)
     tags: list[ShortText] = Field(default_factory=list, max_length=MAX_TAGS)
     on_success: CallbackRequest | None = Field(
         None,
-        description="Job to enqueue when all members have succeeded or were discarded, whether at once or after "
-        "retries of failed members.",
+        description=(
+            "Job to enqueue when all members have succeeded or were discarded. Members that failed "
+            "and succeeded after a retry count as succeeded."
+        ),
     )
     on_complete: CallbackRequest | None = Field(None, description="Job to enqueue when all members are over.")
     on_failure: CallbackRequest | None = Field(
@@ -103,7 +107,7 @@ class BatchCreated(Answer):
 
 
 StateCounted = Annotated[
-    int | None, Field(ge=0, description="Null in lists, and for a batch of more than 5,000 jobs.")
+    int | None, Field(ge=0, description="Null in lists, and for batches with more than 5,000 jobs.")
 ]
 
 
@@ -125,8 +129,10 @@ class BatchCounts(Answer):
         description="Jobs that were deleted before they succeeded. If there are any, the batch can no longer succeed."
     )
     gone: Count = Field(
-        description="Jobs that are over and no longer kept. They also count in the state in which they ended. They "
-        "cannot be retried.",
+        description=(
+            "Jobs that are over and were deleted. They also count in the state in which they ended. "
+            "They cannot be retried."
+        ),
         json_schema_extra=SINCE,
     )
 

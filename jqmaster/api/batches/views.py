@@ -17,8 +17,8 @@ from jqmaster.domain.jobs.job import FINISHED, Job, JobState
 
 
 def batch_view(batch: Batch, unfinished: Mapping[JobState, int] | None) -> dict[str, Any]:
-    """Return a `BatchView`. `unfinished`: the number of unfinished jobs of the batch by state; None if they were not
-    counted."""
+    """Return a `BatchView`. `unfinished`: the number of unfinished jobs of the batch by state. None: nobody
+    counted them."""
     known = unfinished or {}
     return {
         "id": batch.id,

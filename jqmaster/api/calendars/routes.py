@@ -8,10 +8,10 @@ from jqmaster.domain.identity.access import Scope
 
 _STORE: Final = (503,)
 _PUT_TEXT: Final = (
-    "Creates the calendar, or replaces it, and returns which holidays changed; `dry_run` changes nothing. "
-    "Each request looks up the holidays of a country again. Instants that are already due follow the former "
-    "holidays. Later instants follow the new holidays. A request that changes nothing writes nothing. Without "
-    "preconditions, the last writer wins."
+    "Creates or replaces the calendar, and returns which holidays changed. `dry_run` changes nothing. Each "
+    "request looks up the holidays of a country again. Instants that are already due follow the former "
+    "holidays. Later instants follow the new holidays. A request that changes nothing writes nothing. "
+    "Without preconditions, the last writer wins."
 )
 _DELETE_TEXT: Final = "Refused with 409 while definitions use it."
 

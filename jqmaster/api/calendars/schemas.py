@@ -38,10 +38,10 @@ class HolidayRequest(Request):
 
 
 class CalendarRequest(Request):
-    """A calendar to create or replace. Give exactly one of `dates`, `ical` and `country`."""
+    """A calendar to create or replace. Give exactly one of the fields `dates`, `ical` and `country`."""
 
     name: Annotated[str, Field(pattern=NAME_PATTERN)] | None = Field(
-        None, description="If it is given, it must be the name in the path."
+        None, description="If this field is given, it must equal the name in the path."
     )
     dates: list[HolidayRequest] | None = Field(
         None,
@@ -78,8 +78,8 @@ class CalendarRequest(Request):
         None,
         max_length=6,
         description=(
-            "Days of the week that are also off. Null: the weekend of the country, or Saturday and "
-            "Sunday if no country is given. An empty list: no day of the week is off."
+            "Days of the week that are always off. Null: the weekend of the country, or Saturday and Sunday "
+            "if no country is given. An empty list: none."
         ),
     )
     dry_run: bool = Field(
@@ -114,7 +114,7 @@ class CalendarSummary(Answer):
     """A calendar, without its days."""
 
     name: str
-    source: Literal["dates", "ical", "country"] = Field(description="Where its holidays come from.")
+    source: Literal["dates", "ical", "country"] = Field(description="Source of the holidays.")
     country: str | None
     subdivision: str | None
     language: str | None
@@ -141,12 +141,14 @@ class CalendarView(CalendarSummary):
     """A calendar."""
 
     holidays: list[HolidayView] = Field(description="All of its holidays, in order.")
-    dates: list[HolidayView] | None = Field(description="As they were given. Null for another source.")
+    dates: list[HolidayView] | None = Field(
+        description=("The dates as the request gave them. Null if the days come from another source.")
+    )
     ical: str | None = Field(description="As it was given. Null for another source.")
 
 
 class CalendarChangeAnswer(CalendarView):
-    """A calendar after a change, or as a dry run would leave it."""
+    """A calendar after a change. After a dry run: the calendar as the change would leave it."""
 
     changes: CalendarChanges
     dry_run: bool = Field(description="True: nothing was written.")

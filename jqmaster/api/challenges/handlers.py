@@ -1,4 +1,4 @@
-"""Challenges over HTTP: opened by workers, answered by outside systems, shown to people."""
+"""Challenges over HTTP. Workers open them, outside systems or people answer them."""
 
 import re
 from typing import Final
@@ -131,7 +131,8 @@ async def answer(call: Call) -> Reply:
 
 
 def _check_form(request: OpenChallengeRequest) -> None:
-    """Raise InvalidError if fields of the request contradict its form, or require a form that it lacks."""
+    """Raise InvalidError if fields of the request contradict its form, or require a form although the request has
+    none."""
     if request.form is None:
         if request.audience != "link":
             raise invalid([FieldError(("audience",), "requires a form")])
@@ -155,7 +156,8 @@ def _check_form(request: OpenChallengeRequest) -> None:
 
 
 def _base(call: Call) -> str:
-    """Return the address at which outside systems reach the namespace. Raise ConflictError if it is unknown."""
+    """Return the address at which outside systems reach the namespace. Raise ConflictError if this address is
+    unknown."""
     settings = call.services.settings
     if settings.public_url is not None:
         return settings.public_url.rstrip("/") + call.services.prefix
@@ -175,7 +177,7 @@ async def _callback(call: Call) -> Callback:
     content_type = call.fields.get(b"content-type", b"").decode("latin-1")
     if len(content_type) > MAX_TYPE_CHARS:
         raise InvalidError(f"Content-Type must have at most {MAX_TYPE_CHARS} characters")
-    # Declare the body as MessagePack, so that it is not converted: only the handler of the job knows its type.
+    # Declare the body as MessagePack so that no code converts it. Only the handler of the job knows its type.
     call.fields = {**call.fields, b"content-type": Encoding.MSGPACK.value.encode()}
     try:
         body = await call.body(call.services.settings.max_argument_bytes)

@@ -24,9 +24,10 @@ from jqmaster.domain.instant import iso_ms
 from jqmaster.errors import FieldError
 
 MEDIA_TYPE: Final = b"text/html; charset=utf-8"
-# Prefix of the names of a form's fields. Without it, they could equal other names on the page, such as `csrf`.
+# Prefix of the names of a form's fields. Without the prefix, a field could have the name of another control, such
+# as `csrf`.
 FIELD_PREFIX: Final = "value."
-# A text field whose maximum length is higher than this is shown with several lines.
+# A text field with a higher maximum length is shown with several lines.
 _MAX_LINE: Final = 200
 _STYLE: Final = """
 :root { color-scheme: light dark;
@@ -82,8 +83,8 @@ footer a { display: inline-block; padding: .3rem .5rem; }
 """
 _HASH: Final = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
 SECURITY_HEADERS: Final = (
-    # The address is a credential, so no other site may get it as the referrer. This site must get it: otherwise, the
-    # browser would not say that the form comes from here.
+    # The address is a credential, so other sites must not get it as the referrer. This site must get the
+    # referrer, because it shows that the form was sent from this site.
     *security_headers(
         f"default-src 'none'; style-src 'sha256-{_HASH}'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
         referrer=b"same-origin",
@@ -97,8 +98,8 @@ SECURITY_HEADERS: Final = (
 class Visitor:
     """The person who looks at the page.
 
-    * `csrf_token`: the CSRF token of the person's login, which the form must contain. Empty: the person is not logged
-      in.
+    * `csrf_token`: the CSRF token of the person's login. The form must contain it. Empty: the person is not
+      logged in.
     * `now_ms`: the time of the store. 0: the page does not show the remaining time.
     """
 
@@ -133,7 +134,7 @@ def form_page(
         f'<p class="text" dir="auto">{escape(form.description)}</p>' if form.description else "",
         _facts(challenge, visitor),
         '<form method="post">',
-        # The Enter key activates the first button of the form, even from a text field. So put one first that does
+        # The Enter key activates the first button of the form, even from a text field. So the first button does
         # nothing.
         '<button type="submit" disabled hidden></button>',
     ]
@@ -160,8 +161,9 @@ def form_page(
 def answered_page(
     challenge: Challenge, form: Form, language: str, *, is_own: bool = False, is_other: bool = False
 ) -> bytes:
-    """Return the page of an answered challenge. `is_own`: this person answered it just now. `is_other`: somebody else
-    answered it before this person did.
+    """Return the page of an answered challenge.
+    * `is_own`: this person has just answered the challenge.
+    * `is_other`: somebody else answered before this person.
     """
     texts = TEXTS[language]
     key = "recorded" if is_own else "answered"
@@ -176,7 +178,7 @@ def answered_page(
 
 
 def over_page(challenge: Challenge, form: Form, language: str) -> bytes:
-    """Return the page of a challenge that expired, or whose answer is no longer needed."""
+    """Return the page of a challenge that has expired or no longer needs an answer."""
     key = "expired" if challenge.state is ChallengeState.EXPIRED else "void"
     text = TEXTS[language][f"{key}.text"].format(time=_time(challenge.due_at_ms or challenge.ended_at_ms))
     body = (
@@ -188,7 +190,7 @@ def over_page(challenge: Challenge, form: Form, language: str) -> bytes:
 
 
 def plain_page(key: str, language: str, *, link: tuple[str, str] | None = None, name: str = "") -> bytes:
-    """Return a page with a single message. `link`: the key of the link text, and the address."""
+    """Return a page with a single message. `link`: the key of the link's text, and the link's address."""
     texts = TEXTS[language]
     text = escape(texts[f"{key}.text"].format(name=_shown(name)))
     go = f'<p><a class="button primary" href="{escape(link[1])}">{texts[link[0]]}</a></p>' if link else ""
@@ -322,7 +324,7 @@ def _field(
         )
         box = f'<select {given}><option value="">{texts["no_value"]}</option>{shown}</select>'
     elif asked.kind == "string" and asked.max_length > _MAX_LINE and not asked.format:
-        # HTML drops a line break right after the opening tag, so add one that may be dropped.
+        # Browsers drop a line break right after the opening tag. This line break is added to be dropped.
         box = f"<textarea {given}{_lengths(asked)}>\n{escape(value)}</textarea>"
     else:
         box = f'<input {given} {_kind_of(asked)} value="{escape(value)}">'
@@ -368,8 +370,8 @@ def _comment(form: Form, sent: RejectedInput, errors: Mapping[str, str], texts: 
 
 
 def _notes(control: str, description: str, error: str) -> tuple[str, tuple[str, str]]:
-    """Return the attributes that link a control to its hint and its error, and then the hint and the error
-    themselves."""
+    """Return two texts: the attributes that link a control to its hint and its error, and the elements of the
+    hint and the error."""
     ids, hint, fault = [], "", ""
     if description:
         ids.append(f"{control}-hint")

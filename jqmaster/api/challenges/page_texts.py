@@ -33,7 +33,9 @@ _EN: Final = {
     "void": "No answer is needed any more.",
     "void.text": "The job was canceled or restarted. If it asks again, the question has another address.",
     "unknown": "Nothing is asked at this address.",
-    "unknown.text": "Check that you have the whole address. Questions are removed some time after they were answered.",
+    "unknown.text": (
+        "Check that you have the whole address. Questions are deleted some time after their answer."
+    ),
     "no_form": "This address is not for people.",
     "no_form.text": "Another system sends its answer here.",
     "slow": "Please wait a minute.",
@@ -139,7 +141,7 @@ def language_of(accepted: str, asked: str | None) -> str:
 
 
 def rule_text(language: str, rule: str) -> str:
-    """Translate the domain's message about an invalid field."""
+    """Translate a message of the domain about an invalid field."""
     if language == "ja":
         for pattern, text in _RULES_JA:
             if match := re.fullmatch(pattern, rule):

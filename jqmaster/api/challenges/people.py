@@ -40,8 +40,8 @@ _MAX_CONTROLS: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class SubmittedAnswer:
-    """An answer as it was received. `csrf_token`: the CSRF token in the form; None if the answer came as data and not
-    from a form."""
+    """An answer as it was received. `csrf_token`: the CSRF token in the form. None: the answer did not come from
+    a form."""
 
     choice: str
     comment: str
@@ -64,7 +64,7 @@ async def show(call: Call) -> Reply:
 
 
 async def answer(call: Call, sent: Callback) -> Reply:
-    """Accept a person's answer that was sent to the address of a challenge."""
+    """Accept an answer that a person sent to the address of a challenge."""
     is_form = sent.content_type.partition(";")[0].strip().lower() == FORM_TYPE
     if not (is_form and _wants_page(call)):
         found = await call.services.challenge_forms.find(call.path["request_id"], call.address)
@@ -126,7 +126,7 @@ async def _take(call: Call, challenge: Challenge, given: SubmittedAnswer) -> boo
 
 
 def _check_csrf(call: Call, given: SubmittedAnswer) -> None:
-    """Refuse an answer that another site's page may have made a logged-in person's browser send."""
+    """Refuse an answer that may come from a page of another site, sent by the browser of a logged-in person."""
     is_by_proxy = call.principal is not None and call.principal.name.startswith(PREFIX)
     if given.csrf_token is None:
         if call.session is not None:
@@ -139,8 +139,8 @@ def _check_csrf(call: Call, given: SubmittedAnswer) -> None:
     elif (
         is_by_proxy and b"origin" not in call.fields and call.fields.get(b"sec-fetch-site") != b"same-origin"
     ):
-        # Refuse a form without an origin: every browser sends one. If the request has one, an earlier check has
-        # verified it.
+        # Refuse a form without an origin, because every browser sends an origin. An earlier check has verified an
+        # origin that is present.
         raise ForbiddenError("the browser did not send the origin of the form", code="csrf")
 
 
@@ -248,7 +248,7 @@ def _wants_page(call: Call) -> bool:
 
 
 def _query(call: Call) -> list[tuple[str, str]]:
-    """Return the query. Mail programs and others may add unknown parameters."""
+    """Return the query, and ignore unknown parameters: programs such as mail clients may add them."""
     try:
         return parse_qsl(call.query_string[:2048].decode("ascii"), max_num_fields=32)
     except ValueError:

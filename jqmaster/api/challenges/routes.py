@@ -21,29 +21,31 @@ _QUERY: Final[dict[str, Any]] = {
     "cursor": {"schema": {"type": "string"}, "description": "`next_cursor` of the previous page."},
 }
 _OPEN_TEXT: Final = (
-    "Call this before the outside system gets its work, so that no callback can come too early, and report "
-    "the attempt as `challenged` afterwards. A second challenge of the same attempt makes the first one void, "
-    "unless the call has the `nonce` of the first. The answer is 409 `no_public_url` if the master listens on "
-    "a network and has no `public_url`, 409 `stale_token` if the worker does not hold the job, and 409 "
-    "`challenge_answered` if all callbacks have come."
+    "Call this before the outside system gets its work, so that no callback can come too early. Report the "
+    "attempt as `challenged` afterwards. A second challenge of the same attempt makes the first challenge "
+    "void. A repeated call with the same `nonce` opens no second challenge. The answer is 409 with one of "
+    "these codes:\n\n* `no_public_url`: the master listens on a network and has no `public_url`.\n* "
+    "`stale_token`: the worker does not hold the job.\n* `challenge_answered`: all callbacks have come."
 )
 _CALLBACK_TEXT: Final = (
-    "Answers a challenge with any body, of at most `max_argument_bytes`, which the job's handler gets with "
-    "its content type. The request ID is the credential. The answer is 202 for a new callback, 200 if the "
-    "same callback came before, 409 `callback_conflict` if a different callback came before, 410 "
-    "`challenge_over` after the attempt, and 404 for an unknown ID. If several callbacks are expected, each "
-    "of those with equal bodies needs its own `Idempotency-Key`. A challenge with a form takes "
-    "`{choice, comment, values}` in JSON or MessagePack, or as its page sends it: people who may not answer "
-    "get 401 or 403, and 422 names each field and its rule."
+    "Answers a challenge. The body may have any content and at most `max_argument_bytes`. The job's handler "
+    "gets it with its content type. The request ID is the credential. The status of the answer is:\n\n* "
+    "202: the callback is new.\n* 200: the same callback came before.\n* 409 `callback_conflict`: a "
+    "different callback came before.\n* 410 `challenge_over`: the attempt has ended.\n* 404: the ID is "
+    "unknown.\n\nIf several callbacks are expected, callbacks with equal bodies each need their own "
+    "`Idempotency-Key`. A challenge with a form takes `{choice, comment, values}` in JSON or MessagePack, "
+    "or the form that its page sends. People who may not answer get 401 or 403. A 422 names each invalid "
+    "field and its rule."
 )
 _PAGE_TEXT: Final = (
-    "For a challenge with a form: sends browsers a page on which people answer it, and other clients the form. The "
-    "request ID is the credential; with `audience` `users`, the caller must also be logged in and have the scope "
-    "`operate`. The answer is 404 `no_form` for a challenge that another system answers."
+    "For a challenge with a form: sends browsers a page on which people answer, and sends other clients the "
+    "form. The request ID is the credential. If `audience` is `users`, the caller must also be logged in "
+    "and have the scope `operate`. The answer is 404 `no_form` for a challenge that another system answers."
 )
 _ANSWER_TEXT: Final = (
-    "Answers a challenge instead of the outside system, with the body as the callback. The audit log records "
-    "the call. A challenge with a form takes `{choice, comment, values}`, and its record says who answered."
+    "Answers a challenge instead of the outside system, with the body as the callback. The audit log "
+    "records the call. A challenge with a form takes `{choice, comment, values}`. Its record names the "
+    "person who answered."
 )
 
 OPERATIONS: Final = [

@@ -79,14 +79,21 @@ class FormRequest(Request):
         "", description="Plain text; its line breaks are shown."
     )
     choices: Annotated[list[ChoiceRequest], Field(max_length=MAX_CHOICES)] = Field(
-        [], description="Ways to answer. Empty: `approve`, and `reject`, which skips the fields."
+        [],
+        description=(
+            "Ways to answer. Empty: the choices `approve` and `reject`. An answer with `reject` "
+            "has no field values."
+        ),
     )
     comment: Literal["none", "optional", "required"] = "optional"
     fields: dict[str, Any] | None = Field(
         None,
-        description="JSON Schema of an object of at most 20 fields, which people fill in. A field is a string (`enum`, "
-        "`minLength`, `maxLength`, `format` `date`, `email` or `uri`), an integer or a number (`enum`, `minimum`, "
-        "`maximum`) or a boolean, with `title`, `description` and `default`.",
+        description=(
+            "JSON Schema of an object with at most 20 fields, which people fill in. A string may "
+            "have `enum`, `minLength`, `maxLength` and `format` (`date`, `email` or `uri`). An "
+            "integer or a number may have `enum`, `minimum` and `maximum`. A boolean has no rules. "
+            "Every field may have `title`, `description` and `default`."
+        ),
         examples=[{"type": "object", "properties": {"amount": {"type": "number"}}, "required": ["amount"]}],
     )
 
@@ -114,9 +121,11 @@ class OpenChallengeRequest(Request):
         "",
         max_length=MAX_NONCE_CHARS,
         pattern=rf"^([A-Za-z0-9_-]{{{MIN_NONCE_CHARS},}})?$",
-        description="Random text that identifies this call: 192 random bits or more in base64. A call with a known "
-        "text returns the same request ID and opens nothing, so a repeat or a late copy of the call does "
-        "not make its challenge void.",
+        description=(
+            "Random text that identifies this call: at least 192 random bits in base64. A repeated "
+            "call with the same text returns the same request ID and opens no second challenge. So "
+            "a repeat or a late copy of the call does not make the challenge void."
+        ),
         examples=["q2Zr8bXkT1mW5yUeq2Zr8bXkT1mW5yUe"],
     )
     expect: int = Field(
@@ -145,8 +154,10 @@ class OpenChallengeRequest(Request):
         None,
         ge=0,
         le=MAX_WAIT_S,
-        description="Seconds after the report `challenged` until `challenge_waiting` notices remind people that "
-        "nobody has answered. The notices contain the address of the page. 0: at once. Null: never.",
+        description=(
+            "Seconds after the report `challenged`. Then `challenge_waiting` notices with the "
+            "address of the page remind people that nobody has answered. 0: at once. Null: never."
+        ),
     )
 
 
@@ -206,7 +217,7 @@ class OpenChallengeAnswer(Answer):
     """An open challenge. Only this answer contains the challenge's request ID."""
 
     request_id: str = Field(
-        description="Secret for the outside system, which answers the challenge with it. Valid for this attempt."
+        description="Secret with which the outside system answers the challenge. Valid for this attempt."
     )
     callback_url: str = Field(description="Address at which the outside system posts its callback.")
 
@@ -256,14 +267,16 @@ class ChallengeView(Answer):
     received: Count = Field(description="Number of callbacks received.")
     opened_at: Timestamp
     awaiting_since: Timestamp | None = Field(
-        description="Time at which the attempt reported that the outside system has the work."
+        description="Time at which the worker reported that the outside system has the work."
     )
     due_at: Timestamp | None = Field(description="Time at which the wait for callbacks ends.")
     received_at: Timestamp | None = Field(description="Time at which the newest callback arrived.")
     run_at: Timestamp | None = Field(description="Time at which the handler started with the callbacks.")
     ended_at: Timestamp | None = Field(description="Time at which the attempt ended.")
     progress: OutsideProgressView | None
-    meta: AnyValue | None = Field(description="Null if there is none, or the caller sees no content.")
+    meta: AnyValue | None = Field(
+        description=("Null if the challenge has none or the caller may not see job content.")
+    )
     error: str | None = Field(description="Error message of the attempt, if it failed.")
     code: str | None = Field(description="Code of the failure.")
     failures: Count = Field(description="Failed attempts of the job.", json_schema_extra=SINCE)
@@ -283,8 +296,8 @@ class ChallengeView(Answer):
 
 
 class ChallengeList(Answer):
-    """A page of challenges. The challenges of one job are listed together; the job with the newest challenge comes
-    first."""
+    """A page of challenges. The challenges of one job are listed together. The job with the newest challenge
+    comes first."""
 
     challenges: list[ChallengeView]
     next_cursor: str | None = Field(description="`cursor` of the next page. Null: there are no more.")

@@ -68,7 +68,7 @@ def form_view(challenge: Challenge) -> dict[str, Any]:
 
 
 def _form(form: Form, content: JobContent) -> Any:
-    """Return the form for callers that may see job content. Redacted values of the content are left out."""
+    """Return the form for callers that may see job content. It does not contain redacted values."""
     shown = content.value(msgpack.packb(document_of(form)))
     return None if shown is None else RawMsgpack(readable(shown))
 

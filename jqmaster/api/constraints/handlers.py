@@ -18,8 +18,8 @@ from jqmaster.errors import ForbiddenError, InvalidError, TooLargeError, Unparsa
 from jqmaster.service.constraints.documents import describe_limits, limits_of
 from jqmaster.service.constraints.reader import AskedValue
 
-# Maximum size of the body of a constraint. It is low because every master keeps all constraints in memory, and reads
-# all of them again after each change.
+# Maximum size of the body of a constraint. The limit is low because every master keeps all constraints in memory,
+# and reads all of them again after each change.
 MAX_CONSTRAINT_BYTES: Final = 256 * 1024
 _NIL: Final = b"\xc0"
 
@@ -125,7 +125,8 @@ async def preview_job(call: Call) -> Reply:
     spec = request.to_spec(request.id or new_id())
     check_argument(call, spec)
     if not call.content.for_name(spec.name).is_granted and (spec.argument != _NIL or spec.headers):
-        # Refuse job content from these callers, because the key values in the answer would be job content, too.
+        # Refuse argument and headers from callers that may not see job content: the answer would show them key
+        # values, which are job content.
         raise ForbiddenError(
             "callers that may not see job content must preview a job without argument and headers",
             code="content_hidden",
@@ -161,8 +162,8 @@ async def _read(call: Call, model: type[_ModelT]) -> _ModelT:
 
 
 def _value_of(call: Call, text: str) -> Any:
-    """Parse the text as JSON; if it is not JSON, return the text itself. People type `acme` or `42`; programs may send
-    quoted JSON."""
+    """Parse the text as JSON. If the text is not JSON, return it unchanged: people type `acme` or `42`, while
+    programs may send quoted JSON."""
     try:
         json.loads(text)
         return read_map(json_to_msgpack(b'{"value":' + text.encode() + b"}"), limits=call.limits.scan)[

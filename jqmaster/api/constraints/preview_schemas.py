@@ -1,4 +1,5 @@
-"""Previews of a constraint before it is put: which jobs it selects, and how it would have changed the last hour."""
+"""Previews of a constraint that is not stored yet. They show which jobs it selects, and which jobs it would have
+held back in the last hour."""
 
 from typing import Literal
 
@@ -34,8 +35,8 @@ class PreviewRequest(Request):
     overrides: list[OverrideRequest] = Field(
         default_factory=list,
         description=(
-            "Overrides to preview: for each, count the waiting jobs and the key values to "
-            "which it would apply. Requires `key`."
+            "Overrides to preview. For each override, the answer counts the waiting jobs and the key values "
+            "to which it would apply. Requires `key`."
         ),
         json_schema_extra={"maxItems": MAX_OVERRIDES},
     )
@@ -74,8 +75,8 @@ class PreviewUnitsView(Answer):
     heaviest: int | float
     by_default: int = Field(
         description=(
-            "Number of jobs that have the default weight because they have no number of at least 0 at "
-            "`weight.from`."
+            "Number of jobs with the default weight. They have no number at `weight.from`, or a negative "
+            "number."
         )
     )
     too_heavy: int = Field(
@@ -84,17 +85,17 @@ class PreviewUnitsView(Answer):
             "other job is counted."
         )
     )
-    too_heavy_jobs: list[JobId] = Field(description="IDs of up to 20 of them.")
+    too_heavy_jobs: list[JobId] = Field(description="IDs of up to 20 of these jobs.")
 
 
 class PreviewAnswer(Answer):
-    """The waiting jobs that a constraint would apply to."""
+    """The waiting jobs to which a constraint would apply."""
 
     count: int
     without_key: int = Field(
         description="Number of jobs that match but lack the key. The constraint would not apply to them."
     )
-    looked_at: int = Field(description="Number of jobs that had to be read one by one.")
+    looked_at: int = Field(description="Number of jobs that the preview read one by one.")
     is_exact: bool = Field(description="False: there were more jobs than the preview may read.")
     examples: list[JobSummary]
     keys: list[KeyCount] | None = Field(description="Up to 20 most frequent values of the key.")
@@ -151,8 +152,8 @@ class KeyReplayView(Answer):
 
 
 class ReplayAnswer(Answer):
-    """The jobs that a constraint would have held back in the last hour. Deleted jobs are not included: see `gone` and
-    `is_whole`."""
+    """The jobs that a constraint would have held back in the last hour. The replay does not know deleted jobs:
+    see `gone` and `is_whole`."""
 
     from_: Timestamp = Field(
         alias="from",
@@ -183,8 +184,10 @@ class ReplayAnswer(Answer):
     units: ReplayUnitsView | None = Field(None, description="Null without `weight`.", json_schema_extra=SINCE)
     looked_at: int = Field(description="Number of jobs that were read.")
     is_whole: bool = Field(
-        description="False: more jobs ended in the last hour than a replay may read, so `from` is less than an hour "
-        "ago."
+        description=(
+            "False: more jobs ended in the last hour than a replay may read. `from` is then less "
+            "than an hour ago."
+        )
     )
     gone: int = Field(
         description="Number of jobs of all names that ended since `from` and are already deleted, according to the "
@@ -220,8 +223,10 @@ class JobPreview(Answer):
 
     constraints: list[AppliedConstraintView]
     checks_argument: bool = Field(
-        description="Whether arguments are checked against the schemas that workers declared. False while the setting "
-        "`check_arguments` is off; `misfits` is then empty."
+        description=(
+            "Whether arguments are checked against the schemas that workers declared. False while "
+            "the setting `check_arguments` is off. `misfits` is then empty."
+        )
     )
     misfits: list[MisfitView] = Field(
         description="Parts of the argument that do not fit the schema that workers declared for the job name. The "

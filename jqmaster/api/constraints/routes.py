@@ -24,28 +24,29 @@ _PUT_TEXT: Final = (
     "last writer wins."
 )
 _VALUE_TEXT: Final = (
-    "Sets the override of one value, or removes it if the request holds only the value. Other overrides stay as "
-    "they are."
+    "Sets the override of one value. If the request holds only the value, removes its override. Other "
+    "overrides stay unchanged."
 )
 _PREVIEW_TEXT: Final = (
     f"Changes nothing. It reads at most {PREVIEW_MAX_JOBS} jobs and stops after {PREVIEW_MAX_S:g} s."
 )
 _REPLAY_TEXT: Final = (
-    "Changes nothing. It replays the starts of the stored jobs that ended in the last hour or are running, "
-    "and measures how long the constraint would have held each. It knows only the last run of a job, whose "
-    "start was itself subject to the limits of that time. `max_backlog` and `fair` are ignored. It reads at "
-    f"most {REPLAY_MAX_JOBS} jobs, the newest first, and stops after {REPLAY_MAX_S:g} s; `from` is the start "
-    "of the period that it covered."
+    "Changes nothing. The replay takes the stored jobs that are running or ended in the last hour, and "
+    "computes how long the constraint would have held each of them. It knows only the last run of a job. "
+    "The limits in force at that time had already delayed that run. `max_backlog` and `fair` are ignored. "
+    f"The replay reads at most {REPLAY_MAX_JOBS} jobs, the newest first, and stops after {REPLAY_MAX_S:g} s. "
+    "`from` is the start of the period that it covered."
 )
 _PAUSE_TEXT: Final = (
-    "No more of these jobs start. Running jobs continue. The pause is a constraint of its own, whose name "
-    "begins with `pause-`: delete it to end the pause."
+    "No more of these jobs start. Running jobs continue. The pause is a separate constraint with a name "
+    "that begins with `pause-`. Delete this constraint to end the pause."
 )
 _DELETE_TEXT: Final = "Jobs that the constraint held back may start at once."
 _CONSTRAINT: Final = (404, 412, *_STORE)
 
 _JOB_PREVIEW_TEXT: Final = (
-    "Enqueues nothing. It checks the request as a push would, and lists the constraints that would apply."
+    "Enqueues nothing. Checks the request in the same way as a push, and lists the constraints that would "
+    "apply."
 )
 
 # List this route before those of single jobs, which would also match its path.

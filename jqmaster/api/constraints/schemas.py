@@ -74,13 +74,18 @@ MATCHER_SCHEMAS: Final[dict[str, dict[str, Any]]] = {
             "field": {
                 "type": "string",
                 "maxLength": MAX_TEXT,
-                "description": f'{", ".join(FIELDS)}; headers.KEY; argument.a.b[0]["any key"], '
-                f"{MAX_PATH_SEGMENTS} steps at most.",
+                "description": (
+                    f'{", ".join(FIELDS)}; headers.KEY; argument.a.b[0]["any key"], at most '
+                    f"{MAX_PATH_SEGMENTS} segments."
+                ),
             },
             "op": {"type": "string", "enum": list(OPS)},
             "value": {
-                "description": f"A scalar of at most {MAX_TEXT} characters or bytes; for `in` 1 to "
-                f"{MAX_IN_VALUES} of them; for `exists` a boolean (true). glob knows *, ? and [abc]."
+                "description": (
+                    f"A scalar of at most {MAX_TEXT} characters or bytes. For `in`: a list of 1 "
+                    f"to {MAX_IN_VALUES} scalars. For `exists`: a boolean, true by default. "
+                    "Patterns of `glob` may contain *, ? and [abc]."
+                )
             },
         },
         "required": ["field", "op"],
@@ -89,9 +94,10 @@ MATCHER_SCHEMAS: Final[dict[str, dict[str, Any]]] = {
     "Matcher": {
         "description": (
             "Selects jobs. A missing path, or a value of another type, matches nothing, not even `ne`. Use "
-            "`exists` with false to test for a missing path. Numbers compare exactly. Booleans are not numbers, "
-            "and binary is not text. tags match if any tag does; with `ne`, if none is equal. At most "
-            f"{MAX_NODES} conditions, nested at most {MAX_DEPTH} deep."
+            "`exists` with false to test for a missing path. Numbers compare exactly. Booleans are not "
+            "numbers, and binary is not text. A condition on `tags` matches if any tag matches; with `ne`, "
+            f"it matches if no tag is equal. At most {MAX_NODES} conditions, nested at most {MAX_DEPTH} "
+            "levels deep."
         ),
         "oneOf": [
             {"$ref": f"#/components/schemas/{name}"}
@@ -136,10 +142,11 @@ class RateRequest(Request):
 
 
 class WeightRequest(Request):
-    """How much of `concurrency` and `rate` a job takes. Both then count units instead of jobs, and may be up to
-    1,000,000,000."""
+    """How many units of `concurrency` and `rate` a job takes. With a weight, `concurrency` and `rate` count units
+    instead of jobs, and may be up to 1,000,000,000."""
 
-    # Serialize the fields under the names that clients send, because the code that reads a request expects these.
+    # Serialize the fields under the names that clients send, because the code that reads a request expects these
+    # names.
     model_config = ConfigDict(serialize_by_alias=True)
 
     from_: str | None = Field(
@@ -152,14 +159,14 @@ class WeightRequest(Request):
     default: int | float = Field(
         1,
         description=(
-            "Weight of a job that lacks the path, or has no number of at least 0 there. At "
-            "most three decimals."
+            "Weight of a job that lacks the path, or has no number or a negative number there. At most "
+            "three decimals."
         ),
         json_schema_extra={"minimum": 0, "maximum": MAX_UNITS},
     )
     unit: str = Field(
         DEFAULT_UNIT,
-        description="Name of the unit, as in the `used` of results.",
+        description="Name of the unit. The field `used` of results has the same name for it.",
         json_schema_extra={"pattern": UNIT_PATTERN},
     )
 
@@ -172,7 +179,9 @@ class TurnShareRequest(Request):
 
     value: KeyScalar
     weight: float = Field(
-        description="The share: a value with share 10 has ten turns while a value with share 1 has one.",
+        description=(
+            "Share of turns. A value with share 10 has ten turns while a value with share 1 has one turn."
+        ),
         json_schema_extra=_SHARE_BOUNDS,
     )
 
@@ -194,17 +203,18 @@ class ReservationRequest(Request):
 
 
 class OverrideRequest(Request):
-    """Limits for one value of the key (`value`), or for the values whose jobs a matcher selects (`match`). Null: the
-    constraint's own limit applies. `paused` pauses these values even if the constraint is not paused."""
+    """Limits for one value of the key (`value`), or for all values with jobs that a matcher selects (`match`). A
+    limit that is null: the constraint's own limit applies. `paused` pauses these values even if the constraint is
+    not paused."""
 
     value: KeyScalar = None
     match: MatcherDocument | None = Field(
         None,
         description=(
-            "Instead of `value`: selects jobs, such as those with `argument.plan` equal to `pro`. The "
-            "limits apply to each value of the key on its own. The first matching override applies, "
-            "and a value's own override takes precedence. If the matcher selects only some of a "
-            "value's jobs, the job that was pushed last decides."
+            "Instead of `value`: selects jobs, such as those with `argument.plan` equal to `pro`. Each "
+            "value of the key has these limits for itself. If several overrides match, the first applies. "
+            "An override with `value` takes precedence. If the matcher selects only some of a value's jobs, "
+            "the job that was pushed last decides."
         ),
     )
     concurrency: Concurrency | None = None
@@ -221,8 +231,8 @@ class OverrideRequest(Request):
 
 
 class ConstraintRequest(Request):
-    """The whole constraint. Omitted fields take their defaults, even if the request replaces an existing constraint. A
-    job starts only if all limits of all matching constraints admit it."""
+    """A whole constraint. Omitted fields get their defaults, even if the request replaces an existing constraint.
+    A job starts only if all limits of all matching constraints admit the job."""
 
     name: Annotated[str, Field(pattern=CONSTRAINT_NAME_PATTERN)] | None = Field(
         None, description="If given, it must equal the name in the path."
@@ -261,9 +271,11 @@ class ConstraintRequest(Request):
     )
     counts_awaiting: bool = Field(
         True,
-        description="False: a job occupies a slot of the concurrency limit only until it hands its work to another "
-        "system. The slot is free while the job awaits its callback, and the run of the callback needs no "
-        "slot.",
+        description=(
+            "False: a job occupies a slot of the concurrency limit only until the job hands its "
+            "work to another system. The slot is free while the job awaits its callback. The run "
+            "that handles the callback needs no slot."
+        ),
     )
     weight: WeightRequest | None = Field(
         None, description="Count units instead of jobs. Null: `concurrency` and `rate` count jobs."
@@ -280,8 +292,8 @@ class ConstraintRequest(Request):
 
 
 class ValueRequest(Request):
-    """The override for one value of the key. Give one of `value`, `value_id` and `job_id`. If no other field is given,
-    the override is removed."""
+    """The override for one value of the key. Give exactly one of `value`, `value_id` and `job_id`. If no other
+    field is given, the override is removed."""
 
     value: KeyScalar = None
     value_id: Annotated[str, Field(pattern=VALUE_ID_PATTERN)] | None = Field(
@@ -289,15 +301,15 @@ class ValueRequest(Request):
     )
     job_id: JobId | None = Field(
         None,
-        description="Take the value of the key from this job. This works even for values that nobody may see.",
+        description="ID of a job with this value of the key. It also names values that nobody may see.",
     )
     concurrency: Concurrency | None = None
     rate: RateRequest | None = None
     paused: bool | None = None
 
     def addressed(self) -> AskedValue | ValueId | str:
-        """Return the value, its ID, or the ID of a job that has it. Raise InvalidError unless exactly one of them is
-        given."""
+        """Return the value, its ID, or the ID of a job with the value. Raise InvalidError if the request gives
+        none or several of them."""
         given: list[AskedValue | ValueId | str] = [
             *([AskedValue(self.value)] if "value" in self.model_fields_set else []),
             *([ValueId(self.value_id)] if self.value_id is not None else []),
@@ -306,14 +318,14 @@ class ValueRequest(Request):
         if len(given) != 1:
             raise InvalidError(
                 "the request is not valid",
-                errors=[FieldError(("value",), "give one of value, value_id and job_id")],
+                errors=[FieldError(("value",), "give exactly one of value, value_id and job_id")],
             )
         return given[0]
 
 
 class PauseRequest(Request):
-    """Pauses jobs. Give one of `job_name`, `tag` and `constraint`; with a constraint that has a key you can name one
-    value of it, by `value` or `value_id`."""
+    """Pauses jobs. Give exactly one of `job_name`, `tag` and `constraint`. If the constraint has a key, you can
+    pause one value of this key by `value` or `value_id`."""
 
     job_name: Annotated[str, Field(pattern=NAME_PATTERN)] | None = Field(
         None, description="Pause the jobs of this name."
@@ -342,7 +354,7 @@ class PauseRequest(Request):
     @model_validator(mode="after")
     def _one_target(self) -> Self:
         if sum(one is not None for one in (self.job_name, self.tag, self.constraint)) != 1:
-            raise ValueError("give one of job_name, tag and constraint")
+            raise ValueError("give exactly one of job_name, tag and constraint")
         values = ("value" in self.model_fields_set) + (self.value_id is not None)
         if values and self.constraint is None:
             raise ValueError("value and value_id require constraint")
@@ -364,7 +376,7 @@ class RateView(Answer):
 
 
 class WeightView(Answer):
-    """How much of `concurrency` and `rate` a job takes."""
+    """How many units of `concurrency` and `rate` a job takes."""
 
     from_: str | None = Field(
         alias="from", description="Path of a number in the job. Null: every job weighs `default`."
@@ -395,8 +407,8 @@ class ReservationView(Answer):
 
 
 class OverrideView(Answer):
-    """Limits for one value of the key, or for the values whose jobs `match` selects. Null: the constraint's limit
-    applies."""
+    """Limits for one value of the key, or for all values with jobs that `match` selects. A limit that is null:
+    the constraint's own limit applies."""
 
     value: KeyScalar
     match: MatcherDocument | None = Field(
@@ -415,9 +427,10 @@ class ObservedView(Answer):
 
 
 class UsageView(Answer):
-    """Current usage of the constraint. A number is null if the constraint does not count it. In a list of constraints
-    that have more than 1,000 key values in total, a number that was not summed up is also null, and `is_exact` is
-    false."""
+    """Current usage of the constraint. A number is null if the constraint does not count it.
+
+    If the constraints of a list have more than 1,000 key values in total, some numbers are not added up. They are
+    null, and `is_exact` is false."""
 
     waiting: int | None = Field(
         description="Unfinished jobs to which the constraint applies and that are not running, whether or not they "
@@ -441,8 +454,10 @@ class UsageView(Answer):
     )
     held: int | None = Field(
         None,
-        description="Number of the `waiting` jobs that wait at a closed gate: this constraint lets none of them start "
-        "now.",
+        description=(
+            "Number of the `waiting` jobs that wait at a closed gate of this constraint, and so "
+            "cannot start now."
+        ),
     )
     closed_keys: int | None = Field(
         None,
@@ -500,9 +515,11 @@ class ConstraintView(Answer):
         "release.",
     )
     values_hidden: bool = Field(
-        description="True: the values of the key are replaced by `[hidden]`, or by `[redacted]` if nobody may see "
-        "them. The same applies to constants that the matcher compares with such values. If you send the "
-        "constraint back with these placeholders, it keeps the original values."
+        description=(
+            "True: `[hidden]` stands in place of the key's values, or `[redacted]` if nobody may "
+            "see them. The matcher's constants for such values are replaced, too. If you send the "
+            "constraint back with these placeholders, it keeps the original values."
+        )
     )
     etag: str = Field(
         description="Version tag that changes with every change. The ETag header holds it in quotes."
@@ -540,8 +557,10 @@ class KeyUsageView(Answer):
         "value.",
     )
     value: str = Field(
-        description="The value for people: plain text, or JSON where text would be ambiguous; binary as 0x…. At "
-        "most 128 characters."
+        description=(
+            "The value for people, in at most 128 characters: plain text, or JSON if plain text "
+            "would be ambiguous. Binary is shown as 0x…."
+        )
     )
     waiting: int
     running: int | None
@@ -582,5 +601,7 @@ class ConstraintDetail(ConstraintView):
     top_keys: list[KeyUsageView] = Field(description="Up to 20 values with the most waiting jobs.")
     value: KeyUsageView | None = Field(description="The requested value.")
     holders: list[HolderView] = Field(
-        description="Up to 50 holders, of the requested value or of all values."
+        description=(
+            "Up to 50 holders: those of the requested value, or of all values if no value is requested."
+        )
     )

@@ -82,7 +82,7 @@ def _key_usage_view(one: KeyUsage, key: Path | None, access: ContentAccess) -> d
     gate = one.gate
     text = access.key_text(key, one.text)
     return {
-        # Hide the ID together with the value, because a reader could verify guesses of the value with it.
+        # Hide the ID together with the value, because a reader could use the ID to verify guesses of the value.
         "id": one.value_id if text == one.text else None,
         "value": text,
         "waiting": gate.waiting,

@@ -1,4 +1,4 @@
-"""The newest events of a definition's type, and how the definition would handle them."""
+"""The newest events of a definition's type, with the effect that each event would have on the definition."""
 
 from dataclasses import replace
 from typing import Any, Final
@@ -23,8 +23,8 @@ async def newest_events(call: Call, definition: Definition, count: int) -> list[
 
 
 def _view(stored: StoredEvent, definition: Definition, access: ContentAccess) -> dict[str, Any]:
-    """Return a `PreviewedEvent`. Match only the part of the payload that the caller may see: otherwise, the caller
-    could guess the rest with a matcher."""
+    """Return a `PreviewedEvent`. Match only the part of the payload that the caller may see. Otherwise, the
+    caller could use matchers to guess the hidden parts."""
     event, trigger = stored.event, definition.of_events
     own = access.for_name(event.event_type)
     payload = own.redactor.encoded("argument", event.payload)

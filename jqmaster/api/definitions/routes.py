@@ -31,17 +31,17 @@ _FILTER: Final[dict[str, Any]] = {
     "state": {
         "schema": {"type": "string", "enum": [str(condition) for condition in DefinitionFilter]},
         "description": (
-            "Show only definitions in this state. troubled: the definition has been due for 15 s "
-            "without a record, its newest instant was missed, or its last three instants were "
-            "skipped although nobody chose so. With this filter, a page examines 2,000 definitions "
-            "at most, and may hold few or none although `next_cursor` is set."
+            "Show only definitions in this state. troubled: the definition has been due for 15 s without a "
+            "record, its newest instant was missed, or its last three instants were skipped for a reason "
+            "that nobody chose. With this filter, the master examines at most 2,000 definitions for a page. "
+            "So a page may hold few definitions, or none, although more pages follow (`next_cursor`)."
         ),
     },
     "kind": {
         "schema": {"type": "string", "enum": [str(kind) for kind in Kind]},
         "description": (
-            "Show only definitions of this kind. With this filter, a page examines 2,000 "
-            "definitions at most, as with `state`."
+            "Show only definitions of this kind. With this filter, the master examines at most 2,000 "
+            "definitions for a page, as for `state`."
         ),
     },
     "runs": {
@@ -50,29 +50,31 @@ _FILTER: Final[dict[str, Any]] = {
     },
 }
 _PAUSE_TEXT: Final = (
-    "Until it is resumed, its instants are recorded as skipped and start no job. Nothing else changes."
+    "Until somebody resumes the definition, its instants are recorded as skipped and start no job. Nothing "
+    "else changes."
 )
 _WHY_TEXT: Final = (
-    "Shows the instants in a row that were skipped although nobody chose so, the reason, and the "
-    "unfinished job that they wait for."
+    "Shows the latest consecutive instants that were skipped for a reason that nobody chose, this reason, "
+    "and the unfinished job that caused the skips."
 )
 _PUT_TEXT: Final = (
-    "Creates the definition, or replaces it. Instants that are already due fire first, under the previous schedule. "
-    "A request that changes nothing writes nothing. Without preconditions, the last writer wins."
+    "Creates the definition, or replaces it. Instants that are already due still fire, under the previous "
+    "schedule. A request that changes nothing writes nothing. Without preconditions, the last writer wins."
 )
-_DELETE_TEXT: Final = "Its run records are deleted with it. Jobs that it started stay."
+_DELETE_TEXT: Final = "Also deletes the run records of the definition. Keeps the jobs that it started."
 _PREVIEW_TEXT: Final = (
-    "Changes nothing. It checks the definition as `PUT` would. For kind time, it shows the next instants. For "
-    "kind event, it shows which of the newest events would start the job, and with which argument."
+    "Changes nothing. Checks the definition in the same way as `PUT`. For kind time, the answer shows the "
+    "next instants. For kind event, it shows which of the newest events would start the job, and with which "
+    "argument."
 )
 _RUN_TEXT: Final = (
     "Starts the job once, now, regardless of the schedule and of `overlap`, even if the definition is paused."
 )
 _BACKFILL_TEXT: Final = (
-    "Starts the jobs of past instants that were missed or skipped, or that lie before the creation of the "
-    "definition, regardless of `overlap`. An instant that already started a job is left out. If the run "
-    "records of some instants are no longer kept, the call is refused with 422, and the error names the "
-    "instant up to which they are gone. `also_forgotten` starts the jobs of these instants, too. At most 1000 "
+    "Starts the jobs of past instants, regardless of `overlap`. These instants were missed or skipped, or "
+    "lie before the creation of the definition. An instant that already started a job is left out. If the "
+    "run records of some instants are no longer kept, the call is refused with 422. The error names the "
+    "last instant without a record. `also_forgotten` starts the jobs of these instants, too. At most 1000 "
     "instants in one call."
 )
 

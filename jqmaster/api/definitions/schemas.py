@@ -65,11 +65,11 @@ Schedule = Annotated[
     WithJsonSchema(
         {
             "description": (
-                "`every_minutes` counts real minutes from midnight UTC of 1 January 1970, `offset` "
-                "minutes later. All other forms are local times of `time_zone`. A time that a "
-                "clock change skips fires at the first instant after the gap. A time that occurs "
-                "twice fires only the first time. `cron` has five fields, with names, `L` and `#`, "
-                "or is `@daily` and the like."
+                "`every_minutes` counts real minutes, beginning `offset` minutes after midnight UTC of 1 "
+                "January 1970. All other forms are local times of `time_zone`. If a clock change skips a "
+                "time, it fires at the first instant after the gap. A time that occurs twice fires only the "
+                "first time. `cron` has five fields, which may use names, `L` and `#`, or is a word such as "
+                "`@daily`."
             ),
             "oneOf": [{**form, "additionalProperties": False} for form in _SCHEDULES],
         }
@@ -119,8 +119,10 @@ class CollectRequest(Request):
     max: int = Field(
         ge=1,
         le=MAX_COLLECTED,
-        description="The job starts when this many events have come, or when another event would make the argument "
-        "longer than allowed.",
+        description=(
+            "The job starts when this many events have come, or when one more event would make the "
+            "argument too long."
+        ),
     )
     within_s: Seconds = Field(
         ge=MIN_WAIT_S, le=MAX_WAIT_S, description="Maximum time from the first event to the start of the job."
@@ -133,8 +135,10 @@ EventMatcher = Annotated[
     WithJsonSchema(
         {
             "type": "object",
-            "description": "As the matcher of a constraint, on these fields: event_type, source, subject, payload and "
-            "its parts, such as payload.items[0].sku.",
+            "description": (
+                "A matcher in the form of constraints. Its fields are event_type, source, "
+                "subject, payload and parts of the payload, such as payload.items[0].sku."
+            ),
             "examples": [{"field": "payload.total", "op": "ge", "value": 100}],
         }
     ),
@@ -150,17 +154,17 @@ class DaysRequest(Request):
     calendar: str = Field(max_length=100, description="Name of the calendar.", examples=["japan"])
     rule: DaysRule = Field(
         description=(
-            "skip_holidays: an instant on a day off is recorded as skipped. only_holidays: an instant "
-            "on any other day is recorded as skipped. next_workday, previous_workday: an instant on a "
-            "day off fires at the same local time of that workday, at most 92 days away; the schedule "
-            "may be due 24 times a day at most."
+            "skip_holidays: an instant on a day off is recorded as skipped. only_holidays: an instant on "
+            "any other day is recorded as skipped. next_workday, previous_workday: an instant on a day off "
+            "fires at the same local time of that workday, which is at most 92 days away. The schedule may "
+            "then have at most 24 instants a day."
         ),
     )
 
 
 class _DefinitionFields(Request):
     name: Annotated[str, Field(pattern=DEFINITION_NAME_PATTERN)] | None = Field(
-        None, description="If it is given, it must be the name in the path."
+        None, description="If this field is given, it must equal the name in the path."
     )
     enabled: bool = Field(
         True, description="False: instants and events are recorded as skipped, and start no job."
@@ -169,14 +173,19 @@ class _DefinitionFields(Request):
     reason: str = Field("", max_length=MAX_REASON, description="Reason for the pause, for people.")
     kind: Literal["time", "event"] = Field(
         "time",
-        description="time: the `schedule` starts the job. event: events start the job; `event_type` is required, and "
-        "a schedule is refused.",
+        description=(
+            "time: the `schedule` starts the job. event: events start the job. `event_type` is "
+            "required, and `schedule` is not allowed."
+        ),
     )
     overlap: Literal["allow", "forbid", "replace", "queue"] = Field(
         "allow",
-        description="Rule for an instant or event while the job of an earlier one is not finished. allow: the new one "
-        "fires. forbid: the new one is skipped. replace: the earlier job is canceled. queue: the newest "
-        "such instant waits for the end of the earlier job (kind time only).",
+        description=(
+            "Rule for an instant or event while the job of an earlier one is not finished. allow: "
+            "the new one fires. forbid: the new one is skipped. replace: the earlier job is "
+            "canceled. queue: the newest instant waits for the end of the earlier job (kind time "
+            "only)."
+        ),
     )
     schedule: Schedule | None = Field(None, description="Required for kind time.")
     time_zone: str = Field(
@@ -197,18 +206,24 @@ class _DefinitionFields(Request):
         SKIP_LATE_AFTER_S,
         ge=1,
         le=MAX_SKIP_LATE_AFTER_S,
-        description="An instant that is noticed later than this, as after an outage, follows `catch_up`.",
+        description=(
+            "If the leader notices an instant later than this, for example after an outage, "
+            "`catch_up` applies."
+        ),
     )
     catch_up: Literal["skip", "latest", "all"] = Field(
         "latest",
-        description="Which late instants fire. skip: none. latest: only the newest due instant. all: those among the "
-        "newest `max_catch_up` due instants. The other late instants are recorded as missed.",
+        description=(
+            "The late instants that fire. skip: none. latest: only the newest due instant. all: the "
+            "newest `max_catch_up` due instants. Other late instants are recorded as missed."
+        ),
     )
     max_catch_up: int = Field(DEFAULT_CATCH_UP, ge=1, le=MAX_CATCH_UP)
     days: DaysRequest | None = Field(
         None,
         description=(
-            "Kind time only: the days off of the definition, as days in `time_zone`. Null: no days off."
+            "Kind time only: the rule for days off. Days are counted in `time_zone`. Null: there are no "
+            "days off."
         ),
     )
     event_type: str | None = Field(
@@ -220,9 +235,11 @@ class _DefinitionFields(Request):
     matcher: EventMatcher | None = Field(None, description="Selects events of the type. Null: all of them.")
     argument: Any = Field(
         None,
-        description='The argument that events make: any value, in which each `{"from": PATH}` stands for a part of the '
-        "event: payload, payload.a.b[0], event_type, event_id, source, subject, occurred_at. A part that the event "
-        "lacks is null. Null: `job.argument` if it is not null, otherwise the payload.",
+        description="Template of the job's argument: any value. Each "
+        '`{"from": PATH}` in it stands for a part of the event. '
+        "PATH is event_type, event_id, source, subject, occurred_at, payload, or a path in the payload such as "
+        "payload.a.b[0]. A part that the event lacks becomes null. Without a template, the argument is `job.argument`, "
+        "or the payload if `job.argument` is null.",
     )
     debounce: EventDebounceRequest | None = Field(
         None,
@@ -257,23 +274,27 @@ class InstantView(Answer):
     due_at: Timestamp
     local: str = Field(description="The same instant in the time zone of the definition, with its offset.")
     note: str | None = Field(
-        description="A remark, such as that a clock change skips the local time, or that a calendar leaves the instant "
-        "out."
+        description=(
+            "A remark, for example that a clock change skips the local time, or that a calendar "
+            "excludes the instant."
+        )
     )
     clock_change: Literal["skipped", "repeated"] | None = Field(
-        description="skipped: the local time does not exist on this day, and this is the first instant after the gap. "
-        "repeated: it occurs twice, and this is the first time.",
+        description=(
+            "skipped: the local time does not exist on this day, so the first instant after the gap "
+            "is shown. repeated: the local time occurs twice, so its first occurrence is shown."
+        ),
         json_schema_extra=SINCE,
     )
     left_out: str | None = Field(
         description=(
-            "Why the calendar keeps this instant from starting a job, such as the name of the "
+            "Reason why this instant starts no job according to the calendar, such as the name of the "
             "holiday. Null: the instant starts a job."
         ),
         json_schema_extra=SINCE,
     )
     moved_from: Timestamp | None = Field(
-        description="The instant of the schedule that the calendar moved here. Null: it was not moved.",
+        description="The original instant of the schedule, if the calendar moved it. Null: it was not moved.",
         json_schema_extra=SINCE,
     )
 
@@ -285,7 +306,10 @@ class PreviewedEvent(Answer):
     event_type: str
     received_at: Timestamp
     matches: bool | None = Field(
-        description="Whether it would start the job. Null: the matcher may read parts that the caller may not see."
+        description=(
+            "Whether the event would start the job. Null: the matcher reads parts that the caller "
+            "may not see."
+        )
     )
     argument: AnyValue = Field(
         description=(
@@ -297,8 +321,8 @@ class PreviewedEvent(Answer):
 
 
 class DefinitionPreview(Answer):
-    """The next instants of a definition, or the newest events of its type. There are fewer than requested if the
-    definition ends earlier, or if fewer events are stored."""
+    """The next instants of a definition, or the newest events of its type. The list is shorter than requested if
+    the definition ends earlier or if fewer events are stored."""
 
     instants: list[InstantView] = Field(description="Empty for kind event.")
     events: list[PreviewedEvent] = Field(
@@ -316,8 +340,10 @@ class DefinitionJobView(JobTermsView):
     argument_bytes: int
     argument_hidden: bool = Field(description="True: the caller may not see argument and headers.")
     argument_redacted: bool = Field(
-        description="True: parts of the argument or the headers are replaced by `[redacted]`. If you send them back "
-        "as they are shown, they stay as they are."
+        description=(
+            "True: parts of the argument or the headers are replaced by `[redacted]`. If you send "
+            "these placeholders back, the original values stay."
+        )
     )
 
 
@@ -329,10 +355,9 @@ class RunView(Answer):
     outcome: RunOutcome
     reason: str | None = Field(
         description=(
-            "caught_up, manual, backfill, collected or debounced for a record that fired; overlap, "
-            "paused, backlog_full, superseded, debounced, argument_too_large or, with the name of a "
-            "holiday, such as `calendar: Christmas Day`, for a skipped record; late for a missed "
-            "record. Null: the definition fired in time. Future releases may add values."
+            "Fired: caught_up, manual, backfill, collected or debounced. Skipped: overlap, paused, "
+            "backlog_full, superseded, debounced, argument_too_large, or `calendar: ` with the name of the "
+            "holiday. Missed: late. Null: the definition fired in time. Future releases may add values."
         )
     )
     job_id: JobId | None = Field(description="ID of the started job.")
@@ -343,7 +368,10 @@ class RunView(Answer):
     recorded_at: Timestamp
     event_id: str | None = Field(description="The event. Null for an instant.", json_schema_extra=SINCE)
     moved_from: Timestamp | None = Field(
-        description="The instant of the schedule that a calendar moved to `due_at`. Null: it was not moved.",
+        description=(
+            "The original instant of the schedule, if a calendar moved it to `due_at`. Null: it was "
+            "not moved."
+        ),
         json_schema_extra=SINCE,
     )
 
@@ -394,13 +422,14 @@ class DefinitionView(Answer):
     )
     event_type: str | None = Field(description="Null for kind time.", json_schema_extra=SINCE)
     matcher: MatcherDocument | None = Field(
-        description="A constant is hidden if it is compared with content that the caller may not see.",
+        description=(
+            "Constants are hidden if the matcher compares them with content that the caller may not see."
+        ),
         json_schema_extra=SINCE,
     )
     argument: Any = Field(
         description=(
-            "The template of the argument that events make. Also null if the caller may not "
-            "see it (`argument_hidden`)."
+            "Template of the job's argument. Also null if the caller may not see it (`argument_hidden`)."
         ),
         json_schema_extra=SINCE,
     )
@@ -408,11 +437,16 @@ class DefinitionView(Answer):
     collect: CollectView | None = Field(json_schema_extra=SINCE)
     job: DefinitionJobView
     next_due_at: Timestamp | None = Field(
-        description="The next instant that starts a job, without those that its calendar leaves out. Null: it is never "
-        "due again."
+        description=(
+            "The next instant that starts a job. Instants that the calendar excludes do not count. "
+            "Null: the definition is never due again."
+        )
     )
     calendar_ends_at: str | None = Field(
-        description="The last day that its calendar covers (YYYY-MM-DD). Null: it covers all days, or there is none.",
+        description=(
+            "The last day that the calendar covers (YYYY-MM-DD). Null: the calendar covers all "
+            "days, or the definition has no calendar."
+        ),
         json_schema_extra=SINCE,
     )
     queued_at: Timestamp | None = Field(
@@ -420,8 +454,10 @@ class DefinitionView(Answer):
     )
     last_run: RunView | None = Field(description="Record of the newest instant. Null if none is kept.")
     runs: list[RunView] = Field(
-        description="The newest run records, newest first: as many as the query parameter `runs` of the list "
-        "requests. Empty in all other answers.",
+        description=(
+            "The newest run records, newest first. The query parameter `runs` of the list sets "
+            "their number. Empty in all other answers."
+        ),
         json_schema_extra=SINCE,
     )
     etag: str = Field(
@@ -450,22 +486,26 @@ class DefinitionWhy(Answer):
     """Why a definition starts no jobs."""
 
     text: str = Field(description="The explanation in English sentences.")
-    is_fault: bool = Field(description="True: it has skipped three instants in a row or more.")
+    is_fault: bool = Field(description="True: the definition has skipped at least three instants in a row.")
     skipped_in_a_row: int = Field(
         ge=0,
-        description="Last instants, up to 10, that were skipped although nobody chose so. Pauses, calendars and later "
-        "events do not count.",
+        description=(
+            "Number of the last consecutive instants, up to 10, that were skipped for a reason that "
+            "nobody chose. Pauses, calendars and later events do not count as such a reason."
+        ),
     )
     reason: str | None = Field(description="Reason of the newest of these skips. Null if there is none.")
     job_id: JobId | None = Field(
         description=(
-            "Unfinished job of an earlier instant, if the reason is overlap: new instants are "
-            "skipped until it ends. Null if there is none."
+            "If the reason is overlap: the unfinished job of an earlier instant. New instants are skipped "
+            "until it ends. Null if there is none."
         )
     )
     job_state: JobState | None = Field(description="State of that job.")
     job_why: str | None = Field(
-        description="First verdict on that job, in English. Null if the job runs, or if there is none."
+        description=(
+            "First verdict on that job, in English. Null if the job is running or there is no such job."
+        )
     )
     next_due_at: Timestamp | None = Field(
         description="Next instant. Null: there is none, or an event starts it."
@@ -493,8 +533,11 @@ class BackfillRequest(Request):
     dry_run: bool = Field(False, description="True: only count the instants, and start no job.")
     also_forgotten: bool = Field(
         False,
-        description="True: also start the jobs of instants whose run records are no longer kept, although these jobs "
-        "may have been started before. False: a range with such instants is refused.",
+        description=(
+            "True: also start the jobs of instants without a run record, because old records are "
+            "not kept. These jobs may have been started before. False: a range with such instants "
+            "is refused."
+        ),
     )
 
 
@@ -504,8 +547,10 @@ class BackfillAnswer(Answer):
     due: int = Field(description="Number of instants in the range.")
     fired_before: int = Field(description="Number of these instants that have already started a job.")
     forgotten: int = Field(
-        description="Number of these instants whose run records are no longer kept. Whether they have started a job "
-        "is unknown.",
+        description=(
+            "Number of these instants with a run record that is no longer kept. Nobody knows "
+            "whether these instants have started a job."
+        ),
         json_schema_extra=SINCE,
     )
     forgotten_until: Timestamp | None = Field(

@@ -1,1 +1,2 @@
-"""Request and response bodies: MessagePack, JSON and NDJSON, their limits, and the fast path of common bodies."""
+"""Bodies of requests and answers: MessagePack, JSON and NDJSON, their limits, and the fast path for common
+bodies."""

@@ -28,9 +28,12 @@ class RawMsgpack:
 def encode(value: Any, encoding: Encoding) -> bytes:
     """Encode an answer. Datetimes must be aware. RawMsgpack stands for the value that it holds.
 
-    In JSON, binary becomes `{"$bin": base64}`, an extension value becomes `{"$ext": [code, base64]}`, and a datetime
-    becomes ISO 8601 text with milliseconds and `Z`. NaN and infinities, which only arguments and results can hold,
-    become `null`.
+    In JSON:
+
+    * Binary becomes `{"$bin": base64}`.
+    * An extension value becomes `{"$ext": [code, base64]}`.
+    * A datetime becomes ISO 8601 text with milliseconds and `Z`.
+    * NaN and infinities, which only arguments and results can hold, become `null`.
     """
     if encoding is Encoding.JSON:
         return _JSON.encode(_plain(value)).encode()

@@ -13,14 +13,16 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 async def read_body(
     fields: Fields, receive: Receive, *, max_bytes: int, hold: Callable[[int], None] | None = None
 ) -> bytes:
-    """Return the body of a request as one unchecked MessagePack value; JSON is converted. `hold` is called with the
-    size of each piece in bytes. If it raises an exception, reading stops.
+    """Return the body of a request as one unchecked MessagePack value. JSON is converted.
+
+    `hold` is called with the size in bytes of each piece of the body. If `hold` raises an exception, reading
+    stops.
 
     Raise:
 
     * UnsupportedMediaTypeError,
-    * TooLargeError: before the first byte is requested, if Content-Length exceeds the limit; otherwise as soon as the
-      received bytes exceed it,
+    * TooLargeError: if Content-Length exceeds the limit, before the first byte is requested. Otherwise, as soon
+      as the received bytes exceed the limit,
     * UnparsableError for a missing body and for broken JSON,
     * InvalidError for JSON that has no MessagePack form.
     """

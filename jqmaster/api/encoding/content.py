@@ -7,8 +7,8 @@ from jqmaster.live_value import LiveValue
 
 
 class ContentReader:
-    """Reads values under the limits of arguments. Methods raise UnparsableError, InvalidError and TooLargeError, as
-    for an argument in a request. Every later reader can decode a value that passes."""
+    """Reads values under the limits of arguments. The methods raise the errors of an argument in a request:
+    UnparsableError, InvalidError and TooLargeError. Every later reader can decode a value that passes."""
 
     def __init__(self, limits: LiveValue[ScanLimits]) -> None:
         self._limits = limits

@@ -1,4 +1,4 @@
-"""Envelopes: maps whose argument or result stays the client's own bytes."""
+"""Envelopes: maps with an argument or result that stays exactly the bytes that the client sent."""
 
 import functools
 from collections.abc import Callable, Iterator
@@ -26,9 +26,10 @@ _LIST_SPLITTER: Final = msgspec.msgpack.Decoder(dict[str, list[msgspec.Raw]])
 
 
 def read_map(data: bytes, raw_fields: frozenset[str] = frozenset(), *, limits: ScanLimits) -> dict[str, Any]:
-    """Read `data`, which is one map. Fields in `raw_fields` are the exact MessagePack slice, others Python values.
+    """Read the one map in `data`. Return the fields in `raw_fields` as their exact MessagePack bytes, and other
+    fields as Python values.
 
-    Raises UnparsableError (also for bytes after the map), InvalidError (not a map; a bad raw field) and
+    Raises UnparsableError (also for bytes after the map), InvalidError (not a map, or a bad raw field) and
     TooLargeError.
     """
     fields, end = _read_map_at(data, 0, _as_keys(raw_fields), limits, ())
@@ -38,10 +39,10 @@ def read_map(data: bytes, raw_fields: frozenset[str] = frozenset(), *, limits: S
 
 
 def cut_field(data: bytes, field: str) -> tuple[bytes | None, bytes]:
-    """Cut a field out of a map with two members. Return its value (None: the map has another shape) and the remaining
-    map.
+    """Cut a field out of a map with two members. Return the field's value and the remaining map. The value is
+    None if the map has another shape.
 
-    The value is not checked. Errors in the map are found by the code that reads the remaining map.
+    This function does not check the value. The code that reads the remaining map finds errors in the map.
     """
     try:
         header = map_header(data, 0)
@@ -66,17 +67,21 @@ def read_list(
     all_usual: Callable[[bytes, ScanLimits], list[UsualT] | None] | None = None,
     on_bad: Callable[[int, JqmasterError], None] | None = None,
 ) -> list[UsualT] | Iterator[UsualT | dict[str, Any]]:
-    """Return the maps of `{list_field: [{…}, …]}`, each within the limits. `usual` quickly decodes the bytes of a usual
-    item. It returns None for any other item, which `read_map` then reads. `all_usual` decodes the whole message at
-    once, or returns None if any item is unusual.
+    """Return the maps of `{list_field: [{…}, …]}`, each within the limits.
 
-    If the result is a list, it is complete, and all its items were usual. Any other iterable reads one item at a time.
-    Let no item take effect before the iterable is exhausted, because the bytes after the list are checked last.
-    Validate each item before taking the next, or the decoded fields of all may be held at once.
+    * `usual`: decodes the bytes of a usual item quickly. For any other item, it returns None, and `read_map`
+      reads the item.
+    * `all_usual`: decodes the whole message at once, or returns None if any item is unusual.
+    * `on_bad`: called with the error and the index of a bad item, which is then left out. Without it, the
+      iteration raises the error.
 
-    The iteration raises what `read_map` raises, with the index in `errors`. With `on_bad`, it calls this with the error
-    and the index instead, and leaves the item out. This function raises the same errors, and TooLargeError
-    `too_many_items`.
+    If the result is a list, it is complete, and all its items were usual. Any other iterable reads one item at a
+    time. Let no item take effect before the iterable is exhausted, because the bytes after the list are checked
+    last. Validate each item before you take the next one. Otherwise, the decoded fields of all items may be in
+    memory at once.
+
+    The iteration raises the errors of `read_map`, with the index in `errors`. This function raises the same
+    errors, and TooLargeError `too_many_items`.
     """
     header = _list_header(data, list_field, max_items, limits)
     if all_usual is not None and (known_items := all_usual(data, limits)) is not None:
@@ -158,7 +163,7 @@ def _read_map_at(
         raise _not_a_map(data, limits, loc, pos)
     if header.members * 2 > limits.max_nodes:
         raise TooLargeError(f"more than {limits.max_nodes} values", code="too_many_nodes")
-    # Cut out the raw fields and put nil in their places, so that one call can decode the rest of the map.
+    # Cut out the raw fields and put nil in their place, so that one call can decode the rest of the map.
     left_over: list[bytes] = []
     raw: dict[str, bytes] = {}
     keys: set[bytes] = set()
@@ -188,14 +193,14 @@ def _read_map_at(
             raise UnparsableError("a map has the same key twice", code="duplicate_key")
         left_over.append(data[mark:pos])
         rest = b"".join(left_over)
-        # Each value takes at least one byte. So count the values of the rest only if it has more bytes than
-        # `max_nodes`.
+        # Each value takes at least one byte. So count the values of the remaining bytes only if there are more
+        # than `max_nodes` bytes.
         if len(rest) > limits.max_nodes:
             scan(rest, limits=limits, in_envelope=True)
         fields: dict[str, Any] = msgpack.unpackb(rest, timestamp=3)
     except IndexError:
         raise truncated() from None
-    except ValueError:  # from the decoder: a string is not UTF-8, or the last value is cut off
+    except ValueError:  # a string is not UTF-8, or the last value is cut off
         raise UnparsableError("the message is malformed") from None
     fields.update(raw)
     return fields, pos
@@ -246,8 +251,8 @@ def _field_error(loc: tuple[str | int, ...], rule: str) -> InvalidError:
 
 def _not_a_map(data: bytes, limits: ScanLimits, loc: tuple[str | int, ...], pos: int = 0) -> JqmasterError:
     end = scan(data, pos, limits=limits, in_envelope=True)
-    # Report trailing bytes if the body does not end after its first value. JSON text, a pickle or an archive may begin
-    # with a byte that is a complete small value in MessagePack.
+    # Report trailing bytes if the body does not end after its first value. The first byte of JSON text, a pickle
+    # or an archive may be a complete small value in MessagePack.
     if not loc and end != len(data):
         return _trailing()
     return (

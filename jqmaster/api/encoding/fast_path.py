@@ -1,9 +1,9 @@
-"""The fast path: decode usual jobs, events and results with one typed decode in C, several times as fast as the
-models.
+"""The fast path: decode usual jobs, events and results with one typed decode in C. This is several times as fast
+as the models.
 
-Each function returns a result or None. It returns None for every message that is not plainly valid, whether wrong or
-just rare. The models then check that message and word its errors. So no rule and no error text depends on the path
-that a message took."""
+Each function returns None for every message that is not usual: for invalid messages, and for valid messages with
+rare features. The models then check that message and write the error texts. So the rules and error texts are the
+same on both paths."""
 
 import functools
 import re
@@ -32,7 +32,7 @@ from jqmaster.domain.jobs.unique import (
 )
 from jqmaster.errors import JqmasterError
 
-# These types check only lengths. The patterns are matched later, for all jobs or results at once, because matching them
+# These types check only lengths. Later code matches the patterns for all jobs or results at once. Matching them
 # one by one would take half of the decoding time.
 _ID: Final = msgspec.Meta(min_length=ID_LENGTH, max_length=ID_LENGTH)
 _TOKEN: Final = msgspec.Meta(min_length=2 * TOKEN_BYTES, max_length=2 * TOKEN_BYTES)
@@ -46,7 +46,7 @@ _DEFAULT_PRIORITY: Final = PRIORITY.default
 _DEFAULT_MAX_RETRY: Final = MAX_RETRY.default
 _DEFAULT_TIMEOUT_MS: Final = round(TIMEOUT_S.default * 1000)
 
-# Exceptions of the decoder for data that is broken, or that does not have the usual types.
+# Exceptions that the decoder raises if data is broken or does not have the usual types.
 _NOT_USUAL: Final = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError, JqmasterError)
 
 
@@ -66,7 +66,7 @@ class _Job(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     priority: Annotated[int, msgspec.Meta(ge=PRIORITY.least, le=PRIORITY.most)] | UnsetType = UNSET
     max_retry: Annotated[int, msgspec.Meta(ge=MAX_RETRY.least, le=MAX_RETRY.most)] | UnsetType = UNSET
     keep_result: bool | UnsetType = UNSET
-    # Keep the encoded number. If encoding the decoded number gives other bytes, the message is not usual.
+    # The encoded number. If the decoded number encodes to other bytes, the message is not usual.
     timeout: msgspec.Raw | UnsetType = UNSET
     batch: Annotated[str, _ID] | UnsetType = UNSET
     unique: _Unique | UnsetType = UNSET
@@ -109,21 +109,22 @@ _SUCCESSES: Final = msgspec.msgpack.Decoder(_Successes)
 _SECONDS: Final = msgspec.msgpack.Decoder(float)
 _ARGUMENT: Final = msgspec.msgpack.Decoder()
 _ENCODER: Final = msgspec.msgpack.Encoder()
-# Offset of the list in an encoded report that has no other field.
+# Offset of the list in an encoded report that has only this field.
 _LIST_AT: Final = len(_ENCODER.encode({"results": None})) - 1
 _SUCCESS_HEADER: Final = 0x80 | len(_Success.__struct_fields__)
 
 
 def usual_job(data: bytes | msgspec.Raw, limits: ScanLimits) -> JobSpec | None:
-    """Return the job in `data`, which is one whole message; generate an ID if it has none. None: the job is not
-    usual."""
+    """Return the job in `data`, which is one whole message. Generate an ID if the job has none. Return None if
+    the job is not usual."""
     try:
         job = _JOB.decode(data)
-        # Encode the job again: if the data has a key twice, the new map has fewer members.
+        # Encode the job again to detect duplicate keys: if the data has a key twice, the new map has fewer
+        # members.
         written = _ENCODER.encode(job)
         if written[0] != memoryview(data)[0] or not _is_name(job.name):
             return None
-        # The nested map may have a key twice, too. Then the encoded job is shorter.
+        # The nested map may have a key twice, too. In this case, the encoded job is shorter than the data.
         if job.unique is not UNSET and len(written) != len(memoryview(data)):
             return None
         return _spec(job, limits) if job.id is UNSET or id_match(job.id) else None
@@ -198,8 +199,8 @@ def usual_successes(data: bytes, limits: ScanLimits) -> list[Outcome] | None:
 
 
 def _count_surplus(data: bytes, count: int) -> int:
-    """Return by how many bytes the header of the list in a report is longer than its shortest form. Workers write the
-    count in two bytes, because they do not know it when they begin."""
+    """Return how many bytes the header of the list in a report has more than the shortest form. Workers write the
+    count in two bytes, because they do not know the count when they begin."""
     return 2 if data[0] == 0x81 and data[_LIST_AT] == 0xDC and count < 16 else 0
 
 
@@ -208,8 +209,9 @@ class _NotUsualError(JqmasterError):
 
 
 def _is_canonical(value: msgspec.Struct, data: bytes) -> bool:
-    """Return whether encoding `value` again, in its shortest form, gives as many bytes as `data`, from which it was
-    read. If so, `data` contains nothing that would get lost. A map with a duplicate key is longer."""
+    """Return whether `value`, encoded in its shortest form, has as many bytes as `data`, its original encoding.
+
+    If so, decoding lost nothing. If `data` has a map with a duplicate key, `data` is longer."""
     return len(_ENCODER.encode(value)) == len(data)
 
 
@@ -243,7 +245,7 @@ def _unique(asked: _Unique, name: str, argument: bytes) -> Unique:
         raise _NotUsualError("a key is too long")
     scope = UniqueScope.UNTIL_FINISHED if asked.scope is UNSET else asked.scope
     if (scope is UniqueScope.WINDOW) != (asked.ttl_s is not UNSET):
-        raise _NotUsualError("a window requires its length, and only a window has one")
+        raise _NotUsualError("a window requires its length, and no other scope has a length")
     return Unique(
         unique_digest(name, key, argument, _ARGUMENT.decode),
         key,
@@ -316,7 +318,7 @@ def _is_reported_time(text: str) -> bool:
 # Cached because most jobs share a few names.
 @functools.lru_cache(maxsize=1024)
 def _is_name(text: str) -> bool:
-    # A job with a reserved name is not usual, so that the model refuses it.
+    # A job with a reserved name is not usual. So the model reads the job and refuses it.
     return _NAME.fullmatch(text) is not None and not text.startswith(RESERVED_PREFIX)
 
 

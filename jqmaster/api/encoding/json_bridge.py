@@ -11,8 +11,8 @@ import msgpack
 
 from jqmaster.errors import InvalidError, TooLargeError, UnparsableError
 
-# Maximum number of values in a JSON body. A decoded value costs about 80 bytes. JSON is for people and browsers, which
-# send fewer values than this.
+# Maximum number of values in a JSON body. A decoded value takes about 80 bytes of memory. People and browsers use
+# JSON, and send fewer values.
 MAX_JSON_NODES: Final = 250_000
 _JSON_STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 
@@ -38,10 +38,8 @@ def json_to_msgpack(text: bytes) -> bytes:
         raise UnparsableError(f"not JSON: {error.msg} at character {error.pos}") from None
     except OverflowError:
         raise InvalidError("an integer exceeds 64 bits", code="integer_out_of_range") from None
-    except (
-        RecursionError,
-        ValueError,
-    ):  # raised by the parser, or by the packer if this version's parser accepts deeper nesting
+    # The parser raises these errors, or the packer if the installed parser accepts deeper nesting.
+    except (RecursionError, ValueError):
         raise UnparsableError("nested too deeply", code="too_deep") from None
     return packed
 

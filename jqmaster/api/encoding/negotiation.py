@@ -11,7 +11,8 @@ from jqmaster.errors import JqmasterError, UnsupportedMediaTypeError
 Fields = Mapping[bytes, bytes]
 # A request without an Accept header is treated as if it had this value.
 ANY: Final = b"*/*"
-# Maximum number of bytes of a header field that are read. Results are cached by these fields, so they must be short.
+# Maximum number of bytes to read of a header field. Results are cached by these fields, so the fields must be
+# short.
 MAX_FIELD_BYTES: Final = 1024
 _NAMED: Final = 2
 
@@ -32,7 +33,8 @@ class NotAcceptableError(JqmasterError):
 def join_fields(headers: Iterable[tuple[bytes, bytes]]) -> Fields:
     """Return the headers of an ASGI scope by name. Repeated headers are joined with `, ` (RFC 9110 §5.3).
 
-    So if a client repeats a header that must be single (Content-Type, Authorization, Host), nobody accepts its value.
+    If a client repeats a header that may occur only once, such as Host, the joined value is not valid. So the
+    request is refused.
     """
     headers = list(headers)
     fields = dict(headers)
@@ -51,7 +53,7 @@ def request_encoding(fields: Fields) -> Encoding:
 # Cached because clients send few combinations of these fields. Errors are not cached.
 @functools.lru_cache(maxsize=256)
 def body_encoding(content_type: bytes, content_encoding: bytes) -> Encoding:
-    """Return the encoding that these two fields give the body, as `request_encoding` does."""
+    """Return the encoding of a body with these two header fields, in the same way as `request_encoding`."""
     if content_encoding:
         raise UnsupportedMediaTypeError("a body with a Content-Encoding is not supported")
     encoding = _media_encoding(content_type)
@@ -61,10 +63,11 @@ def body_encoding(content_type: bytes, content_encoding: bytes) -> Encoding:
 
 
 def negotiate(fields: Fields, *, strict: bool = True) -> Encoding:
-    """Return the encoding of the answer: the one that Accept ranks first, or else that of the request's body. If
-    neither decides, return JSON, because browsers, curl and the like can show nothing else.
+    """Return the encoding of the answer: the encoding that Accept ranks first, or else the encoding of the
+    request's body. If neither decides, return JSON, because tools such as browsers and curl can show only JSON.
 
-    Raises NotAcceptableError if `strict`; otherwise (for problems) an unsatisfiable Accept is ignored.
+    If no encoding is acceptable, raise NotAcceptableError if `strict`. Otherwise, ignore Accept: problems are
+    always sent.
     """
     accept, content_type = fields.get(b"accept", ANY), fields.get(b"content-type", b"")
     return answer_encoding(accept[:MAX_FIELD_BYTES], content_type[:MAX_FIELD_BYTES], strict)
@@ -72,7 +75,7 @@ def negotiate(fields: Fields, *, strict: bool = True) -> Encoding:
 
 @functools.lru_cache(maxsize=256)
 def answer_encoding(accept: bytes, content_type: bytes, strict: bool) -> Encoding:
-    """Return the encoding of the answer for these fields, as `negotiate` does. The fields are cut to
+    """Return the encoding of the answer for these fields, in the same way as `negotiate`. The fields are cut to
     `MAX_FIELD_BYTES`."""
     accepted = _acceptable(accept)
     own = _media_encoding(content_type)
@@ -84,7 +87,7 @@ def answer_encoding(accept: bytes, content_type: bytes, strict: bool) -> Encodin
 
 
 def demand_events(fields: Fields) -> None:
-    """Raise NotAcceptableError unless the client accepts an event stream."""
+    """Raise NotAcceptableError if the client does not accept an event stream."""
     for item in fields.get(b"accept", ANY)[:1024].decode("latin-1").lower().split(","):
         media_range, *parameters = (part.strip() for part in item.split(";"))
         if media_range in ("text/event-stream", "text/*", "*/*") and not any(
@@ -104,7 +107,7 @@ def takes_gzip(fields: Fields) -> bool:
 
 
 def has_tag(fields: Fields, etag: bytes) -> bool:
-    """Return whether If-None-Match says that the client has the content with this tag."""
+    """Return whether If-None-Match contains this tag: the client already has this content."""
     held = fields.get(b"if-none-match", b"")
     return held.strip() == b"*" or etag in [tag.strip().removeprefix(b"W/") for tag in held.split(b",")]
 
@@ -123,8 +126,10 @@ def _media_encoding(content_type: bytes) -> Encoding | None:
 
 @functools.lru_cache(maxsize=256)
 def _acceptable(accept: bytes) -> tuple[Encoding, ...]:
-    """Return the encodings with the highest rank above 0. Empty: none. MessagePack comes first among encodings that are
-    named, JSON first among those that only a media range covers."""
+    """Return the encodings with the highest rank above 0. The result may be empty.
+
+    MessagePack comes first among encodings that Accept names. JSON comes first among encodings that only a media
+    range covers."""
     rank: dict[Encoding, tuple[int, float]] = {}
     for item in accept.decode("latin-1").lower().split(","):
         media_range, *parameters = (part.strip() for part in item.split(";"))
@@ -135,7 +140,7 @@ def _acceptable(accept: bytes) -> tuple[Encoding, ...]:
                     quality = float(parameter[2:])
                 except ValueError:
                     quality = 0.0
-        # A named type outranks a media range, whatever their order (RFC 9110 §12.5.1).
+        # A named type outranks a media range, regardless of their order (RFC 9110 §12.5.1).
         matches: tuple[Encoding, ...]
         if (named := _ENCODINGS.get(media_range)) is not None:
             matches, weight = (named,), _NAMED

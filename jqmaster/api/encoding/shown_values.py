@@ -1,4 +1,4 @@
-"""Values in jobs, in the form that people see."""
+"""Convert values in jobs to the form that people see."""
 
 from typing import Final
 

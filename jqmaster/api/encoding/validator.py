@@ -1,8 +1,7 @@
 """Check MessagePack without building objects, so that a hostile value costs little memory and event loop time.
 
-A decoder would turn 1 MiB of empty maps into 76 MB. Here the limits bound the cost: the members of a container are
-counted when its header is read, before any member is read.
-"""
+A decoder would turn 1 MiB of empty maps into 76 MB. In this module, the limits bound the cost: it counts the
+members of a container when it reads the container's header, before it reads any member."""
 
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -12,19 +11,23 @@ from jqmaster.errors import InvalidError, TooLargeError, UnparsableError
 
 @dataclass(frozen=True, slots=True)
 class ScanLimits:
-    """`max_nesting`: depth of nested containers (a scalar has 0); `max_nodes`: number of values, map keys
-    included."""
+    """Limits of a value.
+    * `max_nesting`: depth of nested containers. A scalar has depth 0.
+    * `max_nodes`: number of values, map keys included.
+    """
 
     max_nesting: int
     max_nodes: int
 
 
-# The nesting beyond which MessagePack decoders themselves fail. A deeper body counts as unparsable, not as invalid.
+# Maximum nesting that MessagePack decoders support. A deeper body counts as unparsable, not as invalid.
 _DECODER_NESTING: Final = 1000
 
-# Size of a value by its first byte; 0 if that byte alone does not determine the size, or if the value is a string.
+# Size of a value by its first byte. 0: the first byte alone does not determine the size, or the value is a
+# string.
 FIXED_SIZE: Final = [0] * 256
-# The same for short strings. A separate table is needed because the bytes of strings must be UTF-8.
+# Size of a short string by its first byte. Strings have their own table because their bytes must be checked as
+# UTF-8.
 SHORT_STR_SIZE: Final = [0] * 256
 for _tag in (*range(0x80), *range(0xE0, 0x100), 0xC0, 0xC2, 0xC3):
     FIXED_SIZE[_tag] = 1
@@ -33,7 +36,7 @@ for _tag, _size in zip((0xCA, 0xCB, *range(0xCC, 0xD4)), (5, 9, 2, 3, 5, 9, 2, 3
 for _tag in range(0xA0, 0xC0):
     SHORT_STR_SIZE[_tag] = _tag - 0x9F
 
-# Width of the length field, by the first byte of a string, binary or container.
+# Width of the length field by the first byte of a string, binary or container.
 _STR_WIDTH: Final = {0xD9: 1, 0xDA: 2, 0xDB: 4}
 _BIN_WIDTH: Final = {0xC4: 1, 0xC5: 2, 0xC6: 4}
 _ARRAY_WIDTH: Final = {0xDC: 2, 0xDD: 4}
@@ -42,8 +45,8 @@ _EXT_WIDTH: Final = {0xC7: 1, 0xC8: 2, 0xC9: 4}
 _FIXEXT_SIZE: Final = {0xD4: 1, 0xD5: 2, 0xD6: 4, 0xD7: 8, 0xD8: 16}
 
 _TIMESTAMP_EXT: Final = 0xFF
-# The first extension code, as an unsigned byte, of the negative codes, which MessagePack reserves. It defines only the
-# timestamp among them, and decoders refuse the others.
+# The first of the negative extension codes, as an unsigned byte. MessagePack reserves the negative codes and
+# defines only one, the timestamp. Decoders refuse the others.
 _FIRST_RESERVED_EXT: Final = 0x80
 _NS_PER_S: Final = 1_000_000_000
 _YEAR_1_S: Final = -62_135_596_800
@@ -65,8 +68,8 @@ def scan(  # noqa: PLR0912, PLR0915  one loop without a call for the common valu
     Raise:
 
     * UnparsableError for truncated bytes, a reserved byte, bad UTF-8, or a duplicate key in a map,
-    * InvalidError (`too_deep`, `bad_timestamp`, `bad_ext`, `key_not_str`; the last is UnparsableError inside the
-      envelope),
+    * InvalidError (`too_deep`, `bad_timestamp`, `bad_ext`, `key_not_str`). In the envelope, `key_not_str` is an
+      UnparsableError instead,
     * TooLargeError (`too_many_nodes`).
 
     NaN and application-specific extension types pass. Every later reader can decode a value that passes.
@@ -76,7 +79,7 @@ def scan(  # noqa: PLR0912, PLR0915  one loop without a call for the common valu
     size = len(data)
     pos = start
     nodes = 1
-    left = 1  # how many members of the innermost container are left to read
+    left = 1  # number of unread members of the innermost container
     pairs = 0
     keys: set[bytes] | None = None  # None: the innermost container is not a map
     stack: list[tuple[int, int, set[bytes] | None]] = []
@@ -159,7 +162,8 @@ def array_header(data: bytes, pos: int) -> Header | None:
 
 
 def long_key(data: bytes, pos: int, *, in_envelope: bool) -> tuple[int, int]:
-    """Return the start and end of the bytes of a map key that is not a short string. Raises what `scan` raises."""
+    """Return the start and end of the bytes of a map key that is not a short string. Raises the same errors as
+    `scan`."""
     tag = data[pos]
     if tag in _STR_WIDTH:
         return _counted(data, pos, _STR_WIDTH[tag])
@@ -170,7 +174,7 @@ def long_key(data: bytes, pos: int, *, in_envelope: bool) -> tuple[int, int]:
 
 
 def truncated() -> UnparsableError:
-    """Return the error for data that end too early."""
+    """Return the error for data that ends too early."""
     return UnparsableError("the message ends before its value does", code="truncated")
 
 
@@ -187,8 +191,8 @@ def _header(data: bytes, pos: int, first: int, widths: dict[int, int]) -> Header
 
 def _long_header(data: bytes, pos: int, width: int) -> Header:
     begin, end = _counted(data, pos, width)
-    # Refuse a count that is larger than the rest of the data before doing any work for it: every member takes at least
-    # one byte.
+    # Refuse a count that is larger than the number of remaining bytes at once, because every member takes at
+    # least one byte.
     if end > len(data):
         raise truncated()
     return Header(end - begin, begin)
@@ -254,8 +258,8 @@ def _too_deep(
 ) -> UnparsableError | InvalidError:
     """Return the error for a nesting that is too deep.
 
-    Scan once more, deeper and with the same node limit, so that broken input is reported as unparsable however deep
-    the fault is.
+    Scan again with a deeper limit for nesting and the same limit for nodes. So broken input is reported as
+    unparsable even if the fault is below the first limit.
     """
     if limits.max_nesting >= _DECODER_NESTING:
         return UnparsableError(f"nested deeper than {_DECODER_NESTING}", code="too_deep")

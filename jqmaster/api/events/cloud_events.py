@@ -56,12 +56,13 @@ async def read_json(call: Call) -> bytes:
 
 
 async def read_binary(call: Call, limits: ScanLimits) -> Event:
-    """Return the event of a request whose headers are its attributes, and whose body is its data."""
+    """Return the event of a request in binary mode: the headers are the event's attributes, and the body is its
+    data."""
     media_type = _media_type(call.fields)
     attributes: dict[str, Any] = {
         name: _header(call.fields, name) for name in _ATTRIBUTES if f"ce-{name}".encode() in call.fields
     }
-    # Declare the body as MessagePack, so that it is read unchanged. It is converted below.
+    # Declare the body as MessagePack so that it is read unchanged. The code below converts it.
     call.fields = {**call.fields, b"content-type": Encoding.MSGPACK.value.encode()}
     try:
         body = await call.body()
@@ -80,14 +81,14 @@ async def read_binary(call: Call, limits: ScanLimits) -> Event:
             raise UnparsableError("the text is not UTF-8") from None
     else:
         data = msgpack.packb(body)
-    # Put the data into an envelope, so that the same checks run as for a payload in an envelope.
+    # Put the data into an envelope, so that it passes the same checks as every other payload.
     read = read_map(b"\x81\xa4data" + data, DATA, limits=limits)
     return event_of(check(CloudEvent, attributes), read["data"])
 
 
 def structured(fields: Mapping[str, Any], loc: tuple[str | int, ...] = ()) -> Event:
-    """Return the event of a map whose `data` is already encoded. Raise InvalidError that names each field under
-    `loc`."""
+    """Return the event in a map with already encoded `data`. Raise an InvalidError that names each invalid field
+    under `loc`."""
     event = check(CloudEvent, fields, loc)
     if event.data_base64 is None:
         return event_of(event, event.data if event.data is not None else _NULL)
@@ -101,7 +102,8 @@ def structured(fields: Mapping[str, Any], loc: tuple[str | int, ...] = ()) -> Ev
 
 
 def as_list(body: bytes) -> bytes:
-    """Wrap the list of a batched request in a map, as its `events`. Raise InvalidError for anything but a list."""
+    """Put the list of a batched request into a map, as the member `events`. Raise InvalidError if the body is not
+    a list."""
     if array_header(body, 0) is None:
         raise InvalidError("the body must be an array of events", code="not_an_array")
     return b"\x81\xa6events" + body
@@ -120,7 +122,7 @@ def _media_type(fields: Fields) -> str:
 
 
 def _header(fields: Fields, name: str) -> str:
-    """Return an attribute: text in UTF-8, percent-encoded. Raise InvalidError."""
+    """Decode the percent-encoded UTF-8 text of an attribute. Raise InvalidError if it is not valid."""
     try:
         return unquote_to_bytes(fields[f"ce-{name}".encode()]).decode()
     except UnicodeDecodeError:

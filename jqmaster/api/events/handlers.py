@@ -24,7 +24,7 @@ from jqmaster.store.events.events import EventPosition
 from jqmaster.store.identity.audit import encode_entry
 
 MAX_PAGE: Final = 500
-# Stop after this many errors, because further errors tell the caller nothing new.
+# Maximum number of errors in an answer. Further errors would tell the caller nothing new.
 MAX_ERRORS: Final = 50
 PAYLOAD: Final = frozenset({"payload"})
 _CURSOR: Final = re.compile(r"[0-9]{1,15}\.[0-9]{1,9}")
@@ -106,8 +106,8 @@ def _parsed(
     usual: _Usual = lambda data, limits: None,
     all_usual: Callable[[bytes, ScanLimits], list[Event] | None] | None = None,
 ) -> list[Event]:
-    """Check all events of a list, and return them. Raise an InvalidError that names every invalid event, up to a
-    limit."""
+    """Check all events of a list, and return them. Raise an InvalidError that names the first invalid events, up
+    to a limit."""
     settings = call.services.settings
     found: list[Event] = []
     errors: list[FieldError] = []
@@ -149,7 +149,7 @@ def _check(call: Call, event: Event, loc: tuple[str | int, ...]) -> None:
     limit = call.services.settings.max_event_bytes
     if len(event.payload) > limit:
         raise TooLargeError(
-            f"the payload has more than {limit} bytes; send an ID and keep the data in your own store",
+            f"the payload has more than {limit} bytes; keep the data in your own store and send its ID",
             code="payload_too_large",
             errors=[FieldError((*loc, "payload"), f"at most {limit} bytes")],
         )

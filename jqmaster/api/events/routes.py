@@ -24,18 +24,19 @@ _QUERY: Final[dict[str, Any]] = {
     "cursor": {"schema": {"type": "string"}, "description": "`next_cursor` of the previous page."},
 }
 _SEND_TEXT: Final = (
-    "Accepts one event or many, and starts the jobs of the matching definitions of kind event. An event is "
-    "stored and its jobs are started in one atomic step. CloudEvents 1.0 are accepted unchanged: as "
+    "Accepts one or more events, and starts the jobs of the matching definitions of kind event. Storing an "
+    "event and starting its jobs is one atomic step. CloudEvents 1.0 are accepted unchanged, as "
     "`application/cloudevents+json`, as `application/cloudevents-batch+json`, or with their attributes in "
-    "`ce-` headers; their `id` together with `source` is the dedupe key. A token that is restricted to names "
-    "may send events whose type is such a name."
+    "`ce-` headers. Their `source` and `id` form the dedupe key. A token that is restricted to job names "
+    "may send only events with one of these names as their type."
 )
 _REPLAY_TEXT: Final = (
-    "Sends a stored event once more, as a new event without a dedupe key. The current definitions handle it."
+    "Sends a stored event again, as a new event without a dedupe key. The current definitions handle the "
+    "new event."
 )
 _LIST_TEXT: Final = (
-    "A page examines up to 2,000 events or 4 MiB of payloads. It may therefore have fewer events than "
-    "`limit`, or none, although `next_cursor` is set."
+    "The master examines up to 2,000 events or 4 MiB of payloads for a page. So a page may have fewer "
+    "events than `limit`, or none, although more pages follow (`next_cursor`)."
 )
 
 OPERATIONS: Final = [

@@ -21,8 +21,10 @@ class EventRequest(Request):
         None,
         min_length=1,
         max_length=MAX_DEDUPE_KEY,
-        description="Deduplication key. Events with the same `source` and key count as one event: a repeat within "
-        "`event_dedupe_s` starts nothing.",
+        description=(
+            "Deduplication key. Events with the same `source` and key count as one event. A repeat "
+            "within `event_dedupe_s` starts nothing."
+        ),
     )
     source: StoredText = Field("", description="Origin of the event.")
     subject: StoredText = Field("", description="Object that the event is about, within the source.")
@@ -30,8 +32,8 @@ class EventRequest(Request):
 
 
 class EventBatch(Request):
-    """Many events. All are checked before the first one is accepted. After that, each event is handled
-    independently."""
+    """Many events. The master checks all events before it accepts the first one. After that, it handles each
+    event independently."""
 
     events: list[EventRequest] = Field(min_length=1)
 
@@ -79,7 +81,9 @@ class EventAnswer(Answer):
         description="True: the master had already received this event. The other fields are those of the first answer."
     )
     job_ids: list[JobId] = Field(description="IDs of the jobs that the event started.")
-    runs: list[StartedView] = Field(description="Effects on the matching definitions, sorted by name.")
+    runs: list[StartedView] = Field(
+        description=("Effect of the event on each matching definition, sorted by name.")
+    )
 
 
 class EventBatchAnswer(Answer):

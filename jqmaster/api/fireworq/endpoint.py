@@ -1,4 +1,4 @@
-"""One path of the Fireworq gateway: who may call it, and how refusals are answered."""
+"""One path of the Fireworq gateway. Decides which callers may use the path, and how refusals are answered."""
 
 import base64
 import binascii
@@ -24,8 +24,8 @@ _SCOPES: Final = frozenset({AccessScope.PUSH, AccessScope.READ, AccessScope.OPER
 class FireworqEndpoint(Endpoint):
     """ASGI application of one path.
 
-    Clients of Fireworq send no bearer tokens. They may send a token as the password in the address. Callers in one of
-    `networks` need no token. They have no rights outside the gateway.
+    Clients of Fireworq send no bearer tokens. They may send a token as the password in the address. Callers in
+    one of `networks` need no token, and have no rights outside the gateway.
     """
 
     def __init__(
@@ -66,8 +66,8 @@ class FireworqEndpoint(Endpoint):
         address = self._policy.address(fields, host)
         if address not in self._networks:
             return super()._principal(scope, fields, host, operation, session=session, person=person)
-        # Refuse pages of other sites: a browser in such a network would push jobs for them. Also refuse pages whose
-        # host name was rebound to this master.
+        # Refuse requests from pages of other sites: otherwise, browsers in these networks would push jobs for
+        # such pages. Also refuse pages of a host name that DNS rebinding points to this master.
         self._policy.check_site(scope["method"], fields)
         self._policy.check_host_without_token(fields)
         if (prove := scope.get(PROVE)) is not None:
@@ -76,8 +76,8 @@ class FireworqEndpoint(Endpoint):
 
 
 def _with_bearer(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """Return the headers, with HTTP Basic authentication turned into a bearer token. Clients send the password of
-    `http://:TOKEN@host/` as Basic authentication; that password is the token."""
+    """Return the headers with a bearer token in place of HTTP Basic authentication. For `http://:TOKEN@host/`,
+    clients send the token as the password of Basic authentication."""
     return [(name, _bearer(value) if name == b"authorization" else value) for name, value in headers]
 
 

@@ -32,8 +32,8 @@ from jqmaster.store.jobs.listing import Page, first_ahead
 
 MAX_PAGE: Final = 500
 _USUAL_PAGE: Final = 100
-# Maximum number of pages of the list of all jobs that are read to find one page of a queue. The cursor continues from
-# there.
+# Maximum number of pages of the list of all jobs to read for one page of a queue. The cursor continues after the
+# last page that was read.
 _MAX_READS: Final = 20
 _JSON: Final = Encoding.JSON.value.encode()
 _TEXT: Final = b"text/plain; charset=utf-8"
@@ -44,7 +44,8 @@ def _reply(value: Any) -> Reply:
 
 
 async def _body(call: Call, model: type[BodyT]) -> BodyT:
-    # Declare the body as MessagePack, so that it is not converted: a payload stays the text that the client sent.
+    # Declare the body as MessagePack so that no code converts it. So a payload stays the text that the client
+    # sent.
     call.fields = {**call.fields, b"content-type": Encoding.MSGPACK.value.encode()}
     return parsed(await call.body(), model)
 
@@ -205,7 +206,7 @@ async def list_failed(call: Call) -> Reply:
     found = await asyncio.gather(
         *(call.services.jobs.view(job.id) for job in page.jobs), return_exceptions=True
     )
-    # Skip the jobs that have been deleted meanwhile.
+    # Skip jobs that were deleted in the meantime.
     details = [detail for detail in map(_or_none, found) if detail is not None]
     if query.get("order") == "created":
         details.sort(key=lambda detail: detail.job.created_at_ms, reverse=True)
@@ -222,7 +223,8 @@ def _or_none(found: JobDetail | BaseException) -> JobDetail | None:
 
 
 async def _page(call: Call, wanted: JobFilter, limit: int, cursor: str | None, order: ListOrder) -> Page:
-    """Return a page of the jobs of a queue. The lists hold the jobs of all names, so a page may need several reads."""
+    """Return a page of the jobs of a queue. The store's lists contain jobs of all queues, so one page may take
+    several reads."""
     jobs: list[Job] = []
     looked_at = 0
     for _ in range(_MAX_READS):
@@ -287,7 +289,7 @@ async def _failed(call: Call) -> JobDetail:
 
 
 async def _job(call: Call) -> JobDetail:
-    """Return the job of the queue that has the number in the path. Raise UnparsableError, NotFoundError."""
+    """Return the queue's job with the number that the path names. Raise UnparsableError or NotFoundError."""
     queue, text = await _queues(call).queue(call.path["queue"]), call.path["id"]
     if not (text.isascii() and text.isdigit()):
         raise UnparsableError("the ID of a job must be a whole number")
@@ -323,7 +325,7 @@ async def settings(call: Call) -> Reply:
 
 
 def _query(call: Call, *names: str) -> dict[str, str]:
-    """Return the query parameters of these names. Others are ignored, as Fireworq ignores them."""
+    """Return the query parameters with these names. Ignore other parameters, as Fireworq does."""
     pairs = parse_qsl(call.query_string.decode("latin-1"), keep_blank_values=True)
     return {name: value for name, value in reversed(pairs) if name in names}
 

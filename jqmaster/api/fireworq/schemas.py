@@ -1,4 +1,4 @@
-"""Requests of Fireworq's API. Unknown fields are ignored, as Fireworq ignores them."""
+"""Requests of Fireworq's API. Unknown fields are ignored, as in Fireworq."""
 
 from typing import Annotated, Any, Final, TypeVar
 
@@ -27,7 +27,8 @@ class QueueBody(msgspec.Struct, gc=False):
             name,
             self.polling_interval,
             self.max_workers,
-            # Zeros mean no limit: clients may send them, although Fireworq itself leaves out both fields then.
+            # Zero means no limit. Clients may send two zeros, although Fireworq itself omits both fields if there
+            # is no limit.
             self.max_dispatches_per_second or None,
             self.max_burst_size or None,
         )
@@ -65,8 +66,8 @@ class JobBody(msgspec.Struct, gc=False):
         )
 
     def _text(self) -> str:
-        """Return the text that is sent to the URL: the text of a JSON string, nothing for null, and any other value
-        as it was written."""
+        """Return the text to send to the URL: the content of a JSON string, an empty text for null, or the JSON
+        text of any other value."""
         raw = bytes(self.payload)
         try:
             if raw.startswith(b'"'):
@@ -95,4 +96,4 @@ def parsed(body: bytes, model: type[BodyT]) -> BodyT:
     try:
         return msgspec.json.decode(body, type=model)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as exc:
-        raise UnparsableError(f"the body does not fit this call: {exc}") from None
+        raise UnparsableError(f"the body is not valid for this call: {exc}") from None

@@ -73,8 +73,10 @@ def _result(job: Job, last: Attempt | None, access: ContentAccess) -> dict[str, 
 def stats_view(
     queue: FireworqQueue, counts: Mapping[str, Any], rates: Mapping[str, float], *, running: int, is_led: bool
 ) -> dict[str, Any]:
-    """Return the figures of a queue. `counts`: counts of its jobs in the history. `rates`: its rates in the last
-    minute."""
+    """Return the figures of a queue.
+    * `counts`: the counts of its jobs in the history.
+    * `rates`: its rates in the last minute.
+    """
     successes = counts["succeeded"] + counts["discarded"]
     completes = successes + counts["failed"]
     return {

@@ -26,8 +26,8 @@ EXTRA: Final = "mcp"
 
 
 class AgentEndpoint:
-    """ASGI application of `/mcp`. `api` serves the calls of the tools. The packages of the extra `mcp` are imported
-    at the first request."""
+    """ASGI application of `/mcp`. It imports the packages of the extra `mcp` at the first request. `api`: the
+    application that serves the calls of the tools."""
 
     def __init__(self, api: ASGIApp, policy: AccessPolicy, services: Services) -> None:
         self._api = api
@@ -60,7 +60,7 @@ class AgentEndpoint:
                     "this master has no tools for agents: install jqmaster[mcp] and restart it",
                     code="agents_off",
                 )
-            # Import the module in a thread, because this takes most of a second and would block the master.
+            # Import the module in a thread, because the import takes most of a second and would block the master.
             server = await asyncio.to_thread(_server_module)
         except Exception as exc:
             problem = problem_response(exc, negotiate(fields, strict=False))

@@ -19,14 +19,16 @@ _UNUSUAL_FIELDS: Final = frozenset({b"connection", b"transfer-encoding"})
 
 
 class EdgeCycle(RequestResponseCycle):
-    """A request and its answer. If the head gives the length and the body comes in one piece, both are sent in one
-    write. Answers of the same kind share a cached head. uvicorn would build it again, header by header, for each
-    answer."""
+    """A request and its answer. If the answer's head contains the length and its body comes in one piece, head
+    and body are sent in one write.
+
+    Answers of the same kind share a cached head. uvicorn would build the head of each answer anew, header by
+    header."""
 
     # Whether the process is stopping; see `EdgeProtocol`.
     is_leaving = LiveValue(False)
-    # Called when an answer begins while the process is stopping. Returns whether the connection closes after this
-    # answer.
+    # Called when an answer begins while the process is stopping. Returns whether the connection must close after
+    # this answer.
     is_last: Callable[[], bool] = bool
     _start: HTTPResponseStartEvent | None = None
     _head: "_Head | None" = None
@@ -39,7 +41,7 @@ class EdgeCycle(RequestResponseCycle):
 
     async def send(self, message: ASGISendEvent) -> None:
         if self.transport.is_closing():
-            # Do not write to a closing connection: that would only raise an exception, which would be logged.
+            # Do not write to a closing connection. Writing would raise an exception, and uvicorn would log it.
             self.note_disconnect()
             return
         start, self._start = self._start, None
@@ -57,7 +59,7 @@ class EdgeCycle(RequestResponseCycle):
         await super().send(message)
 
     def _send_whole(self, message: HTTPResponseBodyEvent) -> bool:
-        """Send the whole answer; return False, with nothing sent, if uvicorn has to send it."""
+        """Send the whole answer. Return False, and send nothing, if uvicorn must send the answer."""
         head, body = self._head, message.get("body", b"")
         if (
             head is None
@@ -80,7 +82,7 @@ class EdgeCycle(RequestResponseCycle):
 
 
 class _Head(NamedTuple):
-    """`text` lacks the final empty line."""
+    """The head of an answer. `text` does not include the final empty line."""
 
     text: bytes
     body_length: int
@@ -88,7 +90,7 @@ class _Head(NamedTuple):
 
 @functools.lru_cache(maxsize=256)
 def _usual_head(status: int, headers: tuple[tuple[bytes, bytes], ...]) -> _Head | None:
-    """Return the head, or None if uvicorn has to write it."""
+    """Return the head, or None if uvicorn must write the head."""
     names, lines, length = set[bytes](), [STATUS_LINE[status]], b""
     for field in headers:
         line = _usual_line(*field)
@@ -104,10 +106,10 @@ def _usual_head(status: int, headers: tuple[tuple[bytes, bytes], ...]) -> _Head 
     return _Head(b"".join(lines), int(length))
 
 
-# Cached because heads of answers differ only in a job's ID or a length.
+# Cached because most header fields are the same in many answers. Only the ID of a job and the length differ.
 @functools.lru_cache(maxsize=1024)
 def _usual_line(name: bytes, value: bytes) -> bytes | None:
-    """Return the line of a header field, or None if uvicorn has to write it."""
+    """Return the line of a header field, or None if uvicorn must write the head."""
     known = name.lower()
     if known in _UNUSUAL_FIELDS or HEADER_RE.search(known) or HEADER_VALUE_RE.search(value):
         return None

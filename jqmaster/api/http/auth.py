@@ -1,4 +1,5 @@
-"""Authentication: tokens with scopes, browser sessions or, if there are neither, callers on this machine."""
+"""Authentication by tokens with scopes or by browser sessions. If no token and no user exists, callers on this
+machine need neither."""
 
 import functools
 import hmac
@@ -30,7 +31,7 @@ from jqmaster.service.identity.sessions import Session
 __all__ = ["AccessPolicy", "Principal", "Scope"]
 
 _LOCAL: Final = Principal(LOCAL, frozenset(Scope))
-# Principal of the worker inside this process while the master requires no tokens.
+# Principal of the worker in this process, as long as the master requires no tokens.
 _OWN: Final = Principal(LOCAL, frozenset(Scope), is_own=True)
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _DEFAULT_PORTS: Final = {"http": "80", "https": "443"}
@@ -76,9 +77,11 @@ class AccessPolicy:
 
         * `tokens`: see `ConfiguredTokens`.
         * `host`: the address that the master listens on.
-        * `namespace`: its name. A caller whose token is valid only elsewhere does not learn that this namespace exists.
-        * `own_sessions`: logins with the namespace's own tokens, which take precedence over those of the installation.
-          `cookie_of(namespace=…)` returns the cookie of such logins in a namespace.
+        * `namespace`: the name of the namespace. A caller with a token that is valid only in other namespaces
+          does not learn that this one exists.
+        * `own_sessions`: logins with the namespace's own tokens. They take precedence over logins of the
+          installation.
+        * `cookie_of`: `cookie_of(namespace=…)` returns the cookie of the namespace's own logins.
         """
         self._configured = tokens if isinstance(tokens, ConfiguredTokens) else ConfiguredTokens(tokens)
         self._credentials = credentials
@@ -112,8 +115,11 @@ class AccessPolicy:
         proxy_login: ProxyLogin | None = None,
         namespace: str = DEFAULT,
     ) -> "AccessPolicy":
-        """`configured`: the result of `configured_tokens`, which is called here if it is not given. Raises what
-        `configured_tokens` raises."""
+        """Return the policy of the settings.
+
+        * `configured`: the result of `configured_tokens`. None: this method calls that function, and raises the
+          same errors.
+        """
         return cls(
             configured or configured_tokens(settings, own_tokens),
             host=settings.host,
@@ -134,14 +140,15 @@ class AccessPolicy:
         return not self._demands_credentials and not (self._credentials and self._credentials.has_any)
 
     def address(self, fields: Fields, client_host: str | None) -> str:
-        """Return where a call came from: the peer's address (`client_host`, None for a unix socket), or the address
-        that trusted proxies report."""
+        """Return the address of the caller: the address that trusted proxies report, or else the peer's address
+        (`client_host`; None for a unix socket)."""
         return self._proxies.origin(client_host or "", fields.get(b"x-forwarded-for"))
 
     async def session(self, fields: Fields) -> Session | None:
-        """Return the session that the browser's cookie names. Also return None if two cookies name different
-        sessions, because somebody else may have planted one of them in the browser. Each cookie costs a round trip to
-        the store."""
+        """Return the session that the browser's cookie names, or None.
+
+        The result is also None if two cookies name different sessions, because somebody else may have planted one
+        of these cookies in the browser. Each cookie costs a round trip to the store."""
         if self._sessions is None or self.is_open:
             return None
         if self._own_sessions and self.own_cookie:
@@ -168,15 +175,20 @@ class AccessPolicy:
         also: Scope | None = None,
         is_of_installation: bool = False,
     ) -> Principal:
-        """Return the caller if it has the scope `scope` or `also`.
+        """Return the caller if it has the scope `scope` or the scope `also`.
 
         * `client_host`: the peer's address, None for a unix socket.
         * `has_effect`: the request has an effect although its method normally has none.
         * `person`: the person whom a proxy names.
         * `is_of_installation`: the request concerns all namespaces.
 
-        Raises UnparsableError (`bad_host`), UnauthorizedError, ForbiddenError (`cross_site`, `csrf`, `local_only`,
-        `forbidden`), NotFoundError (`unknown_namespace`)."""
+        Raises:
+
+        * UnparsableError (`bad_host`)
+        * UnauthorizedError
+        * ForbiddenError (`cross_site`, `csrf`, `local_only`, `forbidden`)
+        * NotFoundError (`unknown_namespace`)
+        """
         self.check_site(method, fields, has_effect=has_effect)
         principal = self._principal(fields, client_host, session, person)
         if session is not None and principal is session.principal:
@@ -198,7 +210,7 @@ class AccessPolicy:
         session: Session | None = None,
         person: Principal | None = None,
     ) -> Principal | None:
-        """Return the caller of a public route, or None for an unknown caller. The request is not refused."""
+        """Return the caller of a public route, or None if the caller is unknown. This method refuses no request."""
         try:
             self.check_host(fields)
             return self.seen_here(self._principal(fields, client_host, session, person))
@@ -206,9 +218,10 @@ class AccessPolicy:
             return None
 
     def seen_here(self, principal: Principal) -> Principal | None:
-        """Return a known caller with its scopes in this namespace. Return None if it has none here, and must not learn
-        that the namespace exists. In `default`, such a caller is returned without scopes, because everybody knows that
-        `default` exists.
+        """Return a known caller with its scopes in this namespace.
+
+        If the caller has no scope here, return None, because it must not learn that the namespace exists. For
+        `default`, return the caller without scopes instead, because everybody knows that `default` exists.
         """
         if principal.by_namespace is None:
             return principal
@@ -226,19 +239,20 @@ class AccessPolicy:
             self._refuse_cross_site(fields)
 
     def check_host(self, fields: Fields) -> None:
-        """Refuse a Host that is not ours. Otherwise, a page whose host name was rebound could send requests to a
-        master on loopback."""
+        """Refuse a Host that is not ours. Otherwise, a page could use DNS rebinding to send requests to a master
+        on loopback."""
         if self._any_host or self._is_ours(_host_name(fields.get(b"host", b""))):
             return
         raise UnparsableError("the Host header names another server", code="bad_host")
 
     def check_host_without_token(self, fields: Fields) -> None:
-        """For a caller that needs no token although tokens exist, refuse a host name that DNS rebinding may have
-        pointed to this master. An IP address cannot be rebound."""
+        """Refuse a host name that DNS rebinding may have pointed to this master.
+
+        Use this check for a caller that needs no token although tokens exist. An IP address cannot be rebound."""
         host = _host_name(fields.get(b"host", b""))
         if not (self._is_ours(host) or _is_address(host)):
             raise UnparsableError(
-                "the Host header must be an IP address, or a name in `allowed_hosts`, from callers without a token",
+                "without a token, the Host header must be an IP address or a name in `allowed_hosts`",
                 code="bad_host",
             )
 
@@ -258,7 +272,9 @@ class AccessPolicy:
             raise UnauthorizedError("a bearer token or a login is required")
         if client_host is not None and not is_loopback(client_host):
             raise ForbiddenError(
-                "without tokens and users, the master serves only its own machine", code="local_only"
+                "as long as there are no tokens and no users, the master serves only callers on its own "
+                "machine",
+                code="local_only",
             )
         if authorization is not None:
             known = self._configured.find(digest_of(authorization.partition(b" ")[2].strip()))
@@ -266,13 +282,13 @@ class AccessPolicy:
         return _LOCAL
 
     def _here(self, principal: Principal) -> Principal:
-        """Return the caller with the scopes that it has in this namespace. Raise NotFoundError if it has none here."""
+        """Return the caller with its scopes in this namespace. Raise NotFoundError if it has no scope here."""
         members = principal.by_namespace or {}
         found = members.get(self._namespace, principal)
         if not found.scopes:
             raise unknown_namespace()
-        # In `default`, keep the list of namespaces to which the caller is restricted: tokens of the whole installation
-        # are managed there.
+        # In `default`, keep the list of namespaces to which the caller is restricted, because tokens of the whole
+        # installation are managed in `default`.
         if self._namespace != DEFAULT:
             return replace(found, by_namespace=None)
         return replace(found, by_namespace=members, elsewhere=principal.scopes)
@@ -302,8 +318,8 @@ class AccessPolicy:
         theirs = _origin(origin.decode("latin-1"))
         public = self._public_origin
         is_ours = theirs is not None and (theirs == public or theirs[1:] == _addressed(fields, theirs[0]))
-        # Refuse our own host without TLS if this site uses TLS: anybody who can change network traffic can forge such a
-        # site.
+        # If this site uses TLS, refuse pages of our own host without TLS: anybody who can change network traffic
+        # can forge such a page.
         is_plain = bool(theirs and public and public[0] == "https" and theirs[:2] == ("http", public[1]))
         if not is_ours or is_plain:
             raise ForbiddenError("requests from other sites are refused", code="cross_site")
@@ -316,8 +332,8 @@ async def _the_one(sessions: Sessions, secrets: Iterable[str]) -> Session | None
 
 
 def check_csrf(method: str, fields: Fields, session: Session) -> None:
-    """Refuse a change that uses a session without its CSRF token, because browsers also send cookies with requests of
-    other sites. Raises ForbiddenError."""
+    """Raise ForbiddenError for a change that uses a session without the session's CSRF token: browsers also send
+    cookies with requests of other sites."""
     if method in _SAFE_METHODS:
         return
     if not hmac.compare_digest(fields.get(CSRF_FIELD, b""), session.csrf_token.encode()):
@@ -327,11 +343,13 @@ def check_csrf(method: str, fields: Fields, session: Session) -> None:
 
 
 def configured_tokens(settings: Settings, own_tokens: Iterable[str] = ()) -> ConfiguredTokens:
-    """Return the tokens of the settings and of the token file. If the master needs a first token, also return the one
-    that was generated here. `own_tokens` belong to this process, and do not make other callers need a token.
+    """Return the tokens of the settings and of the token file. If the master needs a first token, also return the
+    first token that was generated on this machine.
 
-    Raises ValueError for an unreadable entry, or if the master does not listen on loopback and there is no token (see
-    `generate_first_token`).
+    `own_tokens` belong to this process. If there are no other tokens, callers still need none.
+
+    Raises ValueError for an unreadable entry. Also raises it if the master does not listen on loopback and there
+    is no token (see `generate_first_token`).
     """
     tokens = [token.get_secret_value() for token in settings.tokens]
     if settings.tokens_file is not None:
@@ -344,11 +362,11 @@ def configured_tokens(settings: Settings, own_tokens: Iterable[str] = ()) -> Con
 
 
 def generate_first_token(settings: Settings) -> str | None:
-    """Generate and return the first admin token. Return None if it is not needed (see `needs_first_token`) or was
-    generated before.
+    """Generate and return the first admin token. Return None if no such token is needed (see `needs_first_token`)
+    or if it was generated earlier.
 
-    Only its digest is kept (`first_token` in the data directory, mode 0600), so show the token now: it cannot be read
-    again.
+    Only the token's digest is kept (file `first_token` in the data directory, mode 0600). So show the token now:
+    nobody can read it later.
     """
     if not needs_first_token(settings):
         return None
@@ -369,8 +387,8 @@ def generate_first_token(settings: Settings) -> str | None:
 
 
 def needs_first_token(settings: Settings) -> bool:
-    """Return whether the master would be open to the network, or to the callers of a proxy, with no token
-    configured."""
+    """Return whether the master needs a first token: no token is configured, and the network or the callers of a
+    proxy can reach the master."""
     is_exposed = settings.public_url is not None or not is_loopback(settings.host)
     return is_exposed and not (settings.tokens or settings.tokens_file)
 

@@ -1,5 +1,5 @@
-"""One connection to a master: the guarded protocol with pipelining, connections reserved for workers, and a deadline
-for every stage."""
+"""One connection to a master. It extends the guarded protocol by pipelining, connections reserved for workers,
+and a deadline for every stage."""
 
 import asyncio
 import contextlib
@@ -28,17 +28,19 @@ from worker_sdk.transport.guarded import GuardedProtocol, ParsingEndsError
 
 KEEP_ALIVE_S: Final = 75.0
 MAX_PIPELINE: Final = 100
-# Paths that an unproven connection may still request when all other connections are taken.
+# Paths that an unproven connection may request even when all other connections are taken.
 _RESERVED: Final = re.compile(rb"(/ns/[a-z0-9-]+)?(/api/workers|/api/settings|/healthz|/readyz)")
-# Up to this many refused connections stay open for a moment, so that their callers can read the reason. Further refused
-# connections are closed at once.
+# Maximum number of refused connections that stay open for a moment, so that their callers can read the reason.
+# Further refused connections are closed at once.
 _MAX_LINGERING: Final = 256
 
 
 @dataclass(slots=True)
 class ConnectionContext:
-    """State that all connections share. `hsts`: header fields that are added to every answer over TLS. `is_leaving`:
-    the process was told to stop."""
+    """State that all connections share.
+    * `hsts`: header fields that are added to every answer over TLS.
+    * `is_leaving`: whether the process has been told to stop.
+    """
 
     room: ConnectionRoom
     limits: LiveValue[RequestLimits]
@@ -48,14 +50,14 @@ class ConnectionContext:
 
 
 class EdgeProtocol(GuardedProtocol):
-    """The protocol of one connection to the master. It closes the connection, or refuses its requests, while the server
-    has no room for it."""
+    """The protocol of one connection to the master. If the server has no room for the connection, it closes the
+    connection or refuses its requests."""
 
     def __init__(self, config: Config, state: ServerState, shared: ConnectionContext) -> None:
         super().__init__(config, state, shared.limits)
         self._shared = shared
-        self._untaken = 0  # bytes of the answer that the client had not yet taken at the last check
-        self._stalled_since_s = 0.0  # time of that check; meaningful only if `_untaken` is not 0
+        self._untaken = 0  # bytes of the answer that the client had not read at the last check
+        self._stalled_since_s = 0.0  # time of the check of `_untaken`; meaningful only if `_untaken` is not 0
         self._lingers = False
         self._tls_fields: tuple[tuple[bytes, bytes], ...] = ()
         # True from the time at which the connection is accepted until a request on it carries a valid credential.
@@ -100,7 +102,7 @@ class EdgeProtocol(GuardedProtocol):
         super().connection_lost(exc)
 
     def _lose_all(self) -> None:
-        # Notify all requests of this connection, because uvicorn notifies only the newest one.
+        # Notify all requests of this connection, because uvicorn notifies only the newest request.
         for cycle in (self._answering, self.cycle, *(cycle for cycle, _ in self.pipeline)):
             if isinstance(cycle, EdgeCycle):
                 cycle.note_disconnect()
@@ -117,12 +119,12 @@ class EdgeProtocol(GuardedProtocol):
         super()._start_asgi_task(cycle, app)
 
     def begin_cycle(self, version: str) -> None:
-        """See `GuardedProtocol`. Do the same as uvicorn at the end of a head, but with our own cycle."""
+        """See `GuardedProtocol`. Do the same as uvicorn does at the end of a request's head, but with our own
+        cycle."""
         if self._is_unproven and not _RESERVED.match(self.url) and self._shared.room.is_full_for(self):
             self.stop_parsing(HTTPStatus.SERVICE_UNAVAILABLE, "overloaded")
         if len(self.pipeline) >= MAX_PIPELINE:
-            # Close the connection if the client pipelined too many requests. It gets no answer to those that are
-            # waiting.
+            # Close the connection if the client pipelined too many requests. The waiting requests get no answer.
             self._abort()
             raise ParsingEndsError
         if self._is_unproven:
@@ -157,9 +159,11 @@ class EdgeProtocol(GuardedProtocol):
             self.pipeline.appendleft((self.cycle, self.app))
 
     def _is_last(self) -> bool:
-        """Return whether the connection must end after the answer that begins now, because the process is stopping. A
-        load balancer sends new connections elsewhere, but keeps using an open one. Requests that have begun to arrive
-        are answered first."""
+        """Return whether the connection must end after the answer that begins now, because the process is
+        stopping.
+
+        A load balancer sends new connections to other masters, but keeps using an open connection. The master
+        first answers requests that have begun to arrive."""
         return not self.pipeline and not self._is_arriving and not self.cycle.more_body
 
     def on_response_complete(self) -> None:
@@ -175,7 +179,7 @@ class EdgeProtocol(GuardedProtocol):
         if self._refusal is not None:
             self.refuse(*self._refusal)
         elif self._is_deaf or (self.cycle.response_complete and self.cycle.more_body):
-            # If the answer came before the end of the body, as with 413, the rest of the body is not needed.
+            # If the answer came before the end of the body, as with 413, nobody needs the rest of the body.
             self.linger()
         else:
             if not self._is_arriving:
@@ -183,8 +187,8 @@ class EdgeProtocol(GuardedProtocol):
             self.flow.resume_reading()
 
     def check_deadlines(self, now_s: float) -> None:
-        """End a connection whose client takes too long to send, to read, or to send its next request. The sweep calls
-        this."""
+        """End the connection if the client takes too long to send a request, to read an answer, or to begin its
+        next request. The sweep calls this method."""
         untaken = self._untaken_bytes()
         if not self._untaken or untaken < self._untaken:
             self._stalled_since_s = now_s
@@ -205,18 +209,19 @@ class EdgeProtocol(GuardedProtocol):
                 self.transport.close()
 
     def _untaken_bytes(self) -> int:
-        """Return how many bytes of the answer the peer has not taken yet. Without TLS, this is 0 once the kernel has
-        the rest of the answer."""
+        """Return how many bytes of the answer the peer has not read yet. Without TLS, the result is 0 once the
+        kernel has the rest of the answer."""
         unsent = self.transport.get_write_buffer_size()
-        # Without TLS, nothing is left once the buffer of the transport is empty. With TLS, the transport does not count
-        # the bytes that are already encrypted.
+        # Without TLS, an empty buffer of the transport means that nothing is left. With TLS, the transport does
+        # not count bytes that are already encrypted.
         if not unsent and self.scheme == "http":
             return 0
         endpoint = self.transport.get_extra_info("socket")
         if endpoint is None:
-            return unsent  # the connection is closed, and `connection_lost` will be called soon
-        # Add what the kernel has not sent. Its buffer holds megabytes, and takes more only once much of it has drained.
-        # Until then, only its size shows the progress of a slow reader.
+            return unsent  # the connection is closed; asyncio will call `connection_lost` soon
+        # Add the bytes that the kernel has not sent. Its buffer holds megabytes, and takes more bytes only after
+        # much of it has been sent. Until then, only the fill level of that buffer shows the progress of a slow
+        # reader.
         with contextlib.suppress(OSError, ValueError):  # not supported by the system, or the socket is closed
             queue = fcntl.ioctl(endpoint.fileno(), termios.TIOCOUTQ, bytes(4))
             unsent += int.from_bytes(queue, sys.byteorder)

@@ -8,14 +8,15 @@ from typing import Final, Protocol
 from jqmaster.domain.identity.caller import TrustedProxies, caller_of
 from jqmaster.live_value import LiveValue
 
-# For each group of this many connections, one extra connection is reserved for workers, so that workers can connect
-# however many pushers there are.
+# Number of connections per extra connection that is reserved for workers. The reserve lets workers connect
+# regardless of the number of pushers.
 WORKERS_RESERVE: Final = 32
-# Key of a function in the scope of a request on an unproven connection. Call the function with `is_worker` once the
-# credential is found valid. It raises OverloadedError if there is no room for more callers.
+# Key of a function in the scope of a request on an unproven connection. The endpoint calls it with `is_worker`
+# after it has found the credential valid. The function raises OverloadedError if there is no room for more
+# callers.
 PROVE: Final = "jqmaster.prove"
-# The number of unproven connections that is allowed in any case. A single browser opens half a dozen connections before
-# it has proved anything.
+# Number of unproven connections that are always allowed. A single browser opens about six connections before it
+# sends a credential.
 _MIN_UNPROVEN: Final = 8
 
 
@@ -42,8 +43,8 @@ class RoomLimits:
     """Maximum numbers of connections.
 
     * `max_clients`: from callers other than workers.
-    * `max_clients_and_workers`: from both.
-    * `max_total`: both, plus the reserve for workers.
+    * `max_clients_and_workers`: from callers of both kinds.
+    * `max_total`: `max_clients_and_workers`, plus the reserve for workers.
     * `most_unproven`: unproven connections.
     * `most_of_address`: per address.
     """
@@ -63,8 +64,9 @@ class RoomLimits:
         address_share: float,
         max_clients_and_workers: int = 0,
     ) -> "RoomLimits":
-        """Return the limits for at most `max_clients` callers other than workers. `max_clients_and_workers`: number
-        of connections that the process can have open; used if it is more than `max_clients`."""
+        """Return the limits for at most `max_clients` connections from callers other than workers.
+        `max_clients_and_workers`: the number of connections that the process can have open. It is used if it
+        exceeds `max_clients`."""
         together = max(max_clients, max_clients_and_workers)
         return cls(
             max_clients,
@@ -78,16 +80,16 @@ class RoomLimits:
 class ConnectionRoom:
     """All connections of one server.
 
-    A connection is *unproven* until a request on it carries a valid credential. Unproven connections have a separate
-    share. When room is needed, the unproven connection that has been idle longest is closed, so a caller without a
-    credential cannot block others. Proven connections, except those of workers, are refused when the limit is
-    reached.
+    A connection is *unproven* until a request on it carries a valid credential. Unproven connections have a
+    separate share. When the server needs room, it closes the unproven connection that has been idle longest. So a
+    caller without a credential cannot block others. At the limit, it refuses to prove further connections, except
+    those of workers.
     """
 
     def __init__(self, trusted_proxies: TrustedProxies, limits: LiveValue[RoomLimits]) -> None:
         self._trusted_proxies = trusted_proxies
         self._limits = limits
-        # Unproven connections, in total and per address. The one that has been idle longest comes first.
+        # Unproven connections, in total and per address. The connection that has been idle longest comes first.
         self._unproven: dict[CountedConnection, None] = {}
         self._unproven_of: dict[str, dict[CountedConnection, None]] = {}
         self._proven: set[CountedConnection] = set()
@@ -99,7 +101,7 @@ class ConnectionRoom:
         return len(self._unproven) + len(self._proven) + len(self._workers)
 
     def is_full_for(self, connection: CountedConnection) -> bool:
-        """Return whether the share of callers that are not workers has no room for an unproven connection."""
+        """Return whether the share of callers other than workers has no room for an unproven connection."""
         limits = self._limits.current
         if (
             len(self._proven) >= limits.max_clients
@@ -123,8 +125,8 @@ class ConnectionRoom:
         return True
 
     def prove(self, connection: CountedConnection, *, is_worker: bool) -> bool:
-        """Record that a request carried a valid credential. Return False if there is no room; the connection stays
-        unproven."""
+        """Record that a request carried a valid credential. Return False if there is no room. The connection then
+        stays unproven."""
         if connection not in self._unproven:
             return True
         if is_worker:
@@ -160,8 +162,8 @@ class ConnectionRoom:
             self._workers.discard(connection)
 
     def _over_even_share(self, address: str) -> dict[CountedConnection, None]:
-        """Return the unproven connections of an address that has more than an even share, so that a flood evicts its
-        own first."""
+        """Return the unproven connections of an address that has more than an even share. So a flood from one
+        address evicts its own connections first."""
         mine = self._unproven_of.get(address, {})
         return mine if len(mine) * len(self._unproven_of) > self._limits.current.most_unproven else {}
 
@@ -181,5 +183,5 @@ class ConnectionRoom:
             del self._unproven_of[address]
 
     def _is_proxy(self, connection: CountedConnection) -> bool:
-        # Treat a client on a unix socket as a proxy: it is on this machine, and usually is one.
+        # Treat a client on a unix socket as a proxy. It runs on this machine, and it is usually a proxy.
         return not connection.peer or connection.peer in self._trusted_proxies

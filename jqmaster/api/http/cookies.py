@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from jqmaster.api.encoding.negotiation import Fields
 from jqmaster.domain.namespaces.namespace import PATHS
 
-# Maximum number of cookies that are looked up as sessions. Each costs a round trip to the store.
+# Maximum number of cookies to look up as sessions. Each cookie costs a round trip to the store.
 MAX_CANDIDATES: Final = 4
 DEVICE_LIFE_S: Final = 90 * 86_400
 LOGIN_LIFE_S: Final = 600
@@ -17,10 +17,14 @@ _SECRET: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 class SessionCookie:
     """The cookie's name and attributes.
 
-    Scripts cannot read the cookie, other sites cannot make the browser send it, and with TLS the browser does not send
-    it over plain HTTP. The path keeps the cookie from other applications on the same host.
+    The attributes protect the cookie:
 
-    `namespace`: the namespace whose own token opened the session. The browser sends this cookie only to that
+    * Scripts cannot read it.
+    * Other sites cannot make the browser send it.
+    * With TLS, the browser does not send it over plain HTTP.
+    * Other applications on the same host do not get it, because of its path.
+
+    `namespace`: the namespace with the token that opened the session. The browser sends this cookie only to that
     namespace, in addition to the cookie of the installation.
     """
 
@@ -35,14 +39,15 @@ class SessionCookie:
         self.device_name: Final = f"{prefix}jqmaster_device"
         self.login_name: Final = f"{prefix}jqmaster_login"
         self._attributes = f"Path={path}; HttpOnly; SameSite=Strict" + ("; Secure" if is_secure else "")
-        # For the cookie of a login at a provider. The provider redirects the browser back here, and browsers send no
-        # strict cookies with such a request.
+        # Attributes for the cookie of a login at a provider. The provider redirects the browser to this master,
+        # and browsers send no strict cookies with such a request.
         self._lax_attributes = self._attributes.replace("Strict", "Lax")
 
     def candidates(self, fields: Fields) -> list[str]:
-        """Return the values of cookies with this name that could be a secret. There are several if another
-        application on the same site has set such a cookie. Only the first few are returned, because checking each
-        takes time."""
+        """Return the values of cookies with this name that could be a secret.
+
+        There are several values if another application on the same site has set a cookie with the same name.
+        Return only the first few, because checking each value takes time."""
         return [value for value in _values(fields, self.name) if _SECRET.fullmatch(value)][:MAX_CANDIDATES]
 
     def device(self, fields: Fields) -> str | None:
@@ -55,7 +60,8 @@ class SessionCookie:
         return self._field(f"{self.device_name}={proof}; Max-Age={DEVICE_LIFE_S}")
 
     def login(self, fields: Fields) -> str | None:
-        """Return the cookie of a login in progress at a provider, or None if there is none, or more than one."""
+        """Return the cookie of a login in progress at a provider. Return None if there is no such cookie, or more
+        than one."""
         values = [value for value in _values(fields, self.login_name) if value]
         return values[0] if len(values) == 1 else None
 
@@ -84,7 +90,8 @@ class SessionCookie:
 
 def _values(fields: Fields, name: str) -> list[str]:
     """Return the distinct values of all cookies with this name."""
-    # Split at commas, too: HTTP/2 proxies send several cookie fields, and `join_fields` joins them with commas.
+    # Also split at commas: HTTP/2 proxies send several cookie fields, and `join_fields` joins the fields with
+    # commas.
     pairs = fields.get(b"cookie", b"").decode("latin-1").replace(",", ";").split(";")
     parts = (pair.strip().partition("=") for pair in pairs)
     return list(dict.fromkeys(value for found, _, value in parts if found == name))

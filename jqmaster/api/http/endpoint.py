@@ -1,7 +1,6 @@
 """Handle an ASGI request: authenticate, decode, call the handler, and encode the answer.
 
-Every push and every result takes this path, so it builds no framework object per request.
-"""
+Every push and every result takes this path. So the code creates no framework object per request."""
 
 import functools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -59,7 +58,7 @@ from jqmaster.service.jobs.intake import PushInProgress
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 MAX_QUERY_BYTES: Final = 4096
-# A namespace with fewer calls in progress than this is never refused a further call.
+# A namespace with fewer calls in progress than this number may always make a further call.
 FEW_CALLS: Final = 32
 CALLS_RETRY_AFTER_S: Final = 1
 _WITHOUT_BODY: Final = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
@@ -72,8 +71,10 @@ _CONTENT_TYPES: Final = {encoding: encoding.value.encode() for encoding in Encod
 
 @dataclass(frozen=True, slots=True)
 class CallLimits:
-    """Limits of one request, from the settings at that moment. `scan` applies to the body, and `content` to each
-    argument or result in it."""
+    """Limits of one request, from the settings at the time of the request.
+    * `scan`: limits of the body.
+    * `content`: limits of each argument or result in the body.
+    """
 
     max_body_bytes: int
     scan: ScanLimits
@@ -93,8 +94,8 @@ class Call:
     client_host: str | None
     session: Session | None
     policy: AccessPolicy
-    # Returns whether the caller would still be admitted. Long-running answers call it again and again. It raises an
-    # error if this cannot be determined.
+    # Returns whether the caller would still be admitted. Long-running answers call this function repeatedly. It
+    # raises an error if it cannot determine the answer.
     is_admitted: Callable[[], Awaitable[bool]]
     _receive: Receive
     push_turn: PushInProgress | None = None  # only for a push
@@ -112,16 +113,16 @@ class Call:
 
     @property
     def bearer(self) -> bytes:
-        """The token that came with the request; empty if there is none."""
+        """The bearer token of the request. Empty if the request has none."""
         return self.fields.get(b"authorization", b"").partition(b" ")[2].strip()
 
     @property
     def address(self) -> str:
-        """Return where the call came from; see `AccessPolicy.address`."""
+        """Return the address of the caller; see `AccessPolicy.address`."""
         return self.policy.address(self.fields, self.client_host)
 
     def may(self, scope: AccessScope) -> bool:
-        """Return whether the caller has `scope`, even if the route requires less or nothing."""
+        """Return whether the caller has `scope`, which may be more than the route requires."""
         return self.principal is not None and scope in self.principal.scopes
 
     @property
@@ -135,8 +136,8 @@ class Call:
         )
 
     async def body(self, max_bytes: int | None = None) -> bytes:
-        """Return the body as MessagePack, within the limits. `max_bytes` sets a different maximum size. Raises what
-        `read_body` raises, and OverloadedError."""
+        """Return the body as MessagePack, within the limits. `max_bytes` sets a different maximum size. Raises
+        the errors of `read_body`, and OverloadedError."""
         push_turn, most = self.push_turn, max_bytes or self.limits.max_body_bytes
         if push_turn is None:
             return await read_body(self.fields, self._receive, max_bytes=most)
@@ -151,11 +152,12 @@ class Call:
         *,
         max_bytes: int | None = None,
     ) -> ModelT:
-        """Return the body as `model`. Raises what `read_map` raises, and InvalidError that names each invalid field."""
+        """Return the body as `model`. Raises the errors of `read_map`, and an InvalidError that names each
+        invalid field."""
         return check(model, read_map(await self.body(max_bytes), raw_fields, limits=self.limits.scan))
 
     async def gone(self) -> None:
-        """Wait until the client has disconnected. Call this only after the body was read."""
+        """Wait until the client has disconnected. Call this method only after the body was read."""
         while (await self._receive())["type"] != "http.disconnect":
             pass
 
@@ -194,7 +196,8 @@ class Call:
 
 
 def delivery_loop() -> InvalidError:
-    """Return the error for a delivery of this service to itself, which would start jobs without end."""
+    """Return the error for a delivery that this service sends to itself. Such a delivery would start jobs without
+    end."""
     return InvalidError(
         "this request delivers a job to a target whose URL is that of this service", code="delivery_loop"
     )
@@ -205,21 +208,21 @@ Handler = Callable[[Call], Awaitable["Reply | StreamedAnswer"]]
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The answer of a handler; `value` is encoded as the client requests."""
+    """The answer of a handler. The endpoint encodes `value` as the client requests."""
 
     status: int
     value: Any = None
     headers: tuple[tuple[bytes, bytes], ...] = ()
     # If set, `value` is bytes that are sent unchanged, with this content type.
     media_type: bytes | None = None
-    # If set, these replace the security headers of other answers. Set it for pages for people, and for answers that
-    # clients may cache.
+    # If set, these headers replace the usual security headers. They are set for pages that people see, and for
+    # answers that clients may cache.
     security_headers: Sequence[tuple[bytes, bytes]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class StreamedAnswer:
-    """An open-ended answer, which `app` sends."""
+    """An answer without a known end. `app` sends it."""
 
     app: ASGIApp
 
@@ -230,10 +233,10 @@ class Operation:
 
     Without `access`, anybody may call it.
 
-    * `text`: details for the summary.
+    * `text`: the description in the OpenAPI document, in addition to the summary.
     * `responses`: the model of each status that is not a problem. None: no body.
     * `is_stream`: the answer is `text/event-stream`.
-    * `push`: the operation accepts new jobs, and is refused when too many such calls run.
+    * `push`: the operation accepts new jobs. It is refused while too many such calls run.
     * `has_effect`: the operation changes something or takes up space although its method is GET.
     """
 
@@ -255,7 +258,7 @@ class Operation:
     # Whether a request may come without its body.
     has_optional_body: bool = False
     has_effect: bool = False
-    # Whether the handler takes a body of any content type, unchanged. Needed where outside systems choose the type.
+    # Whether the handler takes a body of any content type, unchanged. Needed if outside systems choose the type.
     takes_any_body: bool = False
     # Whether browsers get a page as the answer.
     has_page: bool = False
@@ -263,33 +266,35 @@ class Operation:
     undoes_limits: bool = False
     # Whether the operation exists only for the installation, not below the path of a namespace.
     is_of_installation: bool = False
-    # Whether the operation changes something for all namespaces if it is called without the path of one.
+    # Whether the operation changes something for all namespaces if its path names no namespace.
     changes_installation: bool = False
     # A further scope that allows the operation.
     also: AccessScope | None = None
 
     @property
     def is_vital(self) -> bool:
-        """Return whether this operation is exempt from the limits on pushers. Without the exemption, a limit that is
-        too low could end the leases of all workers, or could never be undone."""
+        """Return whether this operation is exempt from the limits on pushers.
+
+        Without the exemption, a limit that is too low could end the leases of all workers. Nobody could raise
+        that limit again."""
         return self.access is AccessScope.WORK or self.undoes_limits
 
 
 @dataclass(frozen=True, slots=True)
 class LimitsInForce:
-    """Limits of requests, as the settings give them now. `vital`: see `Operation.is_vital`."""
+    """The limits of requests according to the current settings. `vital`: see `Operation.is_vital`."""
 
     usual: LiveValue[CallLimits]
     vital: LiveValue[CallLimits]
 
 
 class _Served(NamedTuple):
-    """An operation, with values that are computed once for all its calls."""
+    """An operation with values that are the same for all its calls and are computed once."""
 
     operation: Operation
     limits: LiveValue[CallLimits]
     traffic: RouteTraffic
-    # Whether a caller is refused that accepts none of the master's encodings.
+    # Whether to refuse a caller that accepts none of the master's encodings.
     must_accept: bool
 
 
@@ -329,7 +334,7 @@ class Endpoint:
         if len(fields) != len(headers):
             fields = join_fields(headers)
         request = RequestContext(fields.get(b"x-request-id"), scope["path_params"])
-        # Set the context of this request only: each request runs in a task of its own.
+        # This sets the context of this request only, because each request runs in its own task.
         REQUEST.set(request)
         served = self._served.get(scope["method"])
         traffic = self._other_traffic if served is None else served.traffic
@@ -349,8 +354,9 @@ class Endpoint:
                 await self._session(fields, operation) if b"cookie" in fields and person is None else None
             )
             principal = self._principal(scope, fields, host, operation, session=session, person=person)
-            # Refuse a request that repeats the headers of a delivery, because an outside system may return all header
-            # fields that it got. Reads and requests that need no access are not refused: a callback starts no new job.
+            # Refuse a request that repeats the headers of a delivery: an outside system may send back all header
+            # fields that it received. Do not refuse reads and requests that need no access, such as callbacks:
+            # they start no new job.
             if FENCE in fields and operation.method != "GET" and operation.access is not None:
                 raise delivery_loop()
             if fields.get(STORE, self._store_id) != self._store_id:
@@ -390,7 +396,7 @@ class Endpoint:
             calls.shared.taken -= 1
 
     def _refusal(self, served: _Served | None) -> Exception:
-        """Return the error of a call that is not started, because the operation does not exist or too many calls are
+        """Return the error of a call that is refused at once. The operation does not exist, or too many calls are
         in progress."""
         if served is None:
             return HTTPException(HTTPStatus.METHOD_NOT_ALLOWED, headers={"Allow": self._allow})
@@ -438,7 +444,7 @@ class Endpoint:
         session: Session | None,
         person: Principal | None,
     ) -> Principal | None:
-        """Return the caller if it may use the operation, and None for an unknown caller of a public operation."""
+        """Return the caller if it may use the operation. Return None for an unknown caller of a public operation."""
         if operation.access is None:
             if operation.method != "GET":
                 self._policy.check_site(operation.method, fields)
@@ -461,12 +467,13 @@ class Endpoint:
     def _person(
         self, scope: Scope, fields: Fields, host: str | None, operation: Operation
     ) -> Principal | None:
-        """Return the person whom a proxy names. A person without a role may still send a token, or log in with one."""
+        """Return the person whom a proxy names. A person without a role may still send a token, or log in with a
+        token."""
         assert self._policy.proxy_login is not None
         try:
             return self._policy.proxy_login.person(scope["headers"], fields, host)
         except ForbiddenError:
-            # Look for our own session cookie, because the proxy sets cookies of its own.
+            # Look only for our own session cookie, because the proxy sets other cookies.
             has_own = b"authorization" in fields or self._policy.secrets(fields)
             if operation.access is not None and not has_own:
                 raise

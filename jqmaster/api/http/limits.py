@@ -1,4 +1,4 @@
-"""Limits on requests and connections, as the settings give them."""
+"""Limits of requests and connections according to the settings."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,8 @@ from jqmaster.live_value import LiveValue
 
 @dataclass(frozen=True, slots=True)
 class RequestLimits:
-    """Limits for a request's head, and for the time in which a client must send a request and read an answer."""
+    """Limits of the size of a request's head, and of the times in which a client must send a request and read an
+    answer."""
 
     head_bytes: int
     header_count: int
@@ -28,7 +29,7 @@ class RequestLimits:
 
 @dataclass(frozen=True, slots=True)
 class ServerLimits:
-    """Limits of a server. A change applies at once, also to open connections."""
+    """Limits of a server. A change applies at once, even to open connections."""
 
     room: LiveValue[RoomLimits]
     request: LiveValue[RequestLimits]

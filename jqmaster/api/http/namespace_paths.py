@@ -1,4 +1,4 @@
-"""Serve the paths below `/ns/NAME`. They are the same as the paths of the default namespace."""
+"""Serve the paths below `/ns/NAME`. Each namespace has the same paths as the default namespace."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -31,8 +31,9 @@ Application = ASGIApp
 
 
 class NamespacePaths:
-    """ASGI application. Passes a request on to the namespace that its path names, without the prefix. `app_of`
-    returns the application of a namespace, or raises an error that says why it is not served."""
+    """ASGI application. Removes the prefix from the path and passes the request to the namespace that the prefix
+    names. `app_of` returns the application of a namespace, or raises an error that says why the namespace is not
+    served."""
 
     def __init__(self, app_of: Callable[[str], Application], policy: AccessPolicy) -> None:
         self._app_of = app_of
@@ -88,9 +89,11 @@ class NamespacePaths:
 
 
 class RootPaths:
-    """ASGI application of a master whose default namespace could not be served at the start because its store was
-    unreachable. As long as that namespace is not served, `/healthz` and `/readyz` describe the process. `is_useful`:
-    returns whether the process serves any other namespace."""
+    """ASGI application of a master that could not serve its default namespace at the start, because the store was
+    unreachable.
+
+    As long as that namespace is not served, `/healthz` and `/readyz` describe the process. `is_useful` returns
+    whether the process serves any other namespace."""
 
     def __init__(
         self,
@@ -133,8 +136,8 @@ _DEFAULT_AWAY: Final = (
 
 
 def _shown(exc: JqmasterError, *, may_read: bool) -> JqmasterError:
-    """Return the error as the caller may see it. Only callers that may read see the reason, because it may name paths
-    and addresses."""
+    """Return the error in the form that the caller may see. Only callers with the right to read see the reason,
+    because the reason may name paths and addresses."""
     if isinstance(exc, StoreUnavailableError) and not may_read:
         return StoreUnavailableError("the store of the namespace does not answer", retry_after_s=1.0)
     if isinstance(exc, NamespaceUnavailableError) and exc.reason and may_read:
@@ -157,7 +160,7 @@ def _not_ready(fault: str) -> dict[str, Any]:
 
 
 async def _lead_to_root(name: str, send: Send) -> None:
-    """Redirect from `/ns/NAME` to `/ns/NAME/`, because the addresses in the web UI are relative."""
+    """Redirect from `/ns/NAME` to `/ns/NAME/`: relative addresses in the web UI need the final slash."""
     headers = [(b"location", f"./{name}/".encode()), (b"content-length", b"0"), *DATA_HEADERS]
     await send({"type": "http.response.start", "status": HTTPStatus.FOUND, "headers": headers})
     await send({"type": "http.response.body", "body": b""})

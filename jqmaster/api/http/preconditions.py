@@ -1,4 +1,4 @@
-"""Headers and names in calls that read and change named objects, such as constraints."""
+"""Check headers and names of calls that read or change named objects, such as constraints."""
 
 import re
 from typing import Final
@@ -16,7 +16,8 @@ def precondition(call: Call) -> Precondition:
 
 
 def check_name(given: str | None, name: str) -> None:
-    """Raise InvalidError if the body names another object than the path does. `given` None: the body names none."""
+    """Raise InvalidError if the body and the path name different objects. `given`: the name in the body; None:
+    the body has no name."""
     if given not in (None, name):
         raise InvalidError(
             "the name differs from the one in the path",
@@ -25,7 +26,7 @@ def check_name(given: str | None, name: str) -> None:
 
 
 def etag_header(etag: str) -> tuple[tuple[bytes, bytes], ...]:
-    """Return the header that names the state of the object in an answer."""
+    """Return the ETag header, which identifies the state of the object in an answer."""
     return ((b"etag", f'"{etag}"'.encode()),)
 
 

@@ -1,8 +1,8 @@
 """Every problem `code`, with its statuses, its cause, and what a caller should do.
 
-This table generates docs/errors.md, and the enum and the list `x-had-no-effect` in openapi/jqmaster.yaml, from which
-both SDKs get them. A test compares it with every error that the code raises.
-"""
+docs/errors.md is generated from this table. So are the enum and the list `x-had-no-effect` in
+openapi/jqmaster.yaml, and through them the codes in both SDKs. A test compares the table with every error that
+the code raises."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -15,8 +15,8 @@ class ProblemCode:
     """One code.
 
     * `statuses`: the HTTP statuses that it can have.
-    * `had_no_effect`: whether the code proves that the request had no effect, so that a client need not treat its
-      outcome as unknown. Only for codes of status 429 or 503, otherwise None.
+    * `had_no_effect`: whether the code proves that the request had no effect. If not, a client must treat the
+      outcome as unknown. None for codes with a status other than 429 or 503.
     """
 
     code: str
@@ -51,7 +51,10 @@ CODES: Final = (
     ProblemCode("unauthorized", (401,), "The request has no valid credential.",
                 "Send `Authorization: Bearer TOKEN`, or log in."),
     ProblemCode("login_failed", (401,), "The user name or password is wrong.", "Try again with the correct ones."),
-    ProblemCode("login_expired", (401,), "The login was not begun in this browser, took too long, or was used already.",
+    ProblemCode("login_expired", (401,), (
+        "The login was begun in another browser, took too long, or was "
+        "already completed."
+    ),
                 "Log in again, from the login page."),
     ProblemCode("login_denied", (401,), "The login provider refused the login. The master logs the provider's "
                 "reason.", "Try again, or ask whoever runs the provider."),
@@ -82,12 +85,15 @@ CODES: Final = (
                 "Use a token or user with the scope `admin`."),
     ProblemCode("content_hidden", (403,), "The caller may not see job content, or this part of the content is "
                 "redacted.", "Filter by other fields, or ask an admin."),
-    ProblemCode("local_only", (403,), "Without tokens and users, the master serves only its own machine.",
+    ProblemCode("local_only", (403,), (
+        "As long as there are no tokens and no users, the master serves only "
+        "callers on its own machine."
+    ),
                 "Create a token."),
     ProblemCode("cross_site", (403,), "A page of another site sent the request.", "Call from the master's own origin."),
     ProblemCode("csrf", (403,), "`X-CSRF-Token` does not match the session.",
                 "Read the token from `GET /api/session`."),
-    ProblemCode("not_found", (404,), "The route or object does not exist, or the caller may not see it.",
+    ProblemCode("not_found", (404,), "The path or the object does not exist, or the caller may not see it.",
                 "Check the address and the ID."),
     ProblemCode("method_not_allowed", (405,), "The route has no such method.", "Use a method that `Allow` lists."),
     ProblemCode("not_acceptable", (406,), "`Accept` names no type that the route answers.",
@@ -135,9 +141,13 @@ CODES: Final = (
     ProblemCode("idempotency_key_reused", (409,), "The idempotency key was used for another request.",
                 "Use a new key for a new request."),
     ProblemCode("not_unique", (409,), "Another job holds the uniqueness key; `job_id` names it.",
-                "Use that job, or push again when it has ended. `on_conflict` decides whether pushes are refused."),
-    ProblemCode("offer_under_way", (409,), "The job that was to be replaced is being offered to a worker; `job_id` "
-                "names it. Nobody knows yet whether it starts with its former content.",
+                "Use that job, or push again after it has ended. The field `on_conflict` of a push decides "
+                "whether the push is refused."),
+    ProblemCode("offer_under_way", (409,), (
+        "The job to replace (`job_id`) has been offered to a worker. The "
+        "master does not know yet whether the job starts with its former "
+        "content."
+    ),
                 "Repeat the push after `Retry-After`. It then replaces the job, or is refused because the job has "
                 "started."),
     ProblemCode("invalid_argument", (422,), "The argument does not fit the schema registered for the job name.",
@@ -153,7 +163,10 @@ CODES: Final = (
         for state in JobState
     ),
     ProblemCode("backlog_full", (429,), "A constraint allows no more waiting jobs.", _LATER, had_no_effect=True),
-    ProblemCode("retried_before", (409,), "The job has had other attempts than the `attempt` of the request.",
+    ProblemCode("retried_before", (409,), (
+        "The newest attempt of the job is not the `attempt` that the "
+        "request names."
+    ),
                 "Read the job again. If an earlier request has already retried it, do nothing."),
     ProblemCode("value_erased", (409,), "Somebody erased a value that the job needs to run.",
                 "Enqueue a new job with the value."),
@@ -161,8 +174,11 @@ CODES: Final = (
                 "Erase the log after the time that the answer names."),
     ProblemCode("unknown_action", (404,), "No bulk action has this ID.",
                 "Check the ID; actions are kept for some days."),
-    ProblemCode("more_than_at_most", (409,), "More jobs now match the bulk action than `at_most` allows.",
-                "Count again with `dry_run`, and decide again."),
+    ProblemCode("more_than_at_most", (409,), (
+        "The number of jobs that match the bulk action now exceeds "
+        "`at_most`."
+    ),
+                "Repeat the dry run, and decide with the new count."),
     ProblemCode("action_over", (409,), "The bulk action has ended.", _NOTHING),
     ProblemCode("too_many_actions", (429,), "Too many bulk actions are running.",
                 "Wait for one to end, or cancel one.", had_no_effect=True),
@@ -190,7 +206,7 @@ CODES: Final = (
                 had_no_effect=True),
     # Challenges
     ProblemCode("stale_token", (409,), "The worker does not hold the job under this token.",
-                "Stop the job: another attempt runs, or it is over."),
+                "Stop the job: another attempt runs, or the job is over."),
     ProblemCode("too_many_parts", (413,), "An attempt has more partial results than `max_parts` or `max_parts_bytes`.",
                 "Keep further data in your own store, or send fewer and larger partial results."),
     ProblemCode("challenge_answered", (409,), "The callbacks of the attempt have already come.",
@@ -277,8 +293,8 @@ CODES: Final = (
     ProblemCode("not_moving", (409,), "There is no running move to abort.", _NOTHING),
     ProblemCode("move_record_damaged", (409,), "The record of the move cannot be read, so no master can end the "
                 "move.",
-                "Repeat with `force=true`. The request then finds the store that has the data, and closes the "
-                "namespace there."),
+                "Repeat with `force=true`. The request then finds the store with the data, and closes the "
+                "namespace in that store."),
     ProblemCode("move_refused", (409,), "The namespace cannot be moved to that store or node. `detail` says why.",
                 "Remove the cause, or choose another store or node."),
     ProblemCode("not_on_cluster", (409,), "The store of the namespace is not a Cluster, so it has no other node.",
@@ -288,8 +304,11 @@ CODES: Final = (
     ProblemCode("namespace_full", (429,), "The namespace has reached its quota of waiting jobs, of their bytes, of "
                 "workers or of streams.", "Repeat after `Retry-After`, or raise the quota of the namespace.",
                 had_no_effect=True),
-    ProblemCode("namespace_rate", (429,), "The jobs pushed in this second have reached the quota `pushes_per_s` of "
-                "the namespace.", _LATER, had_no_effect=True),
+    ProblemCode("namespace_rate", (429,), (
+        "The number of jobs that were pushed in this second has reached "
+        "the quota `pushes_per_s` of the "
+        "namespace."
+    ), _LATER, had_no_effect=True),
     ProblemCode("push_over_quota", (422,), "The push has more jobs than the quota `pushes_per_s` of the namespace "
                 "allows in a second.", "Push the jobs in several requests, or raise the quota."),
     ProblemCode("argument_over_quota", (422,), "The argument exceeds the quota `argument_bytes` of the namespace.",
@@ -305,16 +324,19 @@ CODES: Final = (
     ProblemCode("masters_too_old", (409,), "A master of an older release, which does not know namespaces, is alive.",
                 "Upgrade all masters, then repeat."),
     ProblemCode("too_many_namespaces", (409,), "There are as many namespaces as `max_namespaces` allows.",
-                "Delete some, or use one namespace for several purposes: its jobs can be kept apart by name, and "
-                "limited by key."),
+                "Delete some, or use one namespace for several purposes: give jobs different names, and use "
+                "constraints with a key."),
     ProblemCode("namespace_tag_taken", (409,), "Another namespace has the tag.",
                 "Give another tag, or omit it: the name is then the tag."),
     ProblemCode("too_many_fireworq", (409,), "The Fireworq gateway has its maximum number of queues or routings.",
                 "Delete one that is not used."),
     ProblemCode("delivery_loop", (422,), "The request is itself the delivery of a job to a target.",
                 "Correct the URL of the target: it must belong to your application, not to this service."),
-    ProblemCode("unknown_incident", (404,), "The notice has no open incident with this key, or the incident with "
-                "this ID is no longer in the timeline.", "Read the notice, or the list of incidents, again."),
+    ProblemCode("unknown_incident", (404,), (
+        "There is no such incident: the notice has no open incident "
+        "with this key, or the timeline no longer has the incident with "
+        "this ID."
+    ), "Read the notice, or the list of incidents, again."),
     ProblemCode("mail_off", (422,), "The master has no mail server.", "Set `smtp_url` and `mail_from`."),
     ProblemCode("webhooks_off", (422,), "The master has no secret to sign webhooks with.",
                 "Set `webhook_secrets`. `jqmaster webhooks secret` generates a secret."),
@@ -347,14 +369,17 @@ CODES: Final = (
     # Limits and the store
     ProblemCode("rate_limited", (429,), "The caller sends too many requests.", _LATER, had_no_effect=True),
     ProblemCode("too_many_logins", (429,), "There were too many failed logins.", _LATER, had_no_effect=True),
-    ProblemCode("overloaded", (503,), "The master has reached a limit, or others keep changing the object faster than "
-                "the request can follow.", _LATER, had_no_effect=True),
+    ProblemCode("overloaded", (503,), (
+        "The master has reached a limit, or other callers change the object "
+        "so often that the request cannot "
+        "complete."
+    ), _LATER, had_no_effect=True),
     ProblemCode("too_many_streams", (503,), "Too many streams of this master are open.", _LATER, had_no_effect=True),
     ProblemCode("store_unavailable", (503,),
                 "The store is unreachable, loading, read-only or full.", _LATER, had_no_effect=True),
     ProblemCode("store_full", (503,), "The store has no room for new jobs.",
                 "Free memory. Running jobs can still end.", had_no_effect=True),
-    ProblemCode("store_unfit", (503,), "The store does not provide what is configured.",
+    ProblemCode("store_unfit", (503,), "The store lacks a property that the configuration requires.",
                 "Run `jqmaster doctor`.", had_no_effect=True),
     ProblemCode("durability_unavailable", (503,),
                 "The store does not provide the requested durability.",

@@ -79,15 +79,15 @@ STATUS: Final[Mapping[type[JqmasterError], tuple[int, str]]] = {
 MAX_PROBLEM_BYTES: Final = 4096
 NO_PATH: Final = "no such path; GET /openapi.json lists all paths"
 _MAX_ECHO: Final = 64
-# Prefix of the tags of unions, which pydantic adds to the location of an error. Clients do not see these parts.
+# Prefix of the tags of unions. pydantic adds these tags to the location of an error. Clients do not see them.
 UNNAMED: Final = "~"
 _MAX_DETAIL: Final = 300
 _MAX_RULE: Final = 200
 
 
 def problem_response(exc: Exception, encoding: Encoding) -> Response:
-    """Return the answer to a request that ended with `exc`, of at most 4 KiB. For an unexpected error, it contains only
-    an incident ID."""
+    """Return the answer to a request that ended with `exc`. It has at most 4 KiB. If the error is unexpected, the
+    answer contains only an incident number."""
     if isinstance(exc, HTTPException):
         return _from_http_exception(exc, encoding)
     if isinstance(exc, ValidationError):
@@ -119,8 +119,9 @@ def status_of(exc: JqmasterError) -> tuple[int, str]:
 def invalid_from(
     exc: ValidationError, prefix: tuple[str | int, ...] = (), model: type[BaseModel] | None = None
 ) -> InvalidError:
-    """Convert a pydantic error to a list of fields and the rules that they break. The input itself is not repeated,
-    except the beginning of a text in place of a number.
+    """Convert a pydantic error to a list of invalid fields and the rules that they break.
+
+    The list does not repeat the input, with one exception: the beginning of a text where a number is required.
 
     * `prefix`: the place of the input in the request.
     * `model`: the model that was read, for suggestions.
@@ -133,14 +134,16 @@ def invalid_from(
 
 
 def edge_problem(status: HTTPStatus, code: str) -> bytes:
-    """Return the problem for bytes that are not a request. It is MessagePack, because such bytes cannot choose an
-    encoding, and some pushers and workers read only MessagePack."""
+    """Return the problem for bytes that are not a request, encoded as MessagePack.
+
+    Such bytes cannot choose an encoding, and some pushers and workers read only MessagePack."""
     return encode(_problem(status, status.phrase, "", code), Encoding.MSGPACK)
 
 
 def echo(value: object) -> str:
-    """Return input in a form that is safe in a message: escaped, at most 64 characters."""
-    # Show texts and numbers, but only the type of another value, because the `repr` of a large one is expensive.
+    """Return the input in a form that is safe in a message: escaped and at most 64 characters long."""
+    # Show texts and numbers. Of another value, show only the type, because the `repr` of a large value is
+    # expensive.
     text = (
         value
         if isinstance(value, str)
@@ -161,8 +164,8 @@ def _from_http_exception(exc: HTTPException, encoding: Encoding) -> Response:
 
 
 def _wrong_place(status: HTTPStatus, headers: Mapping[str, str]) -> str:
-    """Return the remedy for a path or a method that does not exist. The path is not repeated, because it may hold a
-    secret."""
+    """Return the remedy for a path or a method that does not exist. The remedy does not repeat the path, because
+    a path may contain a secret."""
     if status is HTTPStatus.NOT_FOUND:
         return NO_PATH
     if status is HTTPStatus.METHOD_NOT_ALLOWED and "allow" in headers:
@@ -182,7 +185,7 @@ def _response(
     more: Mapping[str, Any] = MappingProxyType({}),
 ) -> Response:
     problem = {**_problem(status, title, detail, code), **more}
-    # Measure the problem as ASCII JSON, which is longer than its MessagePack.
+    # Measure the problem as ASCII JSON, because this form is longer than MessagePack.
     room = MAX_PROBLEM_BYTES - len(json.dumps(problem)) - 100
     for index, error in enumerate(errors):
         loc = [part if isinstance(part, int) else _printable(part, _MAX_ECHO) for part in error.loc[:8]]

@@ -15,8 +15,8 @@ from jqmaster.errors import ForbiddenError
 logger = logging.getLogger(__name__)
 
 SECRET_FIELD: Final = b"jq-proxy-secret"
-# The value that the web UI sends in a header with each change. Only scripts of the master's own pages can send such a
-# header.
+# The value of a header that the web UI sends with each change. Only scripts of the master's own pages can send
+# this header.
 CSRF_TOKEN: Final = "by-proxy"  # noqa: S105  no secret
 PREFIX: Final = "proxy:"
 MAX_NAME: Final = 128
@@ -29,8 +29,8 @@ class ProxyLoginRules:
     """The headers of the login proxies, and the roles of people.
 
     * `proxies`: the networks of the login proxies.
-    * `between`: the networks of proxies that may be between the login proxies and the master.
-    * `secret`: the proof that the login proxies send (empty: none).
+    * `between`: the networks of other proxies between the login proxies and the master.
+    * `secret`: the secret by which the login proxies prove themselves. Empty: no proof is required.
     """
 
     user_header: str
@@ -55,8 +55,8 @@ class ProxyLogin:
     def person(
         self, headers: Iterable[tuple[bytes, bytes]], fields: Fields, client_host: str | None
     ) -> Principal | None:
-        """Return the person whom a login proxy names. Return None if no proxy names anybody, or if the proxy is not
-        trusted. The latter is logged.
+        """Return the person whom a login proxy names. Return None if no proxy names anybody. If the proxy is not
+        trusted, log this and return None.
 
         * `headers`: the headers as received.
         * `fields`: the headers with repeated fields joined.
@@ -85,7 +85,8 @@ class ProxyLogin:
             return "the request did not come through a network of login_proxies"
         if rules.secret and not hmac.compare_digest(fields.get(SECRET_FIELD, b""), rules.secret.encode()):
             return "the request lacks the secret of the proxy"
-        # Refuse a header that comes twice: the proxy may have added its own without removing that of the caller.
+        # Refuse a header that occurs twice: the proxy may have added its header without removing the caller's
+        # header.
         names = [name for name, _ in headers if name in self._single]
         if len(names) != len(set(names)):
             return "a header of the login occurs twice"
@@ -105,8 +106,8 @@ class ProxyLogin:
 
 
 def check_proxy_csrf(fields: Fields, field: bytes) -> None:
-    """Refuse a change that a browser sends for a page of another site. The proxy does not detect such requests. Raise
-    ForbiddenError."""
+    """Raise ForbiddenError for a change that a browser sends for a page of another site. The proxy does not
+    detect such requests."""
     if fields.get(field) != CSRF_TOKEN.encode():
         raise ForbiddenError(f"X-CSRF-Token must be {CSRF_TOKEN!r}, as `GET /api/session` says", code="csrf")
 

@@ -8,11 +8,12 @@ from pydantic import BaseModel
 
 from jqmaster.domain.ids import ID_PATTERN
 
-BINARY_RULE: Final = "must be text, and is binary: encode it as MessagePack str, not bin"
+BINARY_RULE: Final = "must be text but is binary: encode it as MessagePack str, not bin"
 UNKNOWN_FIELD: Final = "unknown field"
 # Types of pydantic's errors in fields that hold text.
 _TEXT_ERRORS: Final = frozenset({"string_type", "literal_error", "enum", "value_error"})
-# Types of pydantic's errors in fields that hold numbers or truth values, which may quote a text given instead.
+# Types of pydantic's errors in fields that hold numbers or booleans. These messages may quote a text that was
+# given instead.
 _NUMBER_ERRORS: Final = frozenset({"int_type", "float_type", "bool_type"})
 _MAX_QUOTED: Final = 40
 _CHARACTERS: Final = re.compile(r"\^\[(?P<class>[^\]]+)\]\{(?P<least>\d+),(?P<most>\d+)\}\$")
@@ -23,7 +24,8 @@ def rule_of(error: Mapping[str, Any], model: type[BaseModel] | None = None) -> s
     kind, given = error["type"], error.get("input")
     rule = str(error["msg"]).removeprefix("Value error, ")
     if kind in _TEXT_ERRORS and isinstance(given, bytes):
-        # Binary input may hold the right text: tell the caller that its library writes every string as `bin`.
+        # Binary input may contain the right text. In this case, tell the caller that its library encodes strings
+        # as `bin`.
         return BINARY_RULE
     if kind == "union_tag_invalid":  # pydantic's own message would quote the whole input
         return f"must be one of {error['ctx']['expected_tags']}"
@@ -39,7 +41,7 @@ def rule_of(error: Mapping[str, Any], model: type[BaseModel] | None = None) -> s
 
 
 def _pattern_rule(pattern: str) -> str:
-    """Return a pattern for characters of one class in words; empty for another pattern."""
+    """Describe a pattern for characters of one class in words. Return an empty text for any other pattern."""
     if pattern == ID_PATTERN:
         return "must be the ID of a job or batch: a UUID in lower case"
     if not (found := _CHARACTERS.fullmatch(pattern)):
@@ -59,7 +61,7 @@ def _unknown_field(loc: Collection[str | int], model: type[BaseModel] | None) ->
 
 
 def _fields_at(model: type[BaseModel] | None, place: Collection[str | int]) -> Collection[str]:
-    """Return the fields of the part of `model` at this place; empty if it is not a model."""
+    """Return the fields of the model at this place in `model`. Return nothing if another type is at this place."""
     for part in place:
         field = model.model_fields.get(str(part)) if model else None
         model = _model_in(field.annotation) if field else None

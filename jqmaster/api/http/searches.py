@@ -1,4 +1,4 @@
-"""Handlers that may read much of the store for one answer."""
+"""Limit handlers that may read much of the store for one answer."""
 
 import functools
 

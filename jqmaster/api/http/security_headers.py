@@ -18,5 +18,6 @@ def security_headers(
     )
 
 
-# Headers of the API's answers and refusals. These are data, so they load nothing, and no cache may keep them.
+# Headers of the API's answers and refusals. An answer is data and not a page, so it may load nothing, and no
+# cache may keep it.
 DATA_HEADERS: Final = (*security_headers("default-src 'none'; frame-ancestors 'none'"), NO_STORE)

@@ -42,10 +42,10 @@ class MasterServer:
         sockets: Sequence[socket.socket] = (),
         is_leaving: LiveValue[bool] | None = None,
     ) -> None:
-        """`sockets`: bound sockets to serve instead of the settings' host and port. While `is_leaving`, each answer
-        ends its connection.
+        """A process that shares its port with others also listens on a port of its own.
 
-        A process that shares its port with others also listens on a port of its own.
+        * `sockets`: bound sockets to serve instead of the host and port of the settings.
+        * `is_leaving`: while it returns true, each answer ends its connection.
         """
         self._app = app
         self._settings = settings
@@ -75,7 +75,7 @@ class MasterServer:
 
     @property
     def own_port(self) -> int:
-        """The port that only this process serves. It is `port` unless that is shared."""
+        """The port that only this process serves. If `port` is not shared, both are the same."""
         return int((self._own or self._servers[0]).sockets[0].getsockname()[1])
 
     @property
@@ -112,8 +112,8 @@ class MasterServer:
         if self._sockets:
             self._servers = [await listen(sock=sock) for sock in self._sockets]
         elif settings.processes > 1:
-            # Let each process listen for itself. The kernel spreads connections over the listeners, and stops using
-            # that of a dead process at once.
+            # Let each process have its own listener. The kernel spreads connections over the listeners. When a
+            # process dies, the kernel stops using its listener at once.
             self._own = await listen(host=settings.host, port=0)
             shared = await listen(host=settings.host, port=settings.port, reuse_port=True)
             self._servers = [shared, self._own]
@@ -123,7 +123,8 @@ class MasterServer:
         self._sweep()
 
     async def stop(self) -> None:
-        """Stop accepting connections, give running requests a grace time, answer the rest with 503, and close."""
+        """Stop accepting connections, wait for running requests for a limited time, answer the remaining requests
+        with 503, and close."""
         self._stopping = True
         for server in self._servers:
             server.close()
@@ -164,8 +165,8 @@ class MasterServer:
         try:
             await self._app(scope, receive, send)
         except asyncio.CancelledError:
-            # Only `stop` cancels this task, which belongs to the protocol. Answer with the reason here, because uvicorn
-            # would log the cancellation as an error of the application.
+            # Only `stop` cancels this task, which belongs to the protocol. Answer here with the reason.
+            # Otherwise, uvicorn would log the cancellation as an error of the application.
             if not self._stopping:
                 raise
             response = problem_response(

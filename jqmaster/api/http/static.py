@@ -1,5 +1,5 @@
-"""The web UI's files at `/`. They are public: they contain only code, and everything that they show comes from the
-API."""
+"""The web UI's files at `/`. They are public because they contain only code. All data that they show come from
+the API."""
 
 import asyncio
 import base64
@@ -21,7 +21,7 @@ from jqmaster.api.encoding.negotiation import has_tag, join_fields, negotiate, t
 from jqmaster.api.http.problems import problem_response
 from jqmaster.api.http.security_headers import security_headers
 
-# Content types of the files that are served, by the end of their names. Other files, such as `.d.ts`, are not served.
+# Content types by the ending of a file's name. Files with other endings, such as `.d.ts`, are not served.
 CONTENT_TYPES: Final = {
     ".html": b"text/html; charset=utf-8",
     ".js": b"text/javascript; charset=utf-8",
@@ -40,16 +40,17 @@ _POLICY: Final = (
     "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
 _VARY: Final = (b"vary", b"accept-encoding")
-# Makes browsers revalidate a file at each use, which usually gets 304. So no page mixes old and new modules after an
-# upgrade of the master.
+# Makes browsers revalidate a file at each use. The answer is usually 304. So no page mixes old and new modules
+# after an upgrade of the master.
 _ASKED_AGAIN: Final = (b"cache-control", b"no-cache")
-# Lets browsers keep a file for ever. Its address contains a digest of its content, so the content never changes.
+# Lets browsers keep a file for ever. The address of such a file contains a digest of its content, so its content
+# never changes.
 _FOR_EVER: Final = (b"cache-control", b"public, max-age=31536000, immutable")
 HEADERS: Final = (*security_headers(_POLICY % ""), _VARY, _ASKED_AGAIN)
 _INLINE: Final = re.compile(rb"<script>(.*?)</script>", re.DOTALL)
 _VERSION_LENGTH: Final = 16
 _ALLOW: Final = "GET, HEAD"
-# Smaller files are not compressed, because this would not save a network packet.
+# Minimum size of a file to compress. Compressing a smaller file would not save a network packet.
 _MIN_GZIP_BYTES: Final = 1024
 # Paths of the modules that contain pages. The group is the name of the page.
 _PAGE: Final = re.compile(r"/\w+/pages(/\w+)\.js")
@@ -84,8 +85,8 @@ class Site:
         if f"/{INDEX}" in self._files:
             self._files["/"] = self._files[f"/{INDEX}"]
         self._pages = {page[1] for path in self._files if (page := _PAGE.fullmatch(path))}
-        # Bodies by path and by whether they are compressed. Each is built when it is first needed, because building all
-        # of them takes longer than the rest of the start.
+        # Bodies by path and by whether they are compressed. Each body is built when it is first needed, because
+        # building all bodies takes longer than the rest of the start.
         self._bodies: dict[tuple[str, bool], _FileBody] = {}
 
     @property
@@ -122,13 +123,13 @@ class Site:
         key = path, is_packed
         if key not in self._bodies:
             make = _packed_body if is_packed else _plain_body
-            # Build it in a thread, because compressing the largest file takes about 20 ms.
+            # Build the body in a thread, because compressing the largest file takes about 20 ms.
             self._bodies[key] = await asyncio.to_thread(make, self._files[path])
         return self._bodies[key]
 
     def _page(self, scope: Scope) -> bytes | None:
-        """Return the UI address of a page that a browser requests by path: `/#/jobs?state=failed` for
-        `/jobs?state=failed`. It is relative, because a proxy may serve the UI below a path."""
+        """Return the address in the UI of a page that a browser requests by path: `/#/jobs?state=failed` for
+        `/jobs?state=failed`. The address is relative, because a proxy may serve the UI below a path."""
         path: str = scope["path"]
         if scope["method"] not in ("GET", "HEAD") or path not in self._pages:
             return None
@@ -145,7 +146,8 @@ def _packaged() -> dict[str, bytes]:
 
 
 def _site_files(root: Traversable) -> dict[str, bytes]:
-    """Return the files below `root` by path. If the bundle is up to date, its index replaces that of the sources."""
+    """Return the files below `root` by path. If the bundle is up to date, its index replaces the index of the
+    sources."""
     found = dict(_read(root))
     if is_bundle_current(found):
         found[f"/{INDEX}"] = found[f"{BUNDLE}{INDEX}"]
@@ -195,7 +197,7 @@ def _body(kind: bytes, data: bytes, content: bytes, *more: tuple[bytes, bytes]) 
     # Give the compressed and the uncompressed form different ETags, as caches require.
     etag = b'"%s"' % hashlib.sha256(data).hexdigest()[:32].encode()
     length = str(len(data)).encode()
-    # Put the digest of each inline script into the policy, which allows no other inline scripts.
+    # Put the digest of each inline script into the policy. The policy then allows no other inline scripts.
     inline = _INLINE.findall(content) if kind.startswith(b"text/html") else []
     hashes = "".join(f" 'sha256-{base64.b64encode(hashlib.sha256(one).digest()).decode()}'" for one in inline)
     headers = [

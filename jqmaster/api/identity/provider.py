@@ -40,14 +40,14 @@ async def finish(call: Call) -> Reply:
 
 
 async def _end_own(call: Call, led_to: LedTo, secret: str) -> tuple[tuple[bytes, bytes], ...]:
-    """End the session that a token of the namespace opened in this browser, so that the login with `secret` takes
-    effect in the namespace. Return the header that removes the ended session's cookie."""
+    """End the session that a token of the namespace opened in this browser. Otherwise, that session would hide
+    the login with `secret` in the namespace. Return the header that removes the cookie of the ended session."""
     if not led_to.own_session:
         return ()
     namespaces = call.services.namespaces
     namespace = namespaces.registry.current.get(led_to.namespace) if namespaces else None
     if namespaces and namespace:
-        # best effort: if the session stays, nobody can use it, because the browser no longer has its cookie.
+        # best effort: a session that stays is unusable, because the browser no longer has its cookie.
         with contextlib.suppress(JqmasterError):
             person = await call.services.identity.sessions.find(secret)
             who = person.principal.name if person else PROVIDER_PREFIX
@@ -63,7 +63,7 @@ def _logins(call: Call) -> ProviderLogins:
 
 
 def _returned(query: bytes) -> Returned:
-    """Return the parameters of the provider's answer. Unknown parameters are allowed."""
+    """Return the parameters of the provider's answer. Ignore unknown parameters."""
     try:
         found = parse_qs(query.decode("ascii"), max_num_fields=32)
     except ValueError:
@@ -79,8 +79,8 @@ def _returned(query: bytes) -> Returned:
 def _to_login_page(
     logins: ProviderLogins, place: str, exc: JqmasterError, *headers: tuple[bytes, bytes]
 ) -> Reply:
-    """Redirect to the login page of the namespace where the login began, which shows the person the error. For
-    operators, the log and the access log have the details."""
+    """Redirect to the login page of the namespace in which the login began. This page shows the person the error.
+    Operators find the details in the log and the access log."""
     return _redirect(f"{logins.policy.home_url}{place}#/login?problem={exc.code}", *headers)
 
 

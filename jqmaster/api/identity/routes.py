@@ -8,13 +8,13 @@ from jqmaster.domain.identity.access import Scope
 
 _STORE: Final = (503,)
 _LOGIN_TEXT: Final = (
-    "Sets a cookie that holds the session. Requests that change something with this cookie must send the "
-    "answer's `csrf_token` in the header X-CSRF-Token. After too many failed logins the answer is 429. Below "
-    "the path of a namespace, a token that belongs to this namespace opens a session there and nowhere else. "
-    "It takes precedence over a session of the installation, and ends when the browser logs in with another "
-    "token or as a user."
+    "Sets a cookie that holds the session. If a request with this cookie changes something, it must send "
+    "the answer's `csrf_token` in the header X-CSRF-Token. After too many failed logins, the answer is 429. "
+    "Below the path of a namespace, a token of this namespace opens a session for this namespace only. That "
+    "session takes precedence over a session of the installation. It ends when the browser logs in with "
+    "another token or as a user."
 )
-_CREATE_TEXT: Final = "This answer is the only one that contains the token. Only its SHA-256 is kept."
+_CREATE_TEXT: Final = "Only this answer contains the token. The master keeps only its SHA-256."
 _ROTATE_TEXT: Final = "Returns a new token with the same rights. The old token stays valid for `overlap_s`."
 _REVOKE_TEXT: Final = (
     "Takes effect within 5 s on all masters. Sessions that were opened with the token end at once."
@@ -23,14 +23,14 @@ _CHANGE_TEXT: Final = (
     "Only for a user who is logged in. Ends the user's other logins. A wrong old password gets 403 "
     "`wrong_password` and counts as a failed login."
 )
-_LOGOUT_TEXT: Final = "200: the login provider has a session of its own, which ends at `logout_url`."
+_LOGOUT_TEXT: Final = "200: the login provider has its own session. Open `logout_url` to end that session."
 _BEGIN_TEXT: Final = (
     "For browsers, as a page. Redirects to the OpenID Connect provider of the settings (authorization code "
     "flow with PKCE). The answer is 404 if no provider is configured."
 )
 _FINISH_TEXT: Final = (
-    "The redirect URI for the provider. Sets the cookie of a session and redirects to the web UI. A login that fails "
-    "leads to the login page, with the code of the problem as `problem`."
+    "The redirect URI for the provider. Sets the cookie of a session and redirects to the web UI. If the "
+    "login fails, redirects to the login page, with the code of the problem in the parameter `problem`."
 )
 _OWN_TEXT: Final = "For callers that are logged in. With a bearer token, the answer is 409 `no_session`."
 _USER_TEXT: Final = "Any change ends the user's sessions."

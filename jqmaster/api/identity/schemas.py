@@ -25,7 +25,10 @@ Password = Annotated[
     ),
 ]
 Label = Annotated[
-    str, Field(min_length=1, max_length=100, description="Text for people that says where the token is used.")
+    str,
+    Field(
+        min_length=1, max_length=100, description=("Text for people that says what the token is used for.")
+    ),
 ]
 ScopeName = Literal["push", "work", "read", "operate", "admin"]
 RoleName = Literal["viewer", "operator", "admin"]
@@ -65,11 +68,11 @@ class SessionView(Answer):
     )
     csrf_token: str | None = Field(
         description=(
-            "Send it as X-CSRF-Token with every change in a session, and with every change of "
-            "a caller whom a proxy names."
+            "Send it in the header X-CSRF-Token with every change, if the caller has a session or is named "
+            "by a proxy."
         )
     )
-    expires_at: Timestamp | None = Field(description="Time at which the session ends at the latest.")
+    expires_at: Timestamp | None = Field(description="Latest time at which the session ends.")
     login_by_user: bool = Field(description="True: users exist. Otherwise, only tokens can log in.")
     login_provider: str | None = Field(
         description="Name of the OpenID Connect provider at `GET /api/login/oidc`. Null: none is configured."
@@ -83,12 +86,14 @@ class SessionView(Answer):
     )
     namespaces: list[str] | None = Field(
         description=(
-            "Below the path without a namespace: the namespaces in which the caller has other scopes "
-            "than here. Null: the caller has the same scopes everywhere."
+            "At a path without a namespace: the namespaces in which the caller has different scopes. Null: "
+            "the caller has the same scopes in all namespaces."
         )
     )
     has_namespaces: bool = Field(
-        description="Whether the installation has a namespace besides `default`. False if the caller is not known."
+        description=(
+            "Whether the installation has more namespaces than `default`. False if the caller is not known."
+        )
     )
 
 
@@ -135,17 +140,23 @@ class TokenRequest(Request):
         default_factory=list,
         min_length=1,
         max_length=20,
-        description="Patterns (*, ?, [abc]) of the job names that the token may push, cancel and fetch results of, "
-        "and that workers may register with it. If omitted, all names are allowed. An empty list is "
-        "refused. Allowed only if the scopes are push, work or both.",
+        description=(
+            "Patterns (*, ?, [abc]) of job names. The token may push, cancel and fetch results of "
+            "jobs with these names, and workers may register these names with it. If omitted, all "
+            "names are allowed. An empty list is refused. Allowed only if the scopes are push, work "
+            "or both."
+        ),
     )
     namespaces: list[Annotated[str, Field(pattern=rf"{NAME_PATTERN}|^\*$")]] | None = Field(
         None,
         min_length=1,
         max_length=100,
-        description="Namespaces that the token opens, or `*` for all. Default: all. The token has its scopes there; in "
-        "all others it gets 404 `unknown_namespace`, and it cannot change what belongs to the installation. Not "
-        "allowed below `/ns/`: a token of a namespace opens that one alone.",
+        description=(
+            "Namespaces in which the token has its scopes, or `*` for all. Default: all. In other "
+            "namespaces, the token gets 404 `unknown_namespace`. A token with a list cannot change "
+            "objects of the installation. Not allowed below `/ns/`, because a token of a namespace "
+            "opens only that namespace."
+        ),
         examples=[["shop"]],
     )
     expires_at: Instant | None = None
@@ -178,13 +189,16 @@ class RotateRequest(Request):
 
 
 class TokenView(Answer):
-    """A token without its secret, which is not kept."""
+    """A token without its secret. The master does not keep the secret."""
 
     id: str
     label: str
     scopes: list[ScopeName]
     names: list[str] = Field(
-        description="Patterns of the job names that the token may push and work. Empty: all names."
+        description=(
+            "Patterns of the job names for which the token may push jobs and register workers. "
+            "Empty: all names."
+        )
     )
     namespaces: list[str] = Field(description="Namespaces that the token opens. `*`: all.")
     created_at: Timestamp
@@ -226,7 +240,7 @@ class UserRequest(Request):
 
 
 class UserPatch(Request):
-    """Changes to a user. Omitted fields stay as they are. Any change ends the user's sessions."""
+    """Changes to a user. Omitted fields stay unchanged. Any change ends the user's sessions."""
 
     role: UserRole | None = None
     namespaces: NamespaceRoles | None = Field(None, description="Replaces all further roles by namespace.")

@@ -13,13 +13,14 @@ from jqmaster.service.identity.identity import OwnLogins
 from jqmaster.service.identity.sessions import Session, csrf_token_of, session_id_of
 from jqmaster.store.identity.sessions import ListedSession
 
-# Maximum size of the body of a login. It is low because the caller of a login is not known yet.
+# Maximum size of the body of a login. The limit is low because the caller of a login is not known yet.
 MAX_LOGIN_BYTES: Final = 4096
 
 
 async def get(call: Call) -> Reply:
     if call.session is None and b"cookie" in call.fields:
-        # This raises an error if the store is unreachable. Otherwise, the session would seem to have ended.
+        # Let this call raise an error if the store is unreachable. Otherwise, the caller would believe that the
+        # session has ended.
         await call.policy.session(call.fields)
     return Reply(200, _view(call, call.principal, call.session))
 
@@ -33,8 +34,9 @@ async def login(call: Call) -> Reply:
         return await _log_in_here(call, identity.own, request.token)
     own_session = call.session if call.session and call.session.is_of_namespace else None
     if own_session is not None:
-        # The browser has a session of the namespace, and may also have one of the installation. Replace the latter,
-        # unless several cookies are candidates: somebody else may have planted one.
+        # The browser has a session of the namespace, and may also have a session of the installation. Replace the
+        # session of the installation if there is exactly one candidate for its cookie. Somebody else may have
+        # planted a second one.
         kept = cookie.candidates(call.fields)
         replaces = kept[0] if len(kept) == 1 else None
     if request.token is not None:
@@ -65,7 +67,7 @@ async def login(call: Call) -> Reply:
 async def _log_in_here(call: Call, own: OwnLogins, token: str) -> Reply:
     """Log in with a token of the namespace. The session is valid only in this namespace."""
     cookie = call.policy.own_cookie
-    assert cookie is not None, "a namespace with tokens of its own has a cookie of its own"
+    assert cookie is not None, "a namespace with its own tokens has its own cookie"
     present = call.session if call.session and call.session.is_of_namespace else None
     replaces = secret_of(call) if present else None
     secret = await own.logins.by_token(token, address=call.address, replaces=replaces)

@@ -1,1 +1,1 @@
-"""Jobs over HTTP: enqueue, read, cancel and retry them, act on many, and explain why one waits."""
+"""Jobs over HTTP: enqueue, read, cancel and retry jobs, act on many jobs, and explain why a job waits."""

@@ -1,5 +1,5 @@
-"""Routes of actions on many jobs. They must precede the routes of single jobs, whose patterns match these paths,
-too."""
+"""Routes of actions on many jobs. They must precede the routes of single jobs, because the patterns of those
+routes also match these paths."""
 
 from typing import Final
 
@@ -9,11 +9,12 @@ from jqmaster.api.jobs import action_handlers, action_schemas
 
 _STORE: Final = (503,)
 _BEGIN_TEXT: Final = (
-    "The leader processes the jobs page by page, each as the route for a single job would. A new leader "
-    "continues the action. Jobs that are enqueued after the start are not touched, and no job is touched "
-    "twice. cancel: waiting and running jobs. retry: jobs that are over. delete: jobs that are not running, "
-    "with argument, result and history. run: jobs that wait for a time. set_priority: waiting jobs. With "
-    "dry_run, the answer is 200 at once, with the number of jobs."
+    "The leader processes the jobs page by page. It treats each job like the route for a single job. A new "
+    "leader continues the action. The action leaves out jobs that are enqueued after its start, and changes "
+    "no job twice. Actions and their jobs:\n\n* cancel: waiting and running jobs.\n* retry: jobs that are "
+    "over.\n* delete: jobs that are not running. Argument, result and history are deleted, too.\n* run: "
+    "jobs that wait for a time.\n* set_priority: waiting jobs.\n\nWith dry_run, the answer is 200 at once, "
+    "with the number of jobs."
 )
 _CANCEL_TEXT: Final = "The action ends before its next step. Its changes so far remain."
 

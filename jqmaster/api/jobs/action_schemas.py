@@ -108,27 +108,30 @@ class JobActionRequest(Request):
         description="New priority, for set_priority only. The lowest number runs first.",
     )
     dry_run: bool = Field(
-        False, description="Only count the jobs that the action would touch now. Changes nothing."
+        False, description="Only count the jobs that the action would change now. Changes nothing."
     )
     rate_per_s: Seconds | None = Field(
-        None, ge=0.01, le=10_000, description="Maximum number of jobs that the action touches per second."
+        None, ge=0.01, le=10_000, description="Maximum number of jobs per second that the action changes."
     )
     stop_at_failure_share: Annotated[float, Field(allow_inf_nan=False)] | None = Field(
         None,
         ge=0,
         le=1,
-        description="For retry only: stop when more than this share of the retried jobs has failed again. Only the "
-        "first new attempt of each job counts. The share is checked once 20 jobs have ended. With this "
-        "option, at most 200 of the retried jobs are unfinished at a time.",
+        description=(
+            "For retry only: the action stops when more than this share of the retried jobs has "
+            "failed again. Only the first new attempt of each job counts. The share is checked "
+            "after 20 jobs have ended. With this option, at most 200 of the retried jobs are "
+            "unfinished at a time."
+        ),
     )
     at_most: int | None = Field(
         None,
         ge=0,
         le=1_000_000_000,
         description=(
-            "Maximum number of jobs to change: give the `count` of a dry run that somebody has "
-            "confirmed. If more jobs match when the action begins, it is refused (409 "
-            "`more_than_at_most`). If more jobs match later, the action stops."
+            "Maximum number of jobs to change. Give the `count` of a dry run that a person has confirmed. "
+            "If more jobs match when the action begins, it is refused (409 `more_than_at_most`). If more "
+            "jobs match later, the action stops."
         ),
         json_schema_extra=SINCE,
     )
@@ -138,7 +141,7 @@ class JobActionRequest(Request):
         if (self.filter is None) == (self.ids is None):
             raise ValueError("give either filter or ids")
         if (self.priority is None) == (self.action is ActionKind.SET_PRIORITY):
-            raise ValueError("give priority with set_priority, and only then")
+            raise ValueError("set_priority requires priority, and no other action takes it")
         if self.stop_at_failure_share is not None and self.action is not ActionKind.RETRY:
             raise ValueError("stop_at_failure_share can be used only with retry")
         return self
@@ -178,7 +181,7 @@ class JobFilterView(Answer):
 
 
 class JobActionPreview(Answer):
-    """The jobs that an action would touch now."""
+    """The jobs that an action would change now."""
 
     count: int
     is_exact: bool = Field(
@@ -188,7 +191,8 @@ class JobActionPreview(Answer):
 
 
 class JobActionView(Answer):
-    """An action on many jobs. It touches only jobs that were created before the action and whose state allows it."""
+    """An action on many jobs. It changes only jobs that were created before the action and have a state that
+    allows it."""
 
     id: str
     action: ActionKind
@@ -202,12 +206,16 @@ class JobActionView(Answer):
         json_schema_extra=SINCE,
     )
     state: ActionState = Field(
-        description="stopped: too many of the retried jobs failed again, or more jobs match than at_most; `message` "
-        "says which. failed: the action could not continue."
+        description=(
+            "stopped: too many of the retried jobs failed again, or more jobs match than at_most "
+            "allows. `message` gives the reason. failed: the action could not continue."
+        )
     )
     matched: int | None = Field(
-        description="Number of selected jobs when the action began. Null if counting took too long. After the end of "
-        "the action: the number of jobs that it examined."
+        description=(
+            "Number of selected jobs at the beginning of the action. Null if counting took too "
+            "long. After the end of the action: number of jobs that it examined."
+        )
     )
     looked_at: int
     done: int

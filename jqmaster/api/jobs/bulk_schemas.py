@@ -8,7 +8,7 @@ from jqmaster.api.schemas import SINCE, Request
 
 
 class BulkRequest(Request):
-    """Jobs to enqueue together. If one of them is refused, none is enqueued."""
+    """Jobs to enqueue together. If one job is refused, no job is enqueued."""
 
     jobs: list[JobRequest] = Field(min_length=1, max_length=10_000)
     batch: BatchRequest | None = Field(

@@ -14,9 +14,9 @@ class FlowJob(Answer):
     name: str | None = Field(description="Null: the job is gone.")
     label: str | None = Field(
         description=(
-            "Text that distinguishes the job from others of its name, such as `width=160`: its "
-            "uniqueness key, the values in its argument that differ, or its tags. Null: nothing "
-            "distinguishes it, or the caller may not see the value."
+            "Text that distinguishes the job from others of its name: its uniqueness key, the values in its "
+            "argument that differ, such as `width=160`, or its tags. Null: there is no difference, or the "
+            "caller may not see it."
         )
     )
     state: JobState | None = Field(description="Null: the job is gone.")
@@ -46,20 +46,20 @@ class FlowView(Answer):
     """The jobs before and after one job, or the jobs of a batch, with the links between them."""
 
     jobs: list[FlowJob] = Field(
-        description="Jobs, nearest first. Members of a batch without a link to another job are left out."
+        description="Jobs, nearest first. Batch members without a link to another job are left out."
     )
     is_complete: bool = Field(description="False: the flow has more jobs, or links, than are shown.")
     failures: list[JobId] = Field(
         description=(
-            "Jobs at which the flow broke, in the order in which they ended: failed jobs, and jobs "
-            "that did not succeed although others need their success. Jobs that were skipped because "
+            "Jobs at which the flow broke, in the order in which they ended. These are failed jobs, and "
+            "jobs that did not succeed although others need their success. Jobs that were skipped because "
             "of another job are left out."
         )
     )
     critical_path: list[JobId] = Field(
         description=(
-            "The chain of jobs that determines when the flow ends, in the order of execution: the "
-            "started jobs that took the longest, then the longest chain of jobs that still wait for "
-            "them. Empty if no job has started."
+            "The chain of jobs that determines the end of the flow, in the order of execution. It consists "
+            "of the started jobs that took longest, followed by the longest chain of jobs that still wait "
+            "for them. Empty if no job has started."
         )
     )

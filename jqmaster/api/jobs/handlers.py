@@ -35,16 +35,16 @@ from jqmaster.store.jobs.operator_actions import Changes
 
 ARGUMENT: Final = frozenset({"argument"})
 MAX_WAIT_S: Final = 60.0
-# Headers of the answer to a caller that found no free waiting place. They close its connection, and make it call again
-# after a second.
+# Headers of the answer to a caller that found no free place to wait. They close the connection, and make the
+# caller repeat the call after a second.
 COME_AGAIN: Final = ((b"retry-after", b"1"), (b"connection", b"close"))
 _NUMBER: Final = re.compile(r"\d{1,20}(\.\d{0,20})?([eE][+-]?\d{1,3})?", re.ASCII)
-# Maximum number of errors in the answer to a bulk. Checking stops there, because further errors tell the caller nothing
-# new. No job is stored before the whole bulk is checked.
+# Maximum number of errors in the answer to a bulk. The check stops at this number, because further errors would
+# tell the caller nothing new. No job is stored before the whole bulk is checked.
 MAX_BULK_ERRORS: Final = 50
 # Maximum number of names that an answer lists as unserved.
 MAX_UNSERVED: Final = 10
-# The header with the names of a request that no worker has ever served.
+# The header that lists the names in the request that no worker has ever served.
 UNSERVED_NAMES: Final = b"jq-unserved-names"
 _NIL: Final = b"\xc0"
 # A header field that only deliveries to a target have.
@@ -65,7 +65,7 @@ async def enqueue(call: Call) -> Reply:
     if spec is None:
         request = check(JobRequest, read_map(body, ARGUMENT, limits=call.limits.scan))
         spec = request.to_spec(request.id or new_id())
-    # Check the name before anything else, because later checks reveal something about jobs of this name.
+    # Check the name first, because later checks reveal facts about jobs with this name.
     if (principal := call.principal) is not None and principal.allows_name is not None:
         call.services.reach.check_names(principal, (spec,))
     live = call.services.live.current
@@ -87,7 +87,7 @@ async def enqueue(call: Call) -> Reply:
 async def enqueue_bulk(call: Call) -> Reply:
     if b"idempotency-key" in call.fields:
         raise InvalidError(
-            "Idempotency-Key is for single jobs; give each job of a bulk a key or an id instead"
+            "the header Idempotency-Key is for single jobs; give each job of a bulk a key or an id instead"
         )
     durability = _durability(call)
     body = await call.body()
@@ -127,7 +127,7 @@ def check_callbacks(call: Call, spec: BatchSpec, loc: tuple[str | int, ...] = ()
 
 async def get(call: Call) -> Reply:
     detail = await call.services.jobs.view(call.path["job_id"])
-    # Without the scope `read`, a caller sees only the state of a job, for example of one that it may cancel.
+    # Without the scope `read`, a caller sees only the state of a job, even of a job that it may cancel.
     has_course = call.may(Scope.READ)
     is_matched = has_course and detail.job.state not in FINISHED
     matching = await call.services.constraints.matching(detail.job) if is_matched else []
@@ -144,7 +144,7 @@ async def get(call: Call) -> Reply:
 
 
 def _is_lost(state: JobState) -> bool:
-    """Return whether a job ended without success, so that the jobs that need its success were skipped."""
+    """Return whether a job ended without success. The jobs that need its success were then skipped."""
     return state in FINISHED and state is not JobState.SUCCEEDED
 
 
@@ -181,8 +181,8 @@ async def _retry_request(call: Call) -> RetryJobRequest:
 async def result(call: Call) -> Reply:
     asked_s = wait_of(call.query("wait"))
     job_id = call.path["job_id"]
-    # Put the job's ID into a header, because a null body does not name the job. Leave out a text that is not an ID: it
-    # may hold anything.
+    # Put the job's ID into a header, because a null body does not name the job. Leave out a text that is not a
+    # valid ID, because it may contain anything.
     named = ((_JOB_ID_FIELD, job_id.encode()),) if id_match(job_id) else ()
     principal = call.principal
     is_bound = principal is not None and principal.allows_name is not None
@@ -192,7 +192,7 @@ async def result(call: Call) -> Reply:
     with call.services.waiting.take() if wait_s > 0 else contextlib.nullcontext(True) as has_place:
         found = await call.services.jobs.result(job_id, wait_s=wait_s if has_place else 0.0)
     if isinstance(found, JobState):
-        # A client that gives up on a job wants to know why the job has not succeeded yet.
+        # Show the last error: a client that stops waiting needs to know why the job has not succeeded yet.
         error = (
             await call.services.excerpts.error(job_id, call.content) if found is JobState.RETRYING else None
         )
@@ -238,7 +238,8 @@ async def cancel(call: Call) -> Reply:
 
 
 def acting(act: Callable[[JobActions, str], Awaitable[None]], audit_action: str) -> Handler:
-    """Return the handler of an operator's action on one job. Generated clients name the operation after `act`."""
+    """Return the handler of an operator's action on one job. Generated clients take the name of the operation
+    from `act`."""
 
     async def handler(call: Call) -> Reply:
         await act(call.services.job_actions, call.path["job_id"])
@@ -259,14 +260,16 @@ async def delete(call: Call) -> Reply:
 
 
 async def write_down(call: Call, job_id: str, action: str, after: Mapping[str, Any] | None = None) -> None:
-    """Record an operator's action on one job in the audit log; pushers' actions on their own jobs are not recorded."""
+    """Record an operator's action on one job in the audit log. Actions of pushers on their own jobs are not
+    recorded."""
     if call.may(Scope.OPERATE):
         entry = encode_entry(who=call.who, action=action, target=job_id, before=None, after=after)
         await call.services.audit_writer.write(entry)
 
 
 def _bulk_specs(call: Call, body: bytes) -> Sequence[JobSpec]:
-    """Check all jobs of a bulk, and return them. Raise an InvalidError that names every invalid job, up to a limit."""
+    """Check all jobs of a bulk, and return them. Raise an InvalidError that names the first invalid jobs, up to a
+    limit."""
     settings = call.services.settings
     items = read_list(
         body,
@@ -340,7 +343,7 @@ def _idempotency_key(call: Call) -> str | None:
 
 
 async def _contract_fields(call: Call, specs: Sequence[JobSpec], *, is_bulk: bool) -> _Fields:
-    """Return the header fields that name contract violations, and the names that no worker has ever served. Raise
+    """Return the header fields that list contract violations and names that no worker has ever served. Raise
     InvalidError for violations if the settings refuse such jobs."""
     contracts, how = call.services.contracts, call.services.live.current.check_arguments
     found: _Fields = ()
@@ -354,7 +357,7 @@ async def _contract_fields(call: Call, specs: Sequence[JobSpec], *, is_bulk: boo
 
 
 def _durability(call: Call) -> Durability:
-    """Return the durability that this push requests, or else the configured one. Raises InvalidError."""
+    """Return the durability that this push requests, or else the configured durability. Raises InvalidError."""
     asked = call.fields.get(b"jq-durability")
     if asked is None:
         return call.services.live.current.durability

@@ -88,13 +88,13 @@ def _included(query: dict[str, str]) -> set[ExcerptPart]:
     asked = set(filter(None, query.get("include", "").split(",")))
     included = {part for part in PARTS if part in asked}
     if len(included) < len(asked):
-        raise query_error("include", f"some of {', '.join(PARTS)}, with commas between")
+        raise query_error("include", f"one or more of {', '.join(PARTS)}, separated by commas")
     return included
 
 
 def job_filter(call: Call, query: dict[str, str]) -> JobFilter:
-    """Return the filter of the query. Raises InvalidError, and ForbiddenError for a filter by content that the caller
-    may not see."""
+    """Return the filter of the query. Raises InvalidError. Raises ForbiddenError if the filter selects by content
+    that the caller may not see."""
     wanted = _filter_of(query)
     if wanted.text is not None:
         call.content.check_error_text(("query", "text"))

@@ -62,9 +62,9 @@ Used = Annotated[
     Field(
         max_length=MAX_USED_UNITS,
         description=(
-            "Amounts that the attempt has used, by unit, as in the `weight` of constraints. For each "
-            "of the job's constraints that counts this unit, the amount replaces the estimate in the "
-            "window of the rate. More than three decimals are rounded up. Other units are ignored."
+            "Amounts that the attempt has used, by the units in the `weight` of constraints. If a "
+            "constraint of the job counts a unit, the amount replaces the estimate in the window of its "
+            "rate. Units that no constraint counts are ignored. More than three decimals are rounded up."
         ),
     ),
 ]
@@ -80,10 +80,10 @@ class UsingEnding(Ending):
         le=2**53,
         json_schema_extra=SINCE,
         description=(
-            "Time (of the store) by which the system that a constraint protects had counted the "
-            "attempt's last call. The start then counts in each rate of the job for a full period "
-            "after this time. If omitted, it counts for a period after the claim, although the call "
-            "may have reached that system later."
+            "Time of the store at which the system that a constraint protects had counted the attempt's "
+            "last call. The job's start then counts in each rate for a full period after this time. If the "
+            "field is omitted, the start counts for a full period after the claim, although the call may "
+            "have reached that system later."
         ),
     )
 
@@ -116,8 +116,11 @@ class FailureItem(UsingEnding):
 
     type: Literal["failure"]
     reason: Literal["other", "timeout", "undecodable", "invalid_argument"] = Field(
-        description="undecodable: the worker could not decode the job. invalid_argument: the argument does not fit"
-        " the handler, which did not run. Neither is retried."
+        description=(
+            "undecodable: the worker could not decode the job. invalid_argument: the argument does "
+            "not fit the handler, so the handler did not run. A job with either cause is not "
+            "retried."
+        )
     )
     should_retry: bool = Field(description="False: end the job without a retry.")
     error: AnyValue = Field(default_factory=lambda: b"\xc0")
@@ -131,7 +134,9 @@ class FailureItem(UsingEnding):
         None,
         ge=0,
         le=7 * DAY_S,
-        description="Minimum wait before the next attempt, in seconds. It can only lengthen the backoff.",
+        description=(
+            "Minimum wait before the next attempt, in seconds. A value below the backoff has no effect."
+        ),
     )
 
     def to_outcome(self) -> Outcome:
@@ -151,7 +156,7 @@ class FailureItem(UsingEnding):
 
 
 class HoldRequest(Request):
-    """The gate to hold. If the gate does not exist, no job is held back, but this job is still deferred."""
+    """The gate to hold. If the gate does not exist, no other job is held back, but this job is still deferred."""
 
     constraint: Annotated[str, Field(max_length=1024)] = Field(description="Name of the constraint.")
     key: Any = Field(
@@ -191,8 +196,10 @@ class DeferredItem(UsingEnding):
     )
     hold: HoldRequest | None = Field(
         None,
-        description="Until the next attempt, also hold back all other jobs of this constraint, or of this value of "
-        "its key.",
+        description=(
+            "Gate to hold: until the next attempt, all other jobs of this constraint, or of this "
+            "value of its key, are held back, too."
+        ),
     )
     not_ready: NotReadyRequest | None = Field(
         None,
@@ -300,13 +307,14 @@ class ResultItem(RootModel[Annotated[ReportedEnding, Field(discriminator="type")
 
 
 class ResultsRequest(Request):
-    """Reports of ended attempts. Repeat the request until it is answered; answered reports need no repeat."""
+    """Reports of ended attempts. Repeat the request until you get an answer. Do not repeat reports that were
+    answered."""
 
     results: list[ResultItem] = Field(min_length=1, max_length=500)
 
 
 class RefusedResult(Answer):
-    """A result that was not accepted, and its fault."""
+    """A result that the master did not accept, and its fault."""
 
     index: int = Field(description="Position in `results` of the call.")
     code: str = Field(description="Problem code.")

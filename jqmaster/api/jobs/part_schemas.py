@@ -27,8 +27,11 @@ class PartsRequest(Request):
     first: int = Field(
         ge=1,
         le=2**53,
-        description="Number of the first value in the call. Numbers grow within the claim, and may have gaps. If a "
-        "call is repeated because its answer was lost, its values are not stored twice.",
+        description=(
+            "Number of the first value in the call. Numbers grow within the claim, and may have "
+            "gaps. The master uses them to store each value only once, even if a worker repeats a "
+            "call because the answer was lost."
+        ),
     )
     parts: _Values
 

@@ -1,4 +1,4 @@
-"""Partial results over HTTP: sent by workers, fetched by pushers, and streamed to people."""
+"""Partial results over HTTP. Workers send them, pushers fetch them, and people see them as a stream."""
 
 import asyncio
 import contextlib
@@ -32,7 +32,8 @@ VALUES: Final = frozenset({"parts"})
 # Seconds between `alive` messages, as in the stream of dashboards; see `live.PING_S`.
 PING_S: Final = 15
 RETRY_MS: Final = 2_000
-# Interval at which a stream checks whether it must end, because its caller is no longer admitted or the master stops.
+# Interval at which a stream checks whether it must end. It ends when its caller is no longer admitted or the
+# master stops.
 CHECK_EVERY_S: Final = 3.0
 # ID of the last event. If a browser reconnects with this ID, it learns that no event follows.
 END: Final = "end"
@@ -147,8 +148,8 @@ async def _events(call: Call, position: _StreamPosition, lines: LogFilter | None
 async def _news(
     services: Services, job_id: str, position: _StreamPosition, lines: LogFilter | None
 ) -> tuple[PartPage, LinesPage | None]:
-    """Return the partial results and log lines after a position as soon as there are any, or as soon as the job is
-    over. Return after CHECK_EVERY_S at the latest."""
+    """Return the partial results and log lines after a position. Wait until there are any, until the job is over,
+    or for CHECK_EVERY_S seconds."""
     if lines is None:
         return await services.job_parts.page(job_id, position.parts, wait_s=CHECK_EVERY_S), None
     ends_at_s = time.monotonic() + CHECK_EVERY_S
@@ -162,14 +163,15 @@ async def _news(
             if is_news or left_s <= 0 or (found.is_last and _is_complete(log)):
                 return found, log
             position.line = log.next
-            # Wait only briefly after the job has ended: its last lines may still arrive, but nothing signals that no
-            # more will come.
+            # Wait only briefly after the job has ended. Its last lines may still arrive, but nothing signals
+            # which line is the last.
             await wait_for_event(news, min(left_s, LATE_PAUSE_S) if found.is_last else left_s)
             await asyncio.sleep(MIN_PAUSE_S)
 
 
 def _is_complete(log: LinesPage | None) -> bool:
-    """Return whether the stream of a finished job may end. If there are no lines so far, the stream waits for none."""
+    """Return whether the stream of a finished job may end. If there are no lines so far, the stream does not wait
+    for lines."""
     return log is None or log.is_last or log.facts == NO_LOG
 
 
@@ -194,12 +196,12 @@ def _values(data: bytes) -> list[bytes]:
     except (msgspec.MsgspecError, RecursionError):
         values = []
     if not values:
-        raise invalid([FieldError(("parts",), "must be a list that is not empty")])
+        raise invalid([FieldError(("parts",), "must be a list with at least one member")])
     return values
 
 
 def _position(text: str) -> PartPosition:
     position = PartPosition.parse(text)
     if position is None:
-        raise query_error("after", "the ID of an event of the stream, or `next` of an answer")
+        raise query_error("after", "the ID of an event of the stream, or the `next` of an answer")
     return position

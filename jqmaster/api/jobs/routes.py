@@ -27,8 +27,8 @@ _WAIT: Final[dict[str, Any]] = {
     "wait": {
         "schema": {"type": "number", "minimum": 0, "default": 0},
         "description": (
-            "Seconds to wait for the job to end; at most 60. If too many callers already wait, the answer is "
-            "202 at once, with Retry-After."
+            "Seconds to wait for the end of the job, at most 60. If too many callers already wait, the "
+            "answer is 202 at once, with Retry-After."
         ),
     }
 }
@@ -89,16 +89,19 @@ _PAGED: Final[dict[str, Any]] = {
     "order": {
         "schema": {"type": "string", "enum": list(lists.ORDERS)},
         "description": (
-            "oldest or newest: jobs of all names and states, sorted by time. A finished job is placed by its "
-            "end, a running job by its start, and a ready job by its creation. Scheduled and retrying jobs, "
-            "and jobs that await callbacks, are placed by the time for which they wait; in a list of all "
-            "states they come last. Without an order: state by state, and within each state in the order in "
-            "which the jobs are processed."
+            "oldest or newest: jobs of all names and states, sorted by time. The time of a finished job is "
+            "its end, of a running job its start, and of a ready job its creation. For scheduled and "
+            "retrying jobs, and for jobs that await callbacks, it is the time until which they wait. Such "
+            "jobs come last in a list of all states. Without an order, the list goes state by state. Within "
+            "a state, jobs have the order in which they are processed."
         ),
     },
     "include": {
         "schema": {"type": "string"},
-        "description": f"Fields that cost more reads, separated by commas: {', '.join(lists.PARTS)}.",
+        "description": (
+            "Additional fields, which take more reads of the store, separated by commas: "
+            f"{', '.join(lists.PARTS)}."
+        ),
     },
     "limit": {
         "schema": {"type": "integer", "minimum": 1, "maximum": lists.MAX_PAGE, "default": 50},
@@ -110,69 +113,74 @@ _PAGED: Final[dict[str, Any]] = {
     },
 }
 _BULK_TEXT: Final = (
-    "All jobs are checked before any is stored. If one is not valid, or its ID is taken, the whole request is "
-    f"refused and the answer names that job. Up to {MAX_PER_CALL} jobs are stored in one atomic step, and more "
-    "in several. If the store fails between two steps, the answer is 503 `outcome_unknown`, and some of the "
-    "jobs may be stored. In this case, repeat the same request. The repeat never duplicates jobs that have an "
-    "`id`, but may duplicate others, so give each job an `id`."
+    "The master checks all jobs before it stores any. If a job is not valid, or its ID is taken, the whole "
+    f"request is refused and the answer names that job. Up to {MAX_PER_CALL} jobs are stored in one atomic "
+    "step, and more jobs in several steps. If the store fails between two steps, the answer is 503 "
+    "`outcome_unknown`, and some of the jobs may be stored. In this case, repeat the same request. Give "
+    "each job an `id`: a repeat never duplicates such jobs, but may duplicate others."
 )
 _COUNT_TEXT: Final = (
-    "The master counts for half a second. A count that takes longer is a lower bound (`is_exact`)."
+    "The master counts for at most half a second. If it cannot complete the count, the result is a lower "
+    "bound (`is_exact`)."
 )
 _AFTER: Final[dict[str, Any]] = {
     "after": {
         "schema": {"type": "string", "pattern": "^[0-9]+-[0-9]+$", "default": "0-0"},
-        "description": "Only partial results after this position: `next` of the previous answer, or "
-        "the ID of an event.",
+        "description": (
+            "Return only partial results after this position, which is the `next` of the "
+            "previous answer or the ID of an event."
+        ),
     }
 }
 _STREAM: Final[dict[str, Any]] = {
     "after": {
         "schema": {"type": "string", "pattern": "^[0-9]+-[0-9]+([.][0-9]+)?$", "default": "0-0"},
-        "description": "Send only the events after this one (its ID).",
+        "description": "Send only the events after the event with this ID.",
     },
     "logs": {
         "schema": {"type": "boolean", "default": True},
-        "description": "Whether log lines are among the events.",
+        "description": "Whether to include log lines in the events.",
     },
     **log_routes.FILTER,
 }
 _PARTS_TEXT: Final = (
     "Waits until there are partial results after `after`, the job is over, or another attempt has begun. "
-    "Partial results of earlier attempts are not returned, because each attempt starts from the beginning."
+    "Returns no partial results of earlier attempts, because each attempt starts from the beginning."
 )
 _STREAM_TEXT: Final = (
-    "Server-sent events: `part` holds `attempt`, `number` and `value`. `log` holds a log line as in `GET "
-    "…/logs`. `attempt` says that another attempt begins. `end` holds the final `state`. With "
-    "`Last-Event-ID`, which browsers send, the stream continues after that event; after `end`, the answer is "
-    f"204. `alive` comes every {parts.PING_S} s regardless of other events. `value` is null for callers who "
-    "may not see job content. Beyond `max_streams` the answer is 503 `too_many_streams`."
+    "Server-sent events:\n\n* `part` holds `attempt`, `number` and `value`. `value` is null for callers who "
+    "may not see job content.\n* `log` holds a log line in the form of `GET …/logs`.\n* `attempt` says that "
+    f"another attempt begins.\n* `end` holds the final `state`.\n* `alive` comes every {parts.PING_S} s "
+    "regardless of other events.\n\nIf the request has `Last-Event-ID`, which browsers send, the stream "
+    "continues after that event. If that event was `end`, the answer is 204. Beyond `max_streams`, the "
+    "answer is 503 `too_many_streams`."
 )
 _SAVE_TEXT: Final = (
-    "All partial results of the call are stored, or none. The answer is 409 `stale_token` if the worker does "
-    "not hold the job, and 413 `too_many_parts` beyond `max_parts` or `max_parts_bytes`. Make one call at a "
-    "time for each job. Report the end of the attempt after the last call."
+    "Stores all partial results of the call, or none. The answer is 409 `stale_token` if the worker does "
+    "not hold the job. It is 413 `too_many_parts` if the attempt would exceed `max_parts` or "
+    "`max_parts_bytes`. Make only one call at a time for each job. Report the end of the attempt after the "
+    "last call."
 )
 _FLOW_TEXT: Final = (
     "Returns all jobs that are connected with this job as predecessors or dependents, directly or through "
     "other jobs."
 )
-_CANCEL_TEXT: Final = "Without scope read, the answer omits argument, headers and attempts."
+_CANCEL_TEXT: Final = "Without the scope read, the answer omits argument, headers and attempts."
 _RETRY_TEXT: Final = (
-    "The job runs again with all its retries. Jobs that were skipped because of it wait again: `revives` "
-    "shows how many of them do, and how many do not."
+    "The job runs again with all its retries. Jobs that were skipped because of this job wait again, unless "
+    "they also need other jobs. `revives` counts both kinds."
 )
 _WHOSE: Final = {name: _FILTERS[name] for name in ("name", "tag", "batch")}
 _BACKLOG_TEXT: Final = (
-    "Groups the ready jobs by the gates and labels that they have in common, explains one job of each group "
-    "as `/api/jobs/{job_id}/why` does, and merges equal causes. At most 2,000 jobs are examined, the "
+    "Groups the ready jobs by common gates and labels. Explains one job of each group in the same way as "
+    "`/api/jobs/{job_id}/why`, and merges equal causes. At most 2,000 jobs are examined, the "
     "longest-waiting first, and the twelve largest groups are explained. `examined` is the number of jobs "
     "that the causes cover. Values of constraint keys are shown if the caller may see them."
 )
 _WHY_TEXT: Final = (
-    "The first verdict is the one that has to change first. Constraints are reported as a claim would find "
-    "them at that instant. Only the leader knows the circuit breakers and pauses of workers. On other "
-    "masters, these fields are null."
+    "The first verdict names what has to change first. The state of each constraint is the state that a "
+    "claim would find at this moment. Only the leader knows the circuit breakers and pauses of workers. On "
+    "other masters, these fields are null."
 )
 
 OPERATIONS: Final = [

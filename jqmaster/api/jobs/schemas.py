@@ -62,10 +62,10 @@ def _final(state: JobState) -> JobState:
 
 WebhookUrl = Annotated[
     str,
-    Field(max_length=MAX_URL_CHARS, description="http or https, without user and fragment."),
+    Field(max_length=MAX_URL_CHARS, description="http or https, without a user and without a fragment."),
     AfterValidator(_webhook_url),
 ]
-# Accept a text, because JSON has no other form for a state. Other fields of requests are strict.
+# Accept text here, because JSON has no other form for a state. Other fields of requests are strict.
 FinalState = Annotated[
     JobState,
     Field(strict=False),
@@ -109,11 +109,13 @@ class AfterRequest(Request):
         Field(
             min_length=1,
             max_length=MAX_PREDECESSORS,
-            description="IDs of jobs in the store or of the same bulk, each once. The job gets their results in this "
-            "order.",
+            description=(
+                "IDs of jobs in the store or in the same bulk, without duplicates. The job gets the "
+                "results of these jobs in this order."
+            ),
         ),
     ]
-    # Accept a text, because JSON has no other form for the condition. Other fields of requests are strict.
+    # Accept text here, because JSON has no other form for the condition. Other fields of requests are strict.
     when: AfterWhen = Field(
         AfterWhen.SUCCEEDED,
         strict=False,
@@ -169,7 +171,7 @@ class JobTermsRequest(Request):
         ge=0.001,
         le=MAX_DELAY_S,
         description=(
-            "Seconds after the push, by the clock of the store, after which the job is skipped if it "
+            "Seconds from the push, by the clock of the store. After this time, the job is skipped if it "
             "still waits, even for a retry. Cannot be combined with expires_at."
         ),
         json_schema_extra=SINCE,
@@ -219,7 +221,10 @@ class JobTermsView(Answer):
         description="Labels that the worker must have.", json_schema_extra=SINCE
     )
     expires_s: float | None = Field(
-        description="Seconds after it is enqueued after which the job is skipped if it still waits.",
+        description=(
+            "Seconds from the time at which the job is enqueued. After this time, the job is "
+            "skipped if it still waits."
+        ),
         json_schema_extra=SINCE,
     )
 
@@ -238,17 +243,17 @@ class JobRequest(JobTermsRequest):
     key: Annotated[str, Field(min_length=1, max_length=MAX_KEY_BYTES)] | None = Field(
         None,
         description=(
-            "Idempotency key: at most 200 bytes of UTF-8. A second push of the same name with the "
-            "same key and content creates no job. The answer is the ID of the first job, even if the "
-            "second push has another `id` or the first job is gone. Other content is refused with "
-            "409. Each token has its own keys."
+            "Idempotency key: at most 200 bytes of UTF-8. A second push of the same name with the same key "
+            "and content creates no job. Its answer has the ID of the first job, even if the second push "
+            "has another `id` or the first job is gone. A second push with different content is refused "
+            "with 409. Each token has its own keys."
         ),
     )
     key_ttl: Seconds = Field(
         KEY_TTL_S.default,
         ge=KEY_TTL_S.least,
         le=KEY_TTL_S.most,
-        description="Seconds after its first use for which the key is remembered.",
+        description="Seconds for which the key is remembered, from its first use.",
     )
     run_at: Instant | None = Field(None, description="Earliest time to run the job.")
     delay: Seconds | None = Field(
@@ -259,8 +264,10 @@ class JobRequest(JobTermsRequest):
     )
     expires_at: Instant | None = Field(
         None,
-        description="If the job still waits at this time, even for a retry, it is skipped. A push with a time in the "
-        "past is refused.",
+        description=(
+            "Time after which the job is skipped if it still waits, even for a retry. A push with a "
+            "time in the past is refused."
+        ),
     )
     unique: UniqueRequest | None = None
     debounce: DebounceRequest | None = Field(
@@ -279,8 +286,10 @@ class JobRequest(JobTermsRequest):
 
     notify: NotifyRequest | None = Field(
         None,
-        description="Webhook to call when the job is over, at least once, as Standard Webhooks describes it. "
-        "docs/notices.md shows its body and its signature.",
+        description=(
+            "Webhook to call when the job is over. It is called at least once, according to "
+            "Standard Webhooks. docs/notices.md shows its body and its signature."
+        ),
         json_schema_extra=SINCE,
     )
     notify_url: WebhookUrl | None = Field(
@@ -290,8 +299,10 @@ class JobRequest(JobTermsRequest):
     )
     after: AfterRequest | None = Field(
         None,
-        description="Jobs for which this one waits in the state awaiting_jobs. Cannot be combined with unique or "
-        "debounce.",
+        description=(
+            "Predecessors of the job. It waits for them in the state awaiting_jobs. Cannot be "
+            "combined with unique or debounce."
+        ),
         json_schema_extra=SINCE,
     )
 
@@ -353,13 +364,14 @@ class EnqueueAnswer(Answer):
     id: JobId
     duplicate: bool = Field(
         description=(
-            "True: no job was created, because the job `id` holds the uniqueness key. Missing otherwise."
+            "True: no job was created, because the job with this `id` holds the uniqueness key. Missing "
+            "otherwise."
         ),
         json_schema_extra=SINCE,
     )
     replaced: bool = Field(
         description=(
-            "True: no job was created. Instead, the waiting job `id` took the content of this "
+            "True: no job was created. Instead, the waiting job with this `id` took the content of this "
             "push. Missing otherwise."
         ),
         json_schema_extra=SINCE,
@@ -375,15 +387,15 @@ class BulkAnswer(Answer):
     )
     duplicates: list[int] = Field(
         description=(
-            "Indexes of jobs that were not created, because the job named in `ids` holds their "
-            "uniqueness key. Missing if there are none."
+            "Indexes of jobs that were not created, because another job holds the uniqueness key. `ids` has "
+            "the ID of that job at the same index. Missing if there are none."
         ),
         json_schema_extra=SINCE,
     )
     replaced: list[int] = Field(
         description=(
-            "Indexes of jobs that were not created, because the waiting job named in `ids` "
-            "took their content. Missing if there are none."
+            "Indexes of jobs that were not created, because a waiting job took the content. `ids` has the "
+            "ID of that job at the same index. Missing if there are none."
         ),
         json_schema_extra=SINCE,
     )
@@ -406,7 +418,7 @@ class LinkedJob(Answer):
 
 
 class PredecessorView(LinkedJob):
-    """A job for which another one waits, or waited."""
+    """A job for which another job waits or waited."""
 
     pending: bool = Field(description="True: the job still waits for it.")
 
@@ -425,14 +437,14 @@ class RetryJobRequest(Request):
         None,
         ge=0,
         description=(
-            "The number of attempts that the caller has seen. If the job has had further attempts "
-            "since, the answer is 409 `retried_before`, so a repeated call never runs a job twice."
+            "The number of attempts that the caller has seen. If the job has had further attempts, the "
+            "answer is 409 `retried_before`. So a repeated call never runs a job twice."
         ),
     )
 
 
 class PatchRequest(Request):
-    """Changes to a waiting job. A field that is null or omitted stays as it is."""
+    """Changes to a waiting job. A field that is null or omitted stays unchanged."""
 
     model_config = ConfigDict(json_schema_extra={"minProperties": 1})
 
@@ -460,7 +472,10 @@ class AttemptView(Answer):
         "handed_back or returned. Future releases may add values."
     )
     message: str | None = Field(
-        description="Error message. Also null if the caller may not see it; `[redacted]` if nobody may."
+        description=(
+            "Error message. Null if there is none or the caller may not see it. `[redacted]` if "
+            "nobody may see it."
+        )
     )
     code: str | None = Field(description="Name that the worker gave to the failure.", json_schema_extra=SINCE)
     error_type: str | None = Field(
@@ -475,7 +490,7 @@ class JobEvent(Answer):
     at: Timestamp
     event: str = Field(
         description=(
-            "continued: the worker was detached because it was silent, came back, and continued the "
+            "continued: the worker was detached because it was silent. It then came back and continued the "
             "job. Future releases may add values."
         )
     )
@@ -498,7 +513,7 @@ class JobSummary(Answer):
     timeout: float
     keep_result: bool
     created_at: Timestamp
-    run_at: Timestamp | None = Field(description="Time at which the job became, or becomes, due.")
+    run_at: Timestamp | None = Field(description="Time at which the job became or becomes due.")
     started_at: Timestamp | None = Field(description="Start of the latest attempt.")
     finished_at: Timestamp | None
     expires_at: Timestamp | None
@@ -519,7 +534,7 @@ class ProgressView(Answer):
 
 
 class StepView(Answer):
-    """A step of a job that has ended: later attempts do not run it again."""
+    """A step that has ended. Later attempts of the job do not run it again."""
 
     name: str | None = Field(description="Null if the caller may not see job content.")
     at: Timestamp = Field(description="Time at which the step ended, by the clock of its worker.")
@@ -549,13 +564,13 @@ class OutsideLink(Answer):
 
 
 class RevivalView(Answer):
-    """The effect of a retry on jobs that were skipped because of another one."""
+    """The effect of a retry on the jobs that were skipped because of the retried job."""
 
-    jobs: Count = Field(description="Number of skipped jobs that the retry lets wait again.")
+    jobs: Count = Field(description="Number of skipped jobs that wait again after the retry.")
     held: Count = Field(
         description="Number of skipped jobs that stay skipped, because they also need other jobs."
     )
-    gone: Count = Field(description="Number of jobs that waited but were removed. They will not run.")
+    gone: Count = Field(description="Number of dependent jobs that were removed. They will not run.")
     is_complete: bool = Field(description="False: there are more jobs than were examined.")
 
 
@@ -570,8 +585,10 @@ class JobView(JobSummary):
     )
     headers: dict[str, str]
     argument: AnyValue = Field(
-        description="The argument as it was sent. Null if it is too large to show; see argument_bytes. A caller "
-        "without scope read gets null, and no attempts, events or headers."
+        description=(
+            "The argument as it was sent. Null if it is too large to show; see argument_bytes. A "
+            "caller without the scope read gets null here, and no attempts, events or headers."
+        )
     )
     argument_bytes: int
     argument_hidden: bool = Field(
@@ -582,18 +599,26 @@ class JobView(JobSummary):
         description="True: parts of the argument are replaced by `[redacted]`. Do not enqueue a copy of it."
     )
     erased: list[str] = Field(
-        description="Paths of values that people erased, such as `argument.email`. If one of them belongs to the "
-        "argument or the headers, the job cannot be retried.",
+        description=(
+            "Paths of values that people erased, such as `argument.email`. If the argument or the "
+            "headers have lost a value, the job cannot be retried."
+        ),
         json_schema_extra=SINCE,
     )
     requires: dict[str, str] | None = Field(
-        description="Labels that its worker must have. Null: any worker of its name.", json_schema_extra=SINCE
+        description=(
+            "Labels that the worker must have. Null: any worker for the job's name may run the job."
+        ),
+        json_schema_extra=SINCE,
     )
     headers_redacted: bool = Field(description="True: parts of the headers are replaced by `[redacted]`.")
     has_result: bool = Field(description="True: a result is kept.")
     result: AnyValue = Field(
-        description="The result, as `GET /api/jobs/{job_id}/result` returns it. Viewing it here does not count as "
-        "fetching it. Null if no result is kept, it is hidden, or it is too large to show."
+        description=(
+            "The result, as `GET /api/jobs/{job_id}/result` returns it. Viewing it here does not "
+            "count as fetching it. Null if no result is kept, or if the result is hidden or too "
+            "large to show."
+        )
     )
     result_hidden: bool = Field(description="True: a result is kept, but the caller may not see it.")
     constraints: list[str] = Field(
@@ -603,44 +628,49 @@ class JobView(JobSummary):
         description="Null if the job has no uniqueness key.", json_schema_extra=SINCE
     )
     progress: ProgressView | None = Field(
-        description="Progress of the job. Null if no attempt has reported any.", json_schema_extra=SINCE
+        description="Progress of the job. Null if no attempt has reported progress.", json_schema_extra=SINCE
     )
     steps: list[StepView] = Field(
         description="The steps (`ctx.step` of the Python SDK) that have ended so far, in this order.",
         json_schema_extra=SINCE,
     )
     definition: OriginView | None = Field(
-        description="The definition that started the job. Null if a push did.", json_schema_extra=SINCE
+        description=("The definition that started the job. Null if a push created the job."),
+        json_schema_extra=SINCE,
     )
     batch: JobId | None = Field(
         description="The batch of which the job is a member.", json_schema_extra=SINCE
     )
     callback_of: CallbackOfView | None = Field(
-        description="The batch that started the job, and why. Null if none did.", json_schema_extra=SINCE
+        description=("The batch that started the job as its callback. Null if no batch started it."),
+        json_schema_extra=SINCE,
     )
     notify: NotifyView | None = Field(
         description="Null if no webhook is called, or the caller may not see job content.",
         json_schema_extra=SINCE,
     )
     after: AfterView | None = Field(
-        description="The jobs for which it waits, or waited. Null if it has no predecessors.",
+        description="The jobs for which this job waits or waited. Null if it has no predecessors.",
         json_schema_extra=SINCE,
     )
     dependents: list[LinkedJob] = Field(
-        description="The first 100 of the jobs that wait, or waited, for this one.", json_schema_extra=SINCE
+        description="The first 100 jobs that wait or waited for this job.", json_schema_extra=SINCE
     )
     dependents_count: int = Field(
-        description="Number of all jobs that wait, or waited, for this one.", json_schema_extra=SINCE
+        description="Number of all jobs that wait or waited for this job.", json_schema_extra=SINCE
     )
     revives: RevivalView | None = Field(
-        description="The effect that a retry would have on jobs that were skipped because of this one. The answer to a "
-        "retry has the effect of that retry. Null if the job is unfinished, has succeeded or has no dependents.",
+        description=(
+            "The effect that a retry would have on the jobs that were skipped because of this job. "
+            "In the answer to a retry: the effect of that retry. Null if the job is unfinished, has "
+            "succeeded or has no dependents."
+        ),
         json_schema_extra=SINCE,
     )
     skipped_by: LinkedJob | None = Field(
         description=(
-            "The job whose end caused this job to be skipped, directly or through other jobs, with the state "
-            "in which it ended. Null if this job was not skipped because of another one."
+            "The job that caused this job to be skipped, directly or through other jobs, and the state in "
+            "which it ended. Null if no other job caused this job to be skipped."
         ),
         json_schema_extra=SINCE,
     )
@@ -657,17 +687,19 @@ class ListedJob(JobSummary):
         description="Node and process ID of the worker of the latest attempt, if it is registered."
     )
     progress: ProgressView | None = Field(
-        description="Also null if no attempt has reported any progress.", json_schema_extra=SINCE
+        description=("Progress of the job. Also null if no attempt has reported progress."),
+        json_schema_extra=SINCE,
     )
 
 
 class JobPage(Answer):
-    """A page of jobs. It may hold few jobs, or none, although `next_cursor` shows that more pages follow."""
+    """A page of jobs. The page may have few jobs, or none, although more pages follow. `next_cursor` is null only
+    on the last page."""
 
     jobs: list[ListedJob]
     next_cursor: str | None = Field(description="Cursor of the next page. Null on the last page.")
     counts: dict[JobState, int] = Field(description="Number of all jobs by state, regardless of the filters.")
-    looked_at: int = Field(description="Number of jobs that the filters were applied to for this page.")
+    looked_at: int = Field(description="Number of jobs to which the filters were applied for this page.")
     is_partial: bool = Field(
         description=(
             "True: the list leaves out some ready jobs, because they have too many different "

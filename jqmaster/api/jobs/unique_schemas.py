@@ -18,7 +18,8 @@ from jqmaster.domain.jobs.unique import (
 )
 
 _KEY_TEXT: Final = (
-    "Text of at most 200 bytes that one job of the name holds. Null: the name and the argument."
+    "Uniqueness key: text of at most 200 bytes. Only one job of the name can hold it. Null: the argument is "
+    "the key."
 )
 _decoder = msgspec.msgpack.Decoder()
 
@@ -45,8 +46,11 @@ class UniqueRequest(_KeyRequest):
     scope: UniqueScope = Field(
         UniqueScope.UNTIL_FINISHED,
         strict=False,
-        description="How long the job holds the key. until_start: until its first start. until_finished: until its "
-        "end, retries included. window: for ttl_s seconds after the push, and until its end if that is later.",
+        description=(
+            "How long the job holds the key. until_start: until the job first starts. "
+            "until_finished: until the job ends, after any retries. window: for ttl_s seconds after "
+            "the push, or until the job ends if it ends later."
+        ),
     )
     ttl_s: Seconds | None = Field(
         None,
@@ -60,10 +64,10 @@ class UniqueRequest(_KeyRequest):
         OnConflict.REJECT,
         strict=False,
         description=(
-            "The answer while another job holds the key. reject: 409 not_unique, with its job_id. "
-            "existing: 200 with its ID and duplicate: true. replace: 200 with its ID and replaced: "
-            "true, and the job takes the content of this push. If the job has already started, the "
-            "answer is as for existing."
+            "The effect of a push while another job holds the key. reject: the answer is 409 not_unique, "
+            "with the job_id of that job. existing: the answer is 200 with the ID of that job and "
+            "duplicate: true. replace: that job takes the content of this push, and the answer is 200 with "
+            "its ID and replaced: true. If that job has already started, replace acts like existing."
         ),
     )
 
@@ -73,7 +77,7 @@ class UniqueRequest(_KeyRequest):
             raise ValueError(
                 "ttl_s is required with the scope window"
                 if self.ttl_s is None
-                else "ttl_s is for the scope window only"
+                else "ttl_s is allowed only with the scope window"
             )
         return self
 
@@ -88,7 +92,7 @@ class UniqueRequest(_KeyRequest):
 
 
 class DebounceRequest(_KeyRequest):
-    """The job waits, and each further push with the key replaces it and waits again."""
+    """The job waits. Each further push with the key replaces the content of the job and restarts the wait."""
 
     wait_s: Seconds = Field(
         ge=WAIT_S.least, le=WAIT_S.most, description="Seconds to wait after the last push with the key."
@@ -98,8 +102,8 @@ class DebounceRequest(_KeyRequest):
         ge=MAX_WAIT_S.least,
         le=MAX_WAIT_S.most,
         description=(
-            "Seconds from the first push after which further pushes no longer delay the job; at least "
-            "wait_s. Null: no bound."
+            "Maximum delay in seconds, counted from the first push. At least wait_s. Null: further pushes "
+            "can delay the job without a bound."
         ),
     )
 
@@ -133,7 +137,10 @@ class UniqueView(Answer):
     """The uniqueness key that the job takes while it is unfinished."""
 
     key: str | None = Field(
-        description="As pushed, and `[hidden]` if the caller may not see job content. Null: the name and the argument."
+        description=(
+            "The key as pushed, or `[hidden]` if the caller may not see job content. Null: the "
+            "argument is the key."
+        )
     )
     scope: UniqueScope
     until: Timestamp | None = Field(description="End of the window.")

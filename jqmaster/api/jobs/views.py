@@ -137,8 +137,8 @@ def _outside_links(job: Job, templates: Sequence[str]) -> list[dict[str, str]]:
 
 
 def _links_view(job: Job, links: Links | None) -> dict[str, Any]:
-    """Return the fields of `JobView` about predecessors and dependents. `links`: None if the caller may see only what
-    was pushed."""
+    """Return the fields of `JobView` about predecessors and dependents. `links`: None if the caller may see only
+    the fields that were pushed."""
     after = job.after
     if links is None:
         after_view = after and {
@@ -165,7 +165,7 @@ def _links_view(job: Job, links: Links | None) -> dict[str, Any]:
         },
         "dependents": [{"id": one, "state": state} for one, state in links.dependents.items()],
         "dependents_count": links.dependents_count,
-        # The handler fills this in if a retry may revive skipped jobs.
+        # The handler sets this field if a retry may revive skipped jobs.
         "revives": None,
         "skipped_by": root and {"id": root.job_id, "state": root.state or None},
     }
@@ -209,10 +209,10 @@ def _shown_result(result: bytes | None) -> RawMsgpack | None:
 
 
 def result_view(result: bytes) -> RawMsgpack:
-    """Return the result of the job, as the pusher gets it."""
+    """Return the result of the job in the form that the pusher gets."""
     try:
         decode_as_clients(result)
-    except Exception:  # each decoder raises other exceptions for broken bytes
+    except Exception:  # for broken bytes, each decoder raises different exceptions
         return RawMsgpack(readable_members(result))
     return RawMsgpack(result)
 

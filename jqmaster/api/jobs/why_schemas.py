@@ -34,16 +34,16 @@ class WhyWeight(Answer):
     job: float = Field(description="Weight of the job.")
     is_default: bool = Field(
         description=(
-            "True: the job has the default weight, because it has no number of at least 0 at the "
-            "path, or because the constraint names no path."
+            "True: the job has the default weight. It has no number of at least 0 at the path, or the "
+            "constraint names no path."
         )
     )
     running: float | None = Field(description="Units of running jobs. Null if `concurrency` is null.")
     in_window: float | None = Field(description="Units of the starts in the period. Null if `rate` is null.")
     is_too_heavy: bool = Field(
         description=(
-            "True: the job is heavier than a whole limit. It starts only while that limit "
-            "counts no other job."
+            "True: the weight of the job exceeds a limit. The job starts only while that limit counts no "
+            "other job."
         )
     )
 
@@ -65,9 +65,14 @@ class WhyConstraint(Answer):
     key_value: str | None = Field(description="The job's value of the key, as text.")
     mode: Literal["enforce", "shadow"]
     passes: bool = Field(
-        description="False: the constraint lets no job start now, or would let none start if its mode were enforce."
+        description=(
+            "False: the constraint lets no job start now. For a shadow constraint: it would let no "
+            "job start if its mode were enforce."
+        )
     )
-    kinds: list[Kind] = Field(description="Limits that close the gate, longest-lasting first.")
+    kinds: list[Kind] = Field(
+        description=("Limits that close the gate. The limit that lasts longest comes first.")
+    )
     concurrency: int | None
     running: int | None = Field(description="Number of occupied slots. Null if concurrency is not limited.")
     rate: WhyRate | None
@@ -80,7 +85,7 @@ class WhyConstraint(Answer):
     )
     observed: WhyObserved | None = Field(None, json_schema_extra=SINCE)
     waiting: int = Field(
-        description="Number of unfinished jobs that are not running and have to pass this gate."
+        description="Number of unfinished jobs that must pass this gate and are not running."
     )
     is_value_override: bool = Field(description="True: an override for this key value sets the limits.")
     opens_at: Timestamp | None = Field(
@@ -98,15 +103,15 @@ class DueVerdict(Answer):
     failures: int
     put_off: str | None = Field(
         description=(
-            "Why its last attempt was deferred. Null: the attempt was not deferred, or the "
-            "caller may not see the reason."
+            "Reason why the last attempt was deferred. Null: the attempt was not deferred, or the caller "
+            "may not see the reason."
         ),
         json_schema_extra=SINCE,
     )
 
 
 class ExpiredVerdict(Answer):
-    """The job's `expires_at` is past, and it will be skipped soon."""
+    """The job has reached its `expires_at` and will be skipped soon."""
 
     code: Literal["expired"]
     text: Text
@@ -121,7 +126,7 @@ class NoLeaderVerdict(Answer):
 
 
 class RulesChangingVerdict(Answer):
-    """The constraints changed recently, and this job has not been matched against the new ones yet."""
+    """The constraints changed recently. This job has not been matched against the new constraints yet."""
 
     code: Literal["rules_changing"]
     text: Text
@@ -136,7 +141,7 @@ class ConstraintVerdict(Answer):
     code: Literal["constraint"]
     text: Text
     name: str
-    kind: Kind = Field(description="The longest-lasting of `kinds`.")
+    kind: Kind = Field(description="The limit in `kinds` that lasts longest.")
     kinds: list[Kind]
     key: str | None
     key_value: str | None
@@ -144,14 +149,16 @@ class ConstraintVerdict(Answer):
     usage: int | None = Field(description="Amount of `limit` in use.")
     period_s: float | None = Field(description="Period of a rate limit.")
     waiting: int
-    holders: list[WhyHolder] = Field(description="Up to ten holders, longest-running first.")
+    holders: list[WhyHolder] = Field(
+        description=("Up to ten holders. The job that has run longest comes first.")
+    )
     opens_at: Timestamp | None = Field(
-        description="Earliest time at which the gate opens. Null if that is not known."
+        description="Earliest time at which the gate opens. Null if that time is unknown."
     )
     is_value_override: bool
     paused_by: str | None = Field(
         None,
-        description="Caller who paused the jobs. Null: it is not a pause, or the caller is not known.",
+        description="Caller who paused the jobs. Null: the limit is not a pause, or the caller is unknown.",
         json_schema_extra=SINCE,
     )
     reason: str | None = Field(
@@ -170,14 +177,15 @@ class NoWorkerVerdict(Answer):
     last_seen_at: Timestamp | None
     similar: str | None = Field(
         description=(
-            "If no worker knows the job's name: a similar name that live workers run. Null: there is none."
+            "A similar name that live workers run, if no worker knows the job's name. Null: there is no "
+            "such name."
         ),
         json_schema_extra=SINCE,
     )
 
 
 class MissingLabel(Answer):
-    """A label that the job requires, and the value that the worker has instead."""
+    """A label that the job requires, with the different value that the worker has."""
 
     wanted: str
     has: str | None = Field(description="Null: the worker has no such label.")
@@ -200,12 +208,12 @@ class NoMatchingWorkerVerdict(Answer):
     requires: dict[str, str]
     workers: int = Field(description="Number of live workers for the name.")
     nearest: list[NearMatch] = Field(
-        description="Up to three of these workers, first those that lack the fewest labels."
+        description="Up to three of these workers. Workers that lack the fewest labels come first."
     )
 
 
 class WorkersUnavailableVerdict(Answer):
-    """None of the live workers for the name takes a job now. Each worker is counted in only one of the numbers."""
+    """No live worker for the name takes a job now. Each worker counts in only one of the numbers."""
 
     code: Literal["workers_unavailable"]
     text: Text
@@ -220,21 +228,22 @@ class WorkersUnavailableVerdict(Answer):
     )
     paused: int | None = Field(description="Workers that requested a pause in offers.")
     refusing: int | None = Field(
-        description="Workers that registered for the name but refused it as unknown."
+        description="Workers that registered for the name but refused a job because the name was unknown."
     )
     busy: int = Field(description="Jobs that these workers hold.")
     max_jobs: int
 
 
 class AheadVerdict(Answer):
-    """Other jobs come first: jobs that may start and, at a closed gate, jobs that wait for the same gate."""
+    """Other jobs come first. They may start now or, if the job waits at a closed gate, they wait for the same
+    gate."""
 
     code: Literal["ahead"]
     text: Text
     count: int
     bound: Literal["exact", "at_least", "about"]
     others: dict[str, int] = Field(
-        description="Number of these jobs with other names that the same workers run, by name."
+        description="Number of these jobs by name, for other names that the same workers run."
     )
 
 
@@ -261,17 +270,18 @@ class RunningVerdict(Answer):
     worker_id: JobId
     attempt: int
     since: Timestamp
-    deadline: Timestamp = Field(description="Time at which the master ends the attempt at the latest.")
+    deadline: Timestamp = Field(description="Latest time at which the master ends the attempt.")
     lease_until: Timestamp | None = Field(
-        description=("Time at which the lease ends unless the worker renews it.")
+        description=("Time at which the lease ends if the worker does not renew it.")
     )
     confirmed: bool = Field(description="True: a heartbeat of the worker has named the job.")
     worker_last_seen_at: Timestamp | None = Field(description="Null: the worker is no longer registered.")
     earlier_end: str | None = Field(
         None,
         description=(
-            "How an earlier attempt ended whose handler may still run on the same worker, such as `timeout`. If it "
-            "does, this attempt starts when the handler has ended, or is handed back. Null: nothing is in the way."
+            "Outcome of an earlier attempt, such as `timeout`, if its handler may still run on the same "
+            "worker. In this case, the new attempt starts when that handler has ended, or the worker hands "
+            "the job back. Null: no earlier handler delays the attempt."
         ),
         json_schema_extra=SINCE,
     )
@@ -292,7 +302,7 @@ class AwaitingCallbackVerdict(Answer):
 
 
 class AwaitedJob(Answer):
-    """A job for which another one waits."""
+    """A job for which another job waits."""
 
     id: JobId
     state: str | None = Field(description="Null: the job is gone.")
@@ -336,15 +346,19 @@ class WaitCauseView(Answer):
     job_id: JobId = Field(description="One of these jobs. `/api/jobs/{job_id}/why` explains it in detail.")
     names: list[str] = Field(description="Names of some of these jobs.")
     constraint: str | None = Field(
-        description="Name of the constraint that holds them back. Null: none does."
+        description="Name of the constraint that holds these jobs back. Null: no constraint holds them back."
     )
-    key_value: str | None = Field(description="Their value of its key, as text. Null: it has no key.")
+    key_value: str | None = Field(
+        description=("The jobs' value of the constraint's key, as text. Null: the constraint has no key.")
+    )
     kind: Kind | None = Field(description="The limit that closes the gate.")
     limit: int | None
     usage: int | None = Field(description="Amount of `limit` in use.")
     period_s: float | None = Field(description="Period of a rate limit.")
     eta_s: float | None = Field(description="Time that the rate limit needs to let all of these jobs start.")
-    paused_by: str | None = Field(description="Caller who paused them. Null: nobody did, or it is not known.")
+    paused_by: str | None = Field(
+        description=("Caller who paused these jobs. Null: nobody paused them, or the caller is unknown.")
+    )
     reason: str | None = Field(description="Reason for the pause or the constraint.")
 
 
@@ -359,7 +373,8 @@ class BacklogWhyAnswer(Answer):
 
 
 class WhyAnswer(Answer):
-    """Reasons why the job does not run, in the order in which they have to change. Future releases may add codes."""
+    """Reasons why the job does not run. The reason that has to change first comes first. Future releases may add
+    codes."""
 
     state: JobState
     as_of: Timestamp

@@ -1,4 +1,4 @@
-"""Logs of jobs over HTTP: sent by workers, read and followed by people."""
+"""Logs of jobs over HTTP. Workers send them, people read and follow them."""
 
 import contextlib
 from collections.abc import Sequence
@@ -36,14 +36,15 @@ MAX_SEQ: Final = 2**47
 MAX_TAIL: Final = 1_000_000
 # Maximum number of invalid fields that an answer names.
 MAX_TOLD: Final = 50
-# A float below this is a time in seconds (up to the year 5138). Any other float is a time in milliseconds (after 1973).
+# A float below this number is a time in seconds (up to the year 5138). A larger float is a time in milliseconds
+# (after 1973).
 FIRST_MS: Final = 1e11
 
 TextT = TypeVar("TextT")
 
 
 class _Entry(msgspec.Struct, Generic[TextT], forbid_unknown_fields=True, gc=False):
-    """The same as `schemas.LogLineRequest`, which describes the fields."""
+    """A log entry with the fields of `schemas.LogLineRequest`."""
 
     seq: Annotated[int, msgspec.Meta(ge=1, le=MAX_SEQ)]
     at: Annotated[int, msgspec.Meta(ge=0, le=LATEST_MS)]
@@ -73,14 +74,14 @@ class _LooseEntry(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 
 class _Claim(msgspec.Struct, gc=False):
-    """The claim that an entry with faults names."""
+    """The claim that an invalid entry names."""
 
     job_id: Annotated[str, msgspec.Meta(pattern=ID_PATTERN)] | None = None
     token: Annotated[str, msgspec.Meta(pattern=TOKEN_PATTERN)] | None = None
 
 
-# Every line of every job takes this path, so it is one typed decode in C instead of a model. If a call has an unusual
-# entry, such as a text that is binary, all its entries are decoded one by one.
+# Every log line takes this path. So the code uses one typed decode in C instead of a model. If a call has an
+# unusual entry, such as a binary text, all its entries are decoded one by one.
 _USUAL: Final = msgspec.msgpack.Decoder(_LogBody)
 _OTHER: Final = msgspec.msgpack.Decoder(_AnyBody)
 _LOOSE: Final = msgspec.msgpack.Decoder(_LooseEntry)
@@ -104,8 +105,8 @@ async def save(call: Call) -> Reply:
 
 
 def _entries(data: bytes) -> tuple[Sequence[_Entry[str | bytes]], list[FieldError]]:
-    """Return the entries, and the faults of the invalid entries. An invalid entry gets the number 0, and keeps its
-    claim if it names one."""
+    """Return the entries, and the faults of the invalid entries. An invalid entry gets the number 0. If it names
+    a claim, it keeps that claim."""
     refused: list[FieldError] = []
     try:
         entries: Sequence[_Entry[Any]] = _decoded(data, refused)
@@ -114,7 +115,7 @@ def _entries(data: bytes) -> tuple[Sequence[_Entry[str | bytes]], list[FieldErro
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as exc:
         raise UnparsableError(f"the message is malformed: {exc}") from None
     if not entries:
-        raise invalid([FieldError(("entries",), "must be a list that is not empty")])
+        raise invalid([FieldError(("entries",), "must be a list with at least one member")])
     if len(entries) > MAX_LINES:
         raise TooLargeError(f"more than {MAX_LINES} entries", code="too_many_items")
     return entries, refused
@@ -135,7 +136,7 @@ def _decoded(data: bytes, refused: list[FieldError]) -> Sequence[_Entry[Any]]:
 
 
 def _entry(raw: msgspec.Raw) -> _Entry[str | bytes]:
-    """Return an entry whose text may be binary or not UTF-8, and whose time may have any form."""
+    """Return an entry. Its text may be binary and may contain invalid UTF-8. Its time may have any accepted form."""
     sent = _LOOSE.decode(raw)
     text = bytes(sent.text)
     tag = text[0]
@@ -167,12 +168,12 @@ def _time_ms(at: object) -> int:
 
 
 def _claim_of(raw: msgspec.Raw) -> _Entry[str | bytes]:
-    """Return the placeholder of an invalid entry. It keeps the claim of that entry, because later entries may belong to
-    it."""
+    """Return the placeholder of an invalid entry. It keeps the entry's claim, because later entries may belong to
+    this claim."""
     try:
         claim = _CLAIM.decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        # If this entry's claim cannot be read, leave it empty: nobody knows to which claim the later entries belong.
+        # If this entry's claim cannot be read, leave the claim empty. The claim of later entries is then unknown.
         claim = _Claim("", "")
     return _Entry(0, 0, "", job_id=claim.job_id, token=claim.token)
 
@@ -241,7 +242,7 @@ async def page(call: Call) -> Reply:
                 wait_s=min(wait_s, MAX_WAIT_S) if has_place else 0.0,
             )
         except NotFoundError:
-            # The job may have been deleted; its log may still be in the archive.
+            # The job may have been deleted, while its log may still be in the archive.
             found = await services.job_logs.gone_page(job_id, after, limit=limit, wanted=wanted, tail=tail)
             content = GoneContent(call.content, found.name or "")
     return Reply(200, page_view(found, content), () if has_place else COME_AGAIN)

@@ -18,11 +18,11 @@ FILTER: Final[dict[str, Any]] = {
 _PAGE: Final[dict[str, Any]] = {
     "after": {
         "schema": {"type": "integer", "minimum": 0, "default": 0},
-        "description": "Only lines after this one: `next` of the previous answer.",
+        "description": "Return only lines after this number, which is the `next` of the previous answer.",
     },
     "tail": {
         "schema": {"type": "integer", "minimum": 1, "maximum": handlers.MAX_TAIL},
-        "description": "Begin at most this many lines before the newest one.",
+        "description": "Begin at most this many lines before the newest line.",
     },
     "limit": {
         "schema": {
@@ -36,25 +36,28 @@ _PAGE: Final[dict[str, Any]] = {
     **FILTER,
     "wait": {
         "schema": {"type": "number", "minimum": 0, "default": 0},
-        "description": "Seconds to wait for lines after `after`, or for the end of the job; at most 60. If "
-        "too many callers already wait, the answer comes at once, with Retry-After.",
+        "description": (
+            "Seconds to wait for lines after `after` or for the end of the job, at most 60. If "
+            "too many callers already wait, the answer comes at once, with Retry-After."
+        ),
     },
 }
 _SAVE_TEXT: Final = (
-    "Send the lines of many jobs in one call, and do not delay results for log lines. Lines are accepted "
-    "while the worker holds the job under this token, and for a minute after the attempt has ended or another "
-    "claim has taken the job. Invalid entries are left out, and the answer names them. Beyond `max_log_bytes` "
-    "or `max_logs_bytes`, the oldest lines are removed, and `dropped` counts them."
+    "Send the lines of many jobs in one call. Do not delay results because of log lines. The master accepts "
+    "lines while the worker holds the job under this token. It also accepts them for a minute after the "
+    "attempt has ended or another claim has taken the job. Invalid entries are left out, and the answer "
+    "names them. Beyond `max_log_bytes` or `max_logs_bytes`, the oldest lines are removed, and `dropped` "
+    "counts them."
 )
 _ERASE_TEXT: Final = (
-    "Erases the log of a finished job, or of a removed job whose log is in the archive. Nobody can read the "
-    "log afterwards. Its objects are removed as soon as the archive answers. The job stays. The call is "
-    "refused with 409 while lines may still arrive, which is until a minute after the end of the job."
+    "Erases the log of a finished job, or the archived log of a removed job. Nobody can read the log "
+    "afterwards. The objects of the log are removed as soon as the archive answers. The job stays. The call "
+    "is refused with 409 until a minute after the end of the job, because lines may still arrive."
 )
 _PAGE_TEXT: Final = (
     "Lines that are no longer in the store are read from the archive, even if the job is gone. Each call "
-    "examines a bounded number of lines, so with a filter that selects few of them, a page may be empty "
-    "although more lines follow. Call again with `next`."
+    "examines a bounded number of lines. So if a filter selects few lines, a page may be empty although "
+    "more lines follow. Call again with `next`."
 )
 
 OPERATIONS: Final = [

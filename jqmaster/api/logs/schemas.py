@@ -13,9 +13,11 @@ _Text = Annotated[
     str | bytes,
     WithJsonSchema(
         {
-            "description": 'The line, or several lines of one message. Binary (in JSON: {"$bin": base64}) is decoded '
-            "as UTF-8, with a replacement character for invalid bytes. Colours (`ESC [ … m`) are kept. Other control "
-            "sequences for terminals are removed."
+            "description": (
+                'One line, or a message of several lines. Binary (in JSON: {"$bin": base64}) is '
+                "decoded as UTF-8, with a replacement character for invalid bytes. Colours (`ESC "
+                "[ … m`) are kept. Other control sequences for terminals are removed."
+            )
         }
     ),
 ]
@@ -42,8 +44,8 @@ class LogLineRequest(Request):
         ge=1,
         le=handlers.MAX_SEQ,
         description=(
-            "Number of the line within the claim, from 1. A gap means that the worker dropped lines. "
-            "A line whose number was sent before is not stored twice."
+            "Number of the line within the claim, from 1. A gap means that the worker dropped lines. A line "
+            "with a number that was sent before is not stored again."
         ),
     )
     at: _At
@@ -61,24 +63,26 @@ class LogsAnswer(Answer):
     """The answer to log lines."""
 
     accepted: Count = Field(
-        description=("Number of lines of this call that are now stored, including those stored before.")
+        description=(
+            "Number of lines of this call that are stored now, including lines that an earlier call stored."
+        )
     )
     dropped: Count = Field(
         description=(
-            "Number of lines, of any job, that this call lost: the oldest lines, which were removed "
-            "beyond a limit, and lines that the worker left out."
+            "Number of lost lines, of any job: old lines that were removed because of a limit, and lines "
+            "that the worker left out."
         )
     )
     stale: list[JobId] = Field(
         description=(
-            "Jobs that the worker does not hold under these tokens. Their lines are not "
-            "stored. Send no more lines of these jobs."
+            "Jobs that the worker does not hold under the given tokens. Their lines are not stored. Send no "
+            "more lines of these jobs."
         )
     )
     refused: list[ProblemField] = Field(
         description=(
-            "The faults of invalid entries, at most the first 50. The lines of invalid entries are "
-            "not stored. All others are. Missing if there are none. If no entry is valid, the answer "
+            "The faults of the first invalid entries, at most 50. Lines of invalid entries are not stored. "
+            "All other lines are stored. Missing if all entries are valid. If no entry is valid, the answer "
             "is 422."
         ),
         json_schema_extra=SINCE,

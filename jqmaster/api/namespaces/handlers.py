@@ -122,14 +122,14 @@ def _is_forced(query: Mapping[str, str]) -> bool:
 
 
 def _is_shown(call: Call, name: str) -> bool:
-    """Return whether the caller may know of this namespace."""
+    """Return whether the caller may know that this namespace exists."""
     members = call.known.by_namespace
     return members is None or name in members
 
 
 def _services(call: Call) -> NamespaceServices:
     services = call.services.namespaces
-    # Not None here: these routes exist only at the paths of the installation.
+    # This is never None, because these routes exist only at the paths of the installation.
     assert services is not None
     return services
 

@@ -24,12 +24,12 @@ class MovePlanView(Answer):
     keys: Count = Field(description="Keys to copy.")
     bytes: Count = Field(description="Memory that the keys take, estimated from a sample.")
     stop_s: float = Field(
-        ge=0, description="How long the namespace is expected to answer 503 `namespace_moving`."
+        ge=0, description="Expected time for which the namespace answers 503 `namespace_moving`."
     )
     keeps_leases: bool = Field(
         description=(
-            "Whether running jobs keep their leases, because the expected stop is shorter than the "
-            "longest lease. Otherwise, they may run again afterwards."
+            "True: running jobs keep their leases, because the expected stop is shorter than the longest "
+            "lease. False: running jobs may run again after the move."
         )
     )
 
@@ -41,10 +41,9 @@ class MoveView(Answer):
     target: StoreName
     step: MoveStep = Field(
         description=(
-            "announced: leases are prolonged. closing: masters stop serving the namespace. copying: "
-            "its data are copied. checking: the copy is compared. returning: the move failed, and "
-            "the namespace is opened again in its previous store. done, failed, aborted: the move "
-            "has ended."
+            "announced: leases are prolonged. closing: masters stop serving the namespace. copying: its "
+            "data are copied. checking: the copy is compared. returning: the move failed, and masters open "
+            "the namespace again in its previous store. done, failed, aborted: the move has ended."
         )
     )
     keys: Count = Field(description="Keys to copy, as counted before the move.")
@@ -65,13 +64,14 @@ class NamespaceDetails(NamespaceView):
 
     move: MoveView | None = Field(
         description=(
-            "Null: the namespace was never moved, or the move is not known; `move_fault` then says why."
+            "Null: the namespace was never moved, or the move is unknown. If it is unknown, `move_fault` "
+            "says why."
         )
     )
     move_fault: str = Field(
         description=(
-            "A fault of the move, and its remedy: the record cannot be read, or the namespace is "
-            "marked as being moved although no move is in progress. Empty: there is no fault."
+            "A fault of the move, and its remedy. The record cannot be read, or the namespace is marked as "
+            "being moved although no move is in progress. Empty: there is no fault."
         )
     )
 
@@ -88,7 +88,7 @@ class SlotMoveRequest(Request):
 
 
 class SlotMovePlanView(Answer):
-    """A move of a slot that has not begun. The namespace is served meanwhile, so it has no stop."""
+    """A move of a slot that has not begun. Masters serve the namespace during the move, so there is no stop."""
 
     name: NamespaceName
     store: StoreName
@@ -105,20 +105,20 @@ class ClusterNodeView(Answer):
 
     id: str
     address: str
-    has_slot: bool = Field(description="Whether it has the slot of the namespace.")
+    has_slot: bool = Field(description="Whether the node has the slot of the namespace.")
     used_memory_bytes: Count
-    max_memory_bytes: int | None = Field(description="Null: it has no limit.")
+    max_memory_bytes: int | None = Field(description="Null: the node has no limit.")
 
 
 class SlotMoveView(Answer):
-    """The newest move of a slot that the engine remembers. A node that restarts forgets its moves."""
+    """The newest move of a slot that the engine of the store remembers. A node that restarts forgets its moves."""
 
     source: str = Field(description="Address of the node; its ID if the node does not answer.")
     target: str = Field(description="Address of the node; its ID if the node does not answer.")
     state: SlotMoveState = Field(
         description=(
-            "moving: the engine copies the slot, which is served at its old node. done, failed, aborted: the move has "
-            "ended. Unless it is done, the slot stays at its old node."
+            "moving: the engine copies the slot, and the old node still serves it. done: the new node has "
+            "the slot. failed, aborted: the move has ended, and the slot stays at its old node."
         )
     )
     engine_state: str = Field(description="The engine's own word for the state.")
@@ -134,13 +134,13 @@ class SlotView(Answer):
     store: StoreName
     slot: Count
     node: str | None = Field(
-        description="Address of the node that has the slot. Null: no node that answers says so."
+        description="Address of the node that has the slot. Null: no answering node has the slot."
     )
     nodes: list[ClusterNodeView] = Field(description="Primaries that answer, by address.")
-    move: SlotMoveView | None = Field(description="Null: the engine remembers none.")
+    move: SlotMoveView | None = Field(description="Null: the engine remembers no move.")
     fault: str = Field(
         description=(
-            "Why the engine cannot move the slot, with the remedy: the user of the store has no right for it, or the "
-            "engine is older than Valkey 9. Empty: it can."
+            "Reason why the engine cannot move the slot, and the remedy. The store's user lacks the right, "
+            "or the engine is older than Valkey 9. Empty: the engine can move the slot."
         )
     )

@@ -8,18 +8,20 @@ from jqmaster.api.namespaces import handlers, move_schemas, schemas
 from jqmaster.domain.identity.access import Scope
 
 _STORE: Final = (503,)
-# Errors of routes that read the namespace's entry in the registry, which may be damaged.
+# Errors of routes that read the namespace's entry in the registry. The entry may be damaged.
 _ENTRY: Final = (500, 503)
 _CONFIRM: Final[dict[str, dict[str, Any]]] = {
     "confirm": {
         "schema": {"type": "string"},
         "required": True,
-        "description": "The name of the namespace again, to confirm the deletion.",
+        "description": "The name of the namespace, repeated to confirm the deletion.",
     },
     "force": {
         "schema": {"type": "boolean", "default": False},
-        "description": "true: delete it even if it has unfinished jobs, if its store does not answer, or if its entry "
-        "in the registry cannot be read.",
+        "description": (
+            "true: delete the namespace even if it has unfinished jobs, its store does not "
+            "answer, or its entry in the registry cannot be read."
+        ),
     },
 }
 _FORCE: Final[dict[str, dict[str, Any]]] = {
@@ -29,26 +31,26 @@ _FORCE: Final[dict[str, dict[str, Any]]] = {
     },
 }
 _PUT_TEXT: Final = (
-    "Creates the namespace, which is open at once, or changes its title. Masters apply the change within a "
-    "second. A namespace with a `tag` takes over the data under this tag, for example the data of an "
-    "installation whose setting `shard` has this value. Stop the masters of that installation first. Without "
+    "Creates the namespace and opens it, or changes its title. Masters apply the change within a second. A "
+    "namespace with a `tag` takes over the data under this tag, for example the data of an installation "
+    "with this value of the setting `shard`. Stop the masters of that installation first. Without "
     "preconditions, the last writer wins."
 )
 _DELETE_TEXT: Final = (
-    "Removes a closed namespace from the registry. Its data stay in their store, and a later namespace with "
-    "the same `tag` takes them over. Refused with 409 while it is open, and while it has unfinished jobs "
-    "unless `force` is true. `default` cannot be deleted."
+    "Removes a closed namespace from the registry. Its data stay in their store. A later namespace with the "
+    "same `tag` takes the data over. Refused with 409 while the namespace is open. Also refused while it "
+    "has unfinished jobs, except with `force`. `default` cannot be deleted."
 )
 _CLOSE_TEXT: Final = (
-    "Masters stop serving the namespace within a second: none of its jobs starts, and calls below its path "
-    "get 503, so clients and workers try again. Its data stay. To let running jobs end first, drain its "
-    "workers before."
+    "Masters stop serving the namespace within a second. None of its jobs starts, and calls below its path "
+    "get 503, so clients and workers try again. Its data stay. Drain its workers before this call if "
+    "running jobs should end first."
 )
 _MOVE_TEXT: Final = (
-    "Copies the data to another configured store. The namespace is stopped meanwhile: its calls get 503 "
-    "`namespace_moving` with `Retry-After`, so clients and workers repeat them. `dry_run` measures the data "
-    "and estimates the duration of the stop. A `GET` of the namespace shows the progress of the move. If the "
-    "move fails, the namespace is opened again in its previous store."
+    "Copies the data to another configured store. Masters do not serve the namespace during the move. Its "
+    "calls get 503 `namespace_moving` with `Retry-After`, so clients and workers repeat them. `dry_run` "
+    "measures the data and estimates the duration of the stop. A `GET` of the namespace shows the progress "
+    "of the move. If the move fails, masters open the namespace again in its previous store."
 )
 _ABORT_TEXT: Final = (
     "Opens the namespace again in its previous store, within seconds. A move that has just ended is not "
@@ -61,17 +63,18 @@ _SLOT_TEXT: Final = (
     "Cluster."
 )
 _MOVE_SLOT_TEXT: Final = (
-    "Lets the engine move the slot (Valkey 9, `CLUSTER MIGRATESLOTS`). The namespace is served meanwhile. `dry_run` "
-    "checks the node and measures the data. A `GET` shows the progress, which the engine keeps: no master has to carry "
-    "the move out. The audit log records the request. Any namespace can be moved so, also `default`."
+    "Lets the engine of the store move the slot (Valkey 9, `CLUSTER MIGRATESLOTS`). Masters serve the "
+    "namespace during the move. `dry_run` checks the node and measures the data. A `GET` shows the "
+    "progress. The engine carries out the move and keeps its progress, so no master has to stay alive. The "
+    "audit log records the request. Any namespace can be moved in this way, even `default`."
 )
 _ABORT_SLOT_TEXT: Final = (
-    "Lets the engine cancel the move; the slot stays at its node. Refused with 409 `move_refused` while the node moves "
-    "other slots, too, because the engine can cancel only all of them."
+    "Lets the engine cancel the move. The slot stays at its node. Refused with 409 `move_refused` while the "
+    "node also moves other slots, because the engine can only cancel all moves of a node together."
 )
 _OVERVIEW_TEXT: Final = (
-    "Reads the figures of each namespace from its own store, at most once a second. If a store does not "
-    "answer, only the figures of its own namespaces are missing."
+    "Reads the figures of each namespace from the namespace's store, at most once a second. If a store does "
+    "not answer, only the figures of its namespaces are missing."
 )
 
 _OPERATIONS: Final = [

@@ -30,8 +30,8 @@ class QuotasRequest(Request):
 
     waiting_jobs: int | None = _quota(
         "waiting_jobs",
-        "Number of waiting jobs at which pushes and events get 429 `namespace_full`. Masters count once a second, so "
-        "more may wait for a moment.",
+        "Number of waiting jobs at which pushes and events get 429 `namespace_full`. Masters count once a "
+        "second, so more jobs may wait for a moment.",
     )
     waiting_bytes: int | None = _quota(
         "waiting_bytes",
@@ -42,8 +42,8 @@ class QuotasRequest(Request):
     pushes_per_s: int | None = _quota(
         "pushes_per_s",
         "Number of jobs that may be pushed in one second of the store's clock. Further jobs get 429 "
-        "`namespace_rate`. A push that alone exceeds this number gets 422 `push_over_quota`. Repeats of "
-        "accepted jobs and events do not count.",
+        "`namespace_rate`. A single push with more jobs than this number gets 422 `push_over_quota`. "
+        "Repeats of accepted jobs and events do not count.",
     )
     argument_bytes: int | None = _quota(
         "argument_bytes",
@@ -65,29 +65,33 @@ class QuotasRequest(Request):
 class NamespaceRequest(Request):
     """A namespace to create or change."""
 
-    # The domain checks the name against the path, and reports its faults.
-    name: str | None = Field(None, max_length=200, description="Must be the name in the path, if given.")
+    # The domain checks the name and compares it with the path. It reports the faults.
+    name: str | None = Field(
+        None, max_length=200, description=("If this field is given, it must equal the name in the path.")
+    )
     title: str = Field("", max_length=MAX_TITLE, description="Text for people, shown beside the name.")
     store: StoreName | None = Field(
         None,
         description=(
-            "Configured store that holds its data. Once the namespace exists, only a move changes it. "
-            "Absent: the store of `redis_url`."
+            "Configured store that holds its data. Only a move can change it later. Absent: the store of "
+            "`redis_url`."
         ),
     )
     tag: _Tag | None = Field(
         None,
         description=(
-            "Hash tag of its keys, like the setting `shard` of an installation. Fixed once the "
-            "namespace exists. If the store has data with this tag, the namespace takes them over. "
-            "Absent: the name is the tag, and the store must not have data with this tag."
+            "Hash tag of its keys, like the setting `shard` of an installation. It cannot be changed later. "
+            "If the store has data with this tag, the namespace takes them over. Absent: the name is the "
+            "tag, and the store must not have data with this tag."
         ),
     )
     quotas: QuotasRequest | None = Field(None, description="Absent: the defaults of the installation.")
     state: str | None = Field(
         None,
         max_length=20,
-        description=("Ignored. It is allowed so that a namespace can be sent back as it was shown."),
+        description=(
+            "Ignored. The field is allowed so that clients can send a namespace back as they received it."
+        ),
     )
     version: int | None = Field(None, description="Ignored, as `state`.")
     move: dict[str, Any] | None = Field(None, description="Ignored, as `state`.")
@@ -120,7 +124,10 @@ class NamespaceView(Answer):
     )
     quotas: QuotasView
     version: int = Field(
-        ge=0, description="Grows with each change; 0: nobody has changed it. Value for `If-Match`."
+        ge=0,
+        description=(
+            "Number that grows with each change. 0: nobody has changed the namespace. Value for `If-Match`."
+        ),
     )
 
 
@@ -143,8 +150,8 @@ class StoreView(Answer):
     )
     faults: dict[str, str] = Field(
         description=(
-            "By failed check: why the store does not answer (`away`) or takes no new jobs. "
-            "Empty: the store works."
+            "Failed checks by name, with the reason why the store does not answer (`away`) or takes no new "
+            "jobs. Empty: the store works."
         )
     )
     used_memory_bytes: Count | None
@@ -165,7 +172,10 @@ class OverviewEntry(Answer):
     title: str
     state: NamespaceState
     store: StoreName | None = Field(
-        description="Null: its entry in the registry cannot be read, and this master does not know it."
+        description=(
+            "Null: the namespace's entry in the registry cannot be read, and this master does not "
+            "know the state."
+        )
     )
     leader: str | None = Field(description="ID of the master that leads. Null: none.")
     ready: Count | None
@@ -173,23 +183,23 @@ class OverviewEntry(Answer):
     waiting: Count | None = Field(description="Jobs that wait for any reason, including ready jobs.")
     oldest_wait_s: float | None = Field(
         ge=0,
-        description=(
-            "How long the longest-waiting ready job has waited. Null: there is none, or "
-            "its wait is not known."
-        ),
+        description=("Longest wait of a ready job. Null: there is no ready job, or its wait is unknown."),
     )
     waiting_quota: float | None = Field(
         ge=0,
-        description="Share of the quota of waiting jobs that is used: 1 means full. Null: there is no quota.",
+        description="Used share of the quota of waiting jobs. 1: the quota is full. Null: there is no quota.",
     )
     failures: Count | None = Field(description="Attempts that failed in this hour and in the previous hour.")
     fault: str | None = Field(
-        description="Why its data cannot be read; or the fault of its entry in the registry, and the remedy."
+        description=(
+            "Reason why the data cannot be read, or the fault of the namespace's entry in the "
+            "registry with its remedy."
+        )
     )
     failed_move: str | None = Field(
         description=(
-            "Why its newest move failed. Shown for a week, or until the namespace is moved "
-            "again. Null: the move did not fail."
+            "Reason why the newest move failed. Shown for a week, or until the next move. Null: the move "
+            "did not fail."
         )
     )
 

@@ -20,7 +20,8 @@ def namespace_view(namespace: Namespace) -> dict[str, Any]:
 
 
 def details_view(namespace: Namespace, move: Move | None, fault: str) -> dict[str, Any]:
-    """Return a `NamespaceDetails`. `fault`: why the record of its move cannot be read; empty if it can."""
+    """Return a `NamespaceDetails`. `fault`: why the record of the move cannot be read. Empty: the record can be
+    read."""
     return {**namespace_view(namespace), "move": move_view(move) if move else None, "move_fault": fault}
 
 

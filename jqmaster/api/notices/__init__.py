@@ -1,1 +1,1 @@
-"""Notices to people, and webhooks about the ends of jobs, over HTTP."""
+"""Notices to people, and webhooks that report the end of jobs, over HTTP."""

@@ -8,29 +8,32 @@ from jqmaster.domain.identity.access import Scope
 
 _STORE: Final = (503,)
 _PUT_TEXT: Final = (
-    "Creates the notice, or replaces it. The notice reports only what happens afterwards. A URL that is sent "
-    "back as it was shown is not changed. Without preconditions, the last writer wins."
+    "Creates the notice, or replaces it. The notice reports only later findings. If you send a URL back as "
+    "it was shown, it is not changed. Without preconditions, the last writer wins."
 )
-_DELETE_TEXT: Final = "Its pending messages are not sent, except for deliveries that already exist."
+_DELETE_TEXT: Final = (
+    "Pending messages of the notice are not sent. Deliveries that already exist are still made."
+)
 _MUTE_TEXT: Final = (
-    "A muted notice sends no messages. Findings that are counted during this time are not reported later. A "
-    "lasting condition that began during this time is reported if it still holds afterwards."
+    "A muted notice sends no messages. Findings that are counted while it is muted are not reported later. "
+    "A lasting condition that began while it was muted is reported later if it still holds."
 )
 _ACKNOWLEDGE_TEXT: Final = (
-    "No more messages are sent about each open incident until it is over. If the condition is counted, an "
-    "incident is over when nothing was counted for `at_most_every_s`."
+    "Open incidents cause no more messages until they are over. If the condition is counted, an incident is "
+    "over when no finding was counted for `at_most_every_s` seconds."
 )
 _TEST_TEXT: Final = (
     "Sends a test message to all destinations within seconds, even if the notice is muted. Its deliveries are "
     "jobs with the tag `notice:NAME`."
 )
 _LIST_TEXT: Final = (
-    "A job with `notify` has a delivery for each time it ended in a state listed in `on`. A delivery that succeeded is "
-    "kept as long as succeeded jobs are."
+    "A job with `notify` has one delivery for each time that it ended in a state listed in `on`. Deliveries "
+    "that succeeded are kept for as long as succeeded jobs."
 )
 _RESEND_TEXT: Final = (
-    "Calls the webhook again, with the same `webhook-id` and body. A delivery that waits for its next attempt "
-    "is tried now. The answer is 409 while an attempt is in progress. The audit log records the call."
+    "Calls the webhook again, with the same `webhook-id` and body. If the delivery waits for its next "
+    "attempt, this attempt is made now. The answer is 409 while an attempt is in progress. The audit log "
+    "records the call."
 )
 
 OPERATIONS: Final = [

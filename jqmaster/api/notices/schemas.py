@@ -39,39 +39,44 @@ class DestinationRequest(Request):
     webhook: _Url | None = Field(
         None,
         description=(
-            "URL that is called as docs/notices.md describes. A URL that is sent back as it "
-            "was shown is not changed."
+            "URL to call; docs/notices.md describes the call. If you send a URL back as it was shown, it is "
+            "not changed."
         ),
     )
     slack: _Url | None = Field(
         None,
         description=(
-            "URL of an incoming webhook of Slack or of a compatible service. A URL that is sent back "
-            "as it was shown is not changed."
+            "URL of an incoming webhook of Slack or of a compatible service. If you send a URL back as it "
+            "was shown, it is not changed."
         ),
     )
     secret: Annotated[str, Field(max_length=200)] | None = Field(
         None,
         description=(
-            "Secret that signs the webhook, as whsec_… Never shown again. Empty: the secrets in "
-            "`webhook_secrets` sign the webhook. Absent: the secret is not changed."
+            "Secret that signs the webhook, in the form whsec_…. It is never shown again. Empty: the "
+            "secrets in `webhook_secrets` sign the webhook. Absent: the secret is not changed."
         ),
     )
     has_secret: bool | None = Field(
-        None, description="Ignored. It is allowed so that a notice can be sent back as it was shown."
+        None,
+        description=(
+            "Ignored. The field is allowed so that clients can send a notice back as they received it."
+        ),
     )
 
 
 class NoticeRequest(Request):
     """A notice to create or replace."""
 
-    name: NoticeName | None = Field(None, description="Must be the name in the path, if given.")
+    name: NoticeName | None = Field(
+        None, description=("If this field is given, it must equal the name in the path.")
+    )
     when: When = Field(strict=False, description="Condition about which people are notified.")
     matcher: MatcherDocument | None = Field(
         None,
         description=(
-            "Selects jobs by name, priority, tags, max_retry, timeout and keep_result, or other "
-            "objects of the condition by their name. Null: everything."
+            "Selects jobs by name, priority, tags, max_retry, timeout and keep_result. If the condition is "
+            "about other objects, selects them by name. Null: everything."
         ),
     )
     threshold: int | None = Field(
@@ -79,8 +84,8 @@ class NoticeRequest(Request):
         ge=1,
         le=MAX_THRESHOLD,
         description=(
-            "Number of findings within `at_most_every_s` from which a message is sent. For a lasting "
-            "condition: number of seconds that it must last. Default: 1 finding, or 60 s."
+            "Minimum number of findings within `at_most_every_s` for a message. For a lasting condition: "
+            "number of seconds that it must last. Default: 1 finding, or 60 s."
         ),
     )
     to: list[DestinationRequest] = Field(min_length=1, max_length=MAX_DESTINATIONS)
@@ -122,7 +127,9 @@ class DestinationView(Answer):
     mail: list[str] | None = None
     webhook: str | None = Field(None, description="The URL without its query.")
     has_secret: bool | None = Field(None, description="Whether the webhook has a secret of its own.")
-    slack: str | None = Field(None, description="Scheme and host of the URL, whose path is a credential.")
+    slack: str | None = Field(
+        None, description=("Scheme and host of the URL. The path is a credential and is not shown.")
+    )
 
 
 class NoticeLine(Answer):
@@ -130,7 +137,7 @@ class NoticeLine(Answer):
 
     text: str = Field(description="The finding. If the caller may not see job content, only its name.")
     count: Count
-    job_id: JobId | None = Field(description="One of the jobs.")
+    job_id: JobId | None = Field(description="ID of one of the jobs.")
 
 
 class IncidentView(Answer):
@@ -150,7 +157,7 @@ class IncidentView(Answer):
 
 
 class NoticeMessage(Answer):
-    """A message that was sent, or is about to be."""
+    """A message that was sent or will be sent soon."""
 
     id: JobId
     kind: MessageKind = Field(
@@ -202,13 +209,13 @@ class AcknowledgeAnswer(Answer):
 
 
 class NoticeTest(Answer):
-    """A test that is about to be sent."""
+    """A test message that will be sent soon."""
 
     message_id: JobId
 
 
 class DeliveryView(Answer):
-    """The delivery of a webhook. It is a job with the name jq.webhook, which masters run themselves."""
+    """The delivery of a webhook. A delivery is a job with the name jq.webhook, and masters run it themselves."""
 
     id: JobId = Field(description="ID of the delivery, which the receiver gets as `webhook-id`.")
     url: str | None = Field(
@@ -222,12 +229,12 @@ class DeliveryView(Answer):
         "tried for a day without success."
     )
     created_at: Timestamp
-    next_at: Timestamp | None = Field(description="Time of the next attempt, if it waits for one.")
+    next_at: Timestamp | None = Field(description="Time of the next attempt, if the delivery waits for one.")
     finished_at: Timestamp | None
     attempts: list[AttemptView] = Field(
         description=(
-            "Ended attempts, except a last one that succeeded. `code` says why an attempt ended: "
-            "failed, gone (the receiver answered 410) or refused (the address is not called)."
+            "Ended attempts without success. `code` says why an attempt ended: failed, gone (the receiver "
+            "answered 410) or refused (masters do not call the address)."
         )
     )
 

@@ -1,4 +1,4 @@
-"""Routes for agents' tools. The tools themselves are behind `/mcp`, which the OpenAPI document does not describe."""
+"""Routes for agents' tools. The tools themselves are at `/mcp`. The OpenAPI document does not describe that path."""
 
 from typing import Final
 
@@ -8,8 +8,8 @@ from jqmaster.domain.identity.access import Scope
 from jqmaster.service.operations.agent_turns import MAX_PER_MINUTE
 
 _CALL_TEXT: Final = (
-    "`jqmaster mcp` and `/mcp` make this call before each call of a tool. It writes an entry `agent.call` to the audit "
-    f"log. A caller may make {MAX_PER_MINUTE} of them within a minute at each master."
+    "`jqmaster mcp` and `/mcp` make this call before each call of a tool. It writes an entry `agent.call` "
+    f"to the audit log. Each master accepts {MAX_PER_MINUTE} such calls of a caller within a minute."
 )
 
 OPERATIONS: Final = [

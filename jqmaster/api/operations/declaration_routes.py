@@ -11,8 +11,9 @@ _LIST_TEXT: Final = (
     "`jqmaster apply` records them here."
 )
 _PUT_TEXT: Final = (
-    "Records what a source has applied. From this record, its next plan shows what the source no longer "
-    "declares and what somebody else has changed. Changes no constraint, calendar or definition."
+    "Records the objects that a source has applied. Changes no constraint, calendar or definition. The next "
+    "plan of the source uses this record to show objects that the source no longer declares or somebody "
+    "else has changed."
 )
 
 OPERATIONS: Final = [

@@ -32,16 +32,16 @@ class DeclarationView(Answer):
     source: str
     constraints: dict[str, str] = Field(
         description=(
-            "By name: the ETag that each constraint had right after it was applied. If its current "
-            "ETag differs, somebody has changed it since."
+            "By name: the ETag of each constraint right after it was applied. If the current ETag differs, "
+            "somebody has changed the constraint since then."
         )
     )
     calendars: dict[str, str] = Field(
-        description=("By name: the ETag that each calendar had right after it was applied."),
+        description=("By name: the ETag of each calendar right after it was applied."),
         json_schema_extra=SINCE,
     )
     definitions: dict[str, str] = Field(
-        description=("By name: the ETag that each definition had right after it was applied.")
+        description=("By name: the ETag of each definition right after it was applied.")
     )
     applied_at: Timestamp
     applied_by: str

@@ -10,7 +10,7 @@ from jqmaster.domain.identity.access import Scope
 from jqmaster.domain.namespaces.namespace import OTHER_NAMESPACES
 from jqmaster.service.operations.metrics import CONTENT_TYPE
 
-# Headers that make clients revalidate a cached answer each time. They usually get 304.
+# Headers that make clients revalidate a cached answer each time. The answer is usually 304.
 _CACHED: Final = (
     *(field for field in DATA_HEADERS if field != NO_STORE),
     (b"cache-control", b"no-cache"),
@@ -19,16 +19,18 @@ _CACHED: Final = (
 
 
 async def healthz(call: Call) -> Reply:
-    """Show that the process is alive. The ID distinguishes it from a process that has taken over its address."""
+    """Show that the process is alive. The ID in the answer distinguishes this process from a later process at the
+    same address."""
     return Reply(200, {"status": "ok", "id": call.services.master_id})
 
 
 async def readyz(call: Call) -> Reply:
-    """Return whether this master makes progress: its store answers, some master leads, and, if this master leads, its
-    rounds make progress.
+    """Return whether this master makes progress.
 
-    Probes have no token, so anybody may call this. Only callers that may read see the details of faults, because
-    details may name paths and addresses.
+    The store must answer, and a master must lead. If this master leads, its rounds must make progress.
+
+    Anybody may call this route, because probes have no token. Only callers with the right to read see the details
+    of faults, because details may name paths and addresses.
     """
     condition = await call.services.condition()
     others = condition.other_faults
@@ -47,7 +49,7 @@ async def readyz(call: Call) -> Reply:
         "leader": condition.is_leader,
         "store": store,
         "faults": faults,
-        # Show these faults, but do not report the master as unready: other masters would not serve requests any better.
+        # Show these faults, but do not report the master as unready. Other masters would have the same faults.
         "duty_faults": duty_faults,
     }
     if condition.faults:

@@ -5,8 +5,8 @@ from typing import Final
 from jqmaster.api.http.endpoint import Call, StreamedAnswer
 from jqmaster.api.http.event_stream import streamed
 
-# Interval between `alive` messages of a stream, from which the browser can tell a quiet master from a connection that
-# died silently.
+# Interval between `alive` messages of a stream. Without these messages, a browser could not distinguish a quiet
+# master from a broken connection.
 PING_S: Final = 15
 
 

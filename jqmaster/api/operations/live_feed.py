@@ -1,4 +1,5 @@
-"""The event stream of dashboards: computed once per second for all of them, and only while one is open."""
+"""The event stream of dashboards. Events are computed once per second for all dashboards, and only while at least
+one dashboard is open."""
 
 import asyncio
 import contextlib
@@ -28,15 +29,15 @@ from jqmaster.store.operations.live import LiveFingerprint, LiveStore
 logger = logging.getLogger(__name__)
 
 EVERY_S: Final = 1.0
-# If the store does not answer within this time, which is also the timeout of a call, dashboards get its fault. They
-# must get it within ten seconds.
+# If the store does not answer within this time, dashboards get the fault of the store. They must get it within
+# ten seconds. This time is also the timeout of a call.
 SILENT_S: Final = 5.0
-# Interval at which a stream checks whether its caller is still admitted. The streams of a revoked token end within this
-# time once the revocation is known here.
+# Interval at which a stream checks whether its caller is still admitted. After this master learns that a token
+# was revoked, the token's streams end within this time.
 ADMIT_EVERY_S: Final = 3.0
 RETRY_MS: Final = 2_000
 RETRY_AFTER_S: Final = 5.0
-# One caller may hold one of every `SHARES` places, and at least `MIN_SHARE` places in any case.
+# A caller may hold one of every `SHARES` places, but always at least `MIN_SHARE` places.
 SHARES: Final = 4
 MIN_SHARE: Final = 10
 # Maximum number of running actions on many jobs in an event, and of ended actions.
@@ -47,9 +48,10 @@ Body = Callable[[], Awaitable[Mapping[str, Any]]]
 
 
 class LiveSign(NamedTuple):
-    """An event that makes the client fetch data again. Changes by other masters are found when the store is next read.
+    """An event that makes the client fetch data again. Changes by other masters are found at the next read of the
+    store.
 
-    * `part`: the part of a fingerprint that shows the change.
+    * `part`: the part of the fingerprint that shows the change.
     * `subject`: the kind of audit entries that record the change. Empty: none.
     """
 
@@ -74,14 +76,16 @@ SIGNS: Final = (
 
 
 class LiveFeed:
-    """Component: serves the event streams of dashboards. `stats` gives the body of `GET /api/stats`, `counts` the jobs
-    by state.
+    """Component: serves the event streams of dashboards.
+
+    * `stats`: returns the body of `GET /api/stats`.
+    * `counts`: returns the number of jobs by state.
 
     * `streams`: the namespace's share of the streams that may be open at once.
     * `quota`: the maximum for the namespace.
 
-    All listeners get the same events; `access` limits the content of each. A stream is never more than one state
-    behind, because newer data replaces data that its client has not taken yet.
+    All listeners get the same events. `access` limits the content that each listener sees. A stream is never more
+    than one state behind, because newer data replaces data that its client has not read yet.
     """
 
     def __init__(
@@ -111,14 +115,14 @@ class LiveFeed:
         self._somebody = asyncio.Event()
         self.is_ending = False
         self._number = 0
-        # Keyed by the kind of event: the event that a new listener gets, and the data that listeners got last.
+        # By kind of event: the event for new listeners, and the data that listeners got last.
         self._present: dict[str, bytes] = {}
         self._told: dict[str, Any] = {}
         self._last: LiveFingerprint | None = None
         # The time of the last successful read, by the store's clock and by this process's clock.
         self._as_of_ms: int | None = None
         self._as_of_s = 0.0
-        # Start of the first read that has hung or failed since the last successful one, and the last error.
+        # Start of the first read that has hung or failed since the last successful read, and the last error.
         self._waiting_since_s: float | None = None
         self._error: JqmasterError | None = None
         self._loops = BackgroundLoops("live feed", is_vital=False)
@@ -141,8 +145,8 @@ class LiveFeed:
 
     @contextlib.contextmanager
     def place(self, who: str) -> Iterator[None]:
-        """Reserve a place for a stream of a caller that something other than this feed serves. The stream must end
-        soon after `is_ending` is set. Raise OverloadedError, RateLimitedError."""
+        """Reserve a place for a stream that another component serves to a caller. That stream must end soon after
+        `is_ending` is set. Raise OverloadedError or RateLimitedError."""
         with self._checked_place(who):
             yield
 
@@ -169,8 +173,8 @@ class LiveFeed:
 
     @contextlib.contextmanager
     def _counted(self, who: str) -> Iterator[None]:
-        """Count the stream. Raise OverloadedError for a caller that already has its share, so that no caller takes all
-        places."""
+        """Count the stream. Raise OverloadedError if the caller already has its share. The share prevents one
+        caller from taking all places."""
         share = max(MIN_SHARE, self._streams.shared.most.current // SHARES)
         if who != LOCAL and self._of_callers[who] >= share:
             raise OverloadedError(
@@ -189,8 +193,10 @@ class LiveFeed:
     async def stream(
         self, who: str, is_admitted: Callable[[], Awaitable[bool]], *, has_missed: bool = False
     ) -> AsyncGenerator[bytes]:
-        """Yield events as bytes: at once, and then at most one piece a second. End when the caller is no longer
-        admitted. `has_missed`: the client has listened before, so tell it to fetch everything again.
+        """Yield events as bytes: the first piece at once, and then at most one piece per second. End when the
+        caller is no longer admitted.
+
+        `has_missed`: the client has listened before and must fetch everything again.
 
         Raises OverloadedError or RateLimitedError at the first step.
         """
@@ -200,7 +206,7 @@ class LiveFeed:
                 for sign in SIGNS:
                     listener.notify(sign.name, self._event(sign.name, _NOTHING))
             if not self._listeners:
-                # Discard the data, which are outdated because nobody listened, and read everything again at once.
+                # Nobody listened, so the data are outdated. Discard them and read everything again at once.
                 self._present.clear()
                 self._told.clear()
                 self._last = None
@@ -210,8 +216,8 @@ class LiveFeed:
                 listener.notify(slot, event)
             listener.notify("freshness", self._freshness())
             self._listeners.add(listener)
-            # Check the admission in a separate task, because a store that hangs must not delay the event that reports
-            # this.
+            # Check the admission in a separate task. Otherwise, a store that hangs would delay the event that
+            # reports this fault.
             checks = asyncio.create_task(self._check_admission(listener, is_admitted))
             try:
                 yield f"retry: {RETRY_MS}\n\n".encode()
@@ -221,8 +227,8 @@ class LiveFeed:
                         yield events
             finally:
                 self._listeners.discard(listener)
-                # End the listener, so that no further check begins even if a library swallows the cancellation of the
-                # current one.
+                # End the listener, so that no further check begins even if a library swallows the cancellation of
+                # the current check.
                 listener.end()
                 checks.cancel()
                 await asyncio.gather(checks, return_exceptions=True)
@@ -230,7 +236,7 @@ class LiveFeed:
     async def _check_admission(
         self, listener: "_Listener", is_admitted: Callable[[], Awaitable[bool]]
     ) -> None:
-        """End the stream once its caller is no longer admitted, or if that cannot be checked any more."""
+        """End the stream once its caller is no longer admitted, or if the admission cannot be checked any more."""
         try:
             while not listener.is_over:
                 await self._clock.sleep(ADMIT_EVERY_S)
@@ -251,7 +257,7 @@ class LiveFeed:
                 seen_ms = await self._look()
             except JqmasterError as exc:
                 self._error = exc
-                logger.warning("cannot tell dashboards what changed: %s", exc.detail)
+                logger.warning("cannot send changes to dashboards: %s", exc.detail)
             else:
                 self._as_of_ms, self._as_of_s = seen_ms, began_s
                 self._waiting_since_s = self._error = None
@@ -259,7 +265,8 @@ class LiveFeed:
                 self._tell_freshness()
             await wait_for_event(self._somebody, EVERY_S)
             if not self._listeners:
-                # Do not count the time without listeners as silence of the store, because nothing is read then.
+                # Do not count the time without listeners as silence of the store, because nobody reads the store
+                # during this time.
                 self._waiting_since_s = self._error = None
 
     async def _watch(self) -> None:
@@ -297,8 +304,8 @@ class LiveFeed:
         look = await self._store.look()
         last, self._last = self._last, look
         if "job" in look.changed:
-            # Send the counts even if none has changed, so that dashboards learn of a change of one job, such as a new
-            # priority.
+            # Send the counts even if they are unchanged, so that dashboards learn of changes of single jobs, such
+            # as a new priority.
             self._told.pop("jobs", None)
         if last is None or last.jobs != look.jobs or "job" in look.changed:
             counts = await self._counts()
@@ -347,14 +354,13 @@ class LiveFeed:
 
 
 def _without_jitter(stats: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the data without the parts that differ at every read, because a change in only those parts is not an
-    event."""
+    """Return the data without the parts that differ at every read. A change of only those parts is not an event."""
     store = {**stats["store"], "latency_ms": None, "used_memory_bytes": None} if "store" in stats else None
     return {**stats, "at": None, "store": store}
 
 
 class _Listener:
-    """The events that one client has not received yet: the newest of each kind."""
+    """The events that one client has not received yet: the newest event of each kind."""
 
     def __init__(self) -> None:
         self._events: dict[str, bytes] = {}
@@ -391,7 +397,7 @@ async def _is_still_admitted(is_admitted: Callable[[], Awaitable[bool]]) -> bool
     try:
         return await is_admitted()
     except JqmasterError as exc:
-        # Let the stream continue while the store is unreachable, which does not mean a revocation. The next check is
-        # soon.
+        # Let the stream continue while the store is unreachable, because an unreachable store does not mean a
+        # revocation. The next check comes soon.
         logger.warning("cannot check whether a stream may continue: %s", exc.detail)
         return True

@@ -1,4 +1,5 @@
-"""The OpenAPI document as it is served. Anybody may request it, so each form of it is encoded only once."""
+"""The OpenAPI document as masters serve it. Anybody may request it, so each form of the document is encoded only
+once."""
 
 import asyncio
 import gzip
@@ -13,7 +14,7 @@ from jqmaster.api.encoding.negotiation import Encoding
 
 @dataclass(frozen=True, slots=True)
 class PublishedForm:
-    """One form of the document. `tag`: its entity tag; each form has its own, as caches require."""
+    """One form of the document. `tag`: its entity tag. Caches require a different tag for each form."""
 
     media_type: bytes
     is_packed: bool
@@ -22,8 +23,8 @@ class PublishedForm:
 
 
 class PublishedDocument:
-    """The OpenAPI document in all its forms. `make` returns the document. It is called at the first request, because
-    most masters never get one."""
+    """The OpenAPI document in all its forms. `make` builds the document at the first request, because most
+    masters never get such a request."""
 
     def __init__(self, make: Callable[[], dict[str, Any]]) -> None:
         self._make = make
@@ -35,7 +36,7 @@ class PublishedDocument:
         key = encoding, is_packed
         async with self._lock:
             if key not in self._forms:
-                # Build the document in a thread, because this takes about a second.
+                # Build the document in a thread, because building takes about a second.
                 self._forms[key] = await asyncio.to_thread(self._made, *key)
             return self._forms[key]
 

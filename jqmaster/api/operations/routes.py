@@ -8,7 +8,7 @@ from jqmaster.api.operations import health, live, masters, schemas, verdict
 from jqmaster.domain.identity.access import Scope
 
 _STORE: Final = (503,)
-_READY_TEXT: Final = "Needs no credential. With scope read, the answer describes faults in detail."
+_READY_TEXT: Final = "Needs no credential. With the scope read, the answer describes faults in detail."
 _INSTANT: Final = {"type": "string", "format": "date-time"}
 _AUDIT: Final[dict[str, Any]] = {
     "limit": {
@@ -33,38 +33,40 @@ _AUDIT: Final[dict[str, Any]] = {
     "after": {
         "schema": {"type": "string"},
         "description": (
-            "`follow_from` or `next_cursor` of an earlier call. Returns the entries written after it, oldest first. "
-            "Can be combined only with limit."
+            "`follow_from` or `next_cursor` of an earlier call. The answer has the entries that were "
+            "written after that position, oldest first. Can be combined only with limit."
         ),
     },
 }
 _AUDIT_TEXT: Final = (
-    "Lists who changed what, and when. A page may be short, or empty, although `next_cursor` is set. For an "
-    "empty page, at least 20,000 entries or 16 MiB were searched."
+    "Lists changes with their authors and times. A page may be short, or empty, although more pages follow "
+    "(`next_cursor`). A page is empty only after a search of at least 20,000 entries or 16 MiB."
 )
 _METRICS_TEXT: Final = (
     "The counters cover this master process only, so scrape every master. docs/metrics.md lists them."
 )
 _DEMOTE_TEXT: Final = (
     "The leader finishes its current work and hands the lead over to another master. The answer is 409 "
-    "`not_leader` if this master does not lead, and 409 `no_other_master` if no other master could take over."
+    "`not_leader` if the named master does not lead. It is 409 `no_other_master` if no other master could "
+    "take over."
 )
 
 _HEALTH_TEXT: Final = (
     "Reports the same findings as the Overview of the web UI: each fault or wait, its likely cause, and the "
-    "next step. Computed at most once per two seconds for all callers. Values of constraint keys are shown if "
-    "the caller may see them."
+    "next step. The answer is computed at most once in two seconds for all callers. Values of constraint "
+    "keys are shown if the caller may see them."
 )
 
 _STREAM_TEXT: Final = (
-    "Server-sent events, at most one of each kind per second. `stats` holds the body of `GET /api/stats`, "
-    "`jobs` holds `counts` by state, and `action` holds an action on many jobs. `workers`, `masters`, "
-    "`constraints`, `definitions`, `events`, `batches` and `settings` mean that the client should fetch these "
-    "again. Each event is the current state, so a client that reconnects misses nothing, and a slow client "
-    f"gets the newest. `alive` comes every {live.PING_S} s regardless of other events; a stream that is silent "
-    "for much longer is broken. `freshness` comes about once per second: `as_of` and `age_ms` say when the "
-    "data of all events were current (null: not since the stream began). `fault` has `code`, `detail` and "
-    "`for_ms` while the store does not answer, and is null otherwise. Beyond `max_streams` the answer is 503 "
+    "Server-sent events, at most one of each kind per second:\n\n* `stats` holds the body of `GET "
+    "/api/stats`.\n* `jobs` holds `counts` by state.\n* `action` holds an action on many jobs.\n* "
+    "`workers`, `masters`, `constraints`, `definitions`, `events`, `batches` and `settings` tell the client "
+    f"to fetch these objects again.\n* `alive` comes every {live.PING_S} s regardless of other events. A "
+    "stream that is silent for much longer is broken.\n* `freshness` comes about once per second. `as_of` "
+    "and `age_ms` say when the data of all events were current. They are null if the data have not been "
+    "current since the stream began. `fault` has `code`, `detail` and `for_ms` while the store does not "
+    "answer, and is null otherwise.\n\nEach event is the current state. So a client that reconnects misses "
+    "nothing, and a slow client gets the newest state. Beyond `max_streams`, the answer is 503 "
     "`too_many_streams`."
 )
 

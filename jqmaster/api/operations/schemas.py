@@ -33,15 +33,15 @@ class MasterList(Answer):
 
 
 class DemoteAnswer(Answer):
-    """The leader was asked to hand over. When its current work has ended, usually in less than a second, the other
-    masters elect a new leader."""
+    """The leader was asked to hand over. When it has finished its current work, usually within a second, the
+    other masters elect a new leader."""
 
     id: str
     epoch: int = Field(description="Epoch of the leadership that ends.")
 
 
 class AuditEntryView(Answer):
-    """One event. `before` is null if the target did not exist; `after` is null if it no longer exists."""
+    """One event. `before` is null if the target did not exist. `after` is null if the target no longer exists."""
 
     id: str
     log: Literal["changes", "access"] = Field(
@@ -52,11 +52,16 @@ class AuditEntryView(Answer):
         ge=1,
         description="Number of occurrences. Repeated logins, logouts and refused logins share one entry for an hour.",
     )
-    since: Timestamp = Field(description="Time of the first occurrence; `at` is the time of the last.")
+    since: Timestamp = Field(
+        description=("Time of the first occurrence. `at` is the time of the last occurrence.")
+    )
     who: str = Field(
-        description="`user:NAME`; `token:ID`, or the first 8 digits of its SHA-256 for a token from the settings; "
-        "`local` if neither users nor tokens exist; `master` and an ID if a master acted by itself; `unknown` "
-        "for a refused login without a user name."
+        description=(
+            "A user: `user:NAME`. A token: `token:ID`, or `token:` with the first 8 digits of its "
+            "SHA-256 if the token is from the settings. `local`: neither users nor tokens exist. "
+            "`master` with an ID: a master acted by itself. `unknown`: a refused login without a "
+            "user name."
+        )
     )
     action: str = Field(
         description="constraint.put, constraint.delete, constraint.value, master.demote, master.take_over, "
@@ -70,7 +75,8 @@ class AuditEntryView(Answer):
 
 
 class AuditPage(Answer):
-    """A page of entries, newest first. It may hold few entries, or none, although `next_cursor` shows that more follow.
+    """A page of entries, newest first. The page may have few entries, or none, although more pages follow
+    (`next_cursor`).
 
     With `after`, the oldest entry comes first, and `next_cursor` is the `after` of the next call, now or later.
     """
@@ -93,19 +99,23 @@ class HealthFindingView(Answer):
     """A finding: a fault, or a reason why jobs wait."""
 
     key: str = Field(
-        description="Identifies the finding while it lasts. It changes if the finding becomes worse. Older masters "
-        "omit this field."
+        description=(
+            "ID of the finding while it lasts. The ID changes if the finding becomes worse. Older "
+            "masters omit this field."
+        )
     )
     code: str = Field(description="Kind of the finding. Future releases may add values.")
     severity: Literal["bad", "warn", "info"] = Field(
-        description="bad: jobs do not start, or may be lost. warn: something needs attention. info: jobs wait because "
-        "somebody decided so, such as by a limit or a pause, or a worker was replaced."
+        description=(
+            "bad: jobs do not start, or may be lost. warn: something needs attention. info: jobs "
+            "wait because of a decision, such as a limit or a pause, or a worker was replaced."
+        )
     )
     text: str = Field(description="The finding and its likely cause, in English.")
     command: str = Field(description="Command that shows more, as the next step.")
-    jobs: Count = Field(description="Number of affected jobs, as far as it is known.")
+    jobs: Count = Field(description="Number of affected jobs, if it is known.")
     figures: dict[str, str | int | float | None] = Field(
-        description="Values for translations of the text. It may have more of them than the text."
+        description="Values for translations of the text. There may be more values than the text contains."
     )
 
 
@@ -114,10 +124,14 @@ class HealthVerdictView(Answer):
 
     at: Timestamp | None = Field(description="Store time of the facts. Null if the store does not answer.")
     status: Literal["ok", "waiting", "degraded", "broken"] = Field(
-        description="waiting: jobs wait because somebody decided so, and nothing is broken. degraded: the worst "
-        "finding is a warning. broken: the worst finding is bad."
+        description=(
+            "waiting: jobs wait because of a decision, and nothing is broken. degraded: the worst "
+            "finding is a warning. broken: the worst finding is bad."
+        )
     )
-    text: str = Field(description="The verdict: the worst finding, or that all is well.")
+    text: str = Field(
+        description=("The verdict: the text of the worst finding, or a statement that all is well.")
+    )
     command: str | None = Field(description="Command of the worst finding. Null if there is none.")
     findings: list[HealthFindingView] = Field(description="Findings, the worst first.")
 
@@ -127,12 +141,15 @@ class Readiness(Answer):
 
     status: Literal["ready", "not_ready"]
     durability: Durability = Field(
-        description="Durability that a 201 guarantees: the configured level, or less while the store cannot give it."
+        description=(
+            "Durability that a 201 guarantees: the configured level, or a lower level while the "
+            "store cannot provide it."
+        )
     )
     durability_available: Durability = Field(
         description=(
-            "Highest durability that the store provides, by the latest probe. A push may ask "
-            "for up to this level."
+            "Highest durability that the store provides, according to the latest probe. A push may request "
+            "a level up to this one."
         )
     )
     leader: bool = Field(description="True: this master leads.")
@@ -140,12 +157,17 @@ class Readiness(Answer):
         description="`serving`, or the fault of the store. Without scope read, the fault is shown as `not serving`."
     )
     faults: list[str] = Field(
-        description="Faults that prevent readiness. Without scope read, only the names of the failed checks: "
-        "process, space, fitness, durability, leader, store, dispatcher; for a namespace that is not served, the code "
-        "of the refusal, such as namespace_faulted. Future releases may add values."
+        description=(
+            "Faults that prevent readiness, by failed check: process, space, fitness, durability, "
+            "leader, store or dispatcher. For a namespace that is not served: the code of the "
+            "refusal, such as namespace_faulted. Without the scope read, only these names. Future "
+            "releases may add values."
+        )
     )
     duty_faults: list[str] = Field(
-        description="Side duties of this master or of the leader that keep failing, such as notices or the log "
-        "archive, and other namespaces that are not served. They do not prevent readiness. Without scope read, only "
-        "their names."
+        description=(
+            "Faults that do not prevent readiness: side duties of this master or of the leader that "
+            "keep failing, such as notices or the log archive, and other namespaces that are not "
+            "served. Without the scope read, only their names."
+        )
     )

@@ -18,7 +18,7 @@ async def list_settings(call: Call) -> Reply:
 
 async def change(call: Call) -> Reply:
     call.query()
-    # Do not validate the changes with a model: the settings know their own valid values, and report faults more
+    # Do not validate the changes with a model. The settings check their values themselves, and report faults more
     # clearly.
     changes = read_map(await call.body(), limits=call.limits.scan)
     _check_scope(call, changes)

@@ -8,15 +8,16 @@ from jqmaster.api.operations import settings, settings_schemas
 
 _STORE: Final = (503,)
 _LIST_TEXT: Final = (
-    "Lists the values in force at this master. Below the path of a namespace, these are the namespace's own values and "
-    "those of the installation. Values of secrets are never shown. File paths and networks need scope operate."
+    "Lists the values in force at this master. Below the path of a namespace, these are the namespace's own "
+    "values and the values of the installation. Values of secrets are never shown. File paths and networks "
+    "need the scope operate."
 )
 _PATCH_TEXT: Final = (
-    "Changes settings on all masters within a second. null reverts a setting to its configured value. The request "
-    "is applied as a whole or refused. Settings that cannot change at run time are refused. Settings of the group "
-    "Access need scope admin; see `change_scope`. Below the path of a namespace, this overrides settings of the "
-    "installation in that namespace alone; null reverts to the value of the installation, and settings that are not "
-    "`is_overridable` are refused."
+    "Changes settings on all masters within a second. null resets a setting to its configured value. The "
+    "request is applied completely or refused. Settings that cannot change at run time are refused. "
+    "Settings of the group Access need the scope admin; see `change_scope`. Below the path of a namespace, "
+    "the request overrides settings of the installation in that namespace only. null then resets a setting "
+    "to the value of the installation. Settings that are not `is_overridable` are refused."
 )
 
 OPERATIONS: Final = [

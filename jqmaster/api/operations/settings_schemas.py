@@ -22,28 +22,39 @@ class SettingView(Answer):
     value: Any = Field(description="Value in force at this master. Null if it is secret or not set.")
     default: Any
     minimum: float | None = Field(
-        description="Lower bound. For a few settings the bound itself is not allowed."
+        description="Lower bound. For a few settings, the value must be greater than this bound."
     )
     maximum: float | None
     choices: list[str] | None
     is_runtime: bool = Field(
-        description="True: it can be changed at run time. Other settings are read when a master starts."
+        description=(
+            "True: the setting can be changed at run time. Other settings are read when a master starts."
+        )
     )
     is_secret: bool
-    is_hidden: bool = Field(description="True: the value is hidden from callers that have only scope read.")
+    is_hidden: bool = Field(
+        description=("True: the value is hidden from callers that have only the scope read.")
+    )
     is_overridable: bool = Field(
         description="True: each namespace can have its own value.", json_schema_extra=SINCE
     )
     change_scope: Literal["operate", "admin"] | None = Field(
-        description="Scope needed to change it here at run time. Null: it cannot be changed here."
+        description=(
+            "Scope that is needed to change the setting at this path at run time. Null: it cannot "
+            "be changed at this path."
+        )
     )
     source: Literal["default", "configured", "runtime", "namespace"] = Field(
-        description="Origin of the value. `namespace`: the namespace overrides the value of the installation, whose "
-        "origin is one of the others."
+        description=(
+            "Origin of the value. `namespace`: the namespace overrides the value of the "
+            "installation. All other origins are those of the installation's value."
+        )
     )
     reset_value: Any = Field(
-        description="Value after a reset: the configured one, or in a namespace that of the installation. Null: it is "
-        "secret, hidden or not set.",
+        description=(
+            "Value after a reset: the configured value or, in a namespace, the value of the "
+            "installation. Null: the value is secret, hidden or not set."
+        ),
         json_schema_extra=SINCE,
     )
 
@@ -71,6 +82,6 @@ _FIELDS: Final[dict[str, Any]] = {
 SettingsRequest: type[BaseModel] = create_model(
     "SettingsRequest",
     __base__=Request,
-    __doc__="Settings to change. Null resets a setting. Omitted settings stay as they are.",
+    __doc__="Settings to change. Null resets a setting. Omitted settings stay unchanged.",
     **_FIELDS,
 )

@@ -148,7 +148,7 @@ def _one_of(query: Mapping[str, str], field: str, words: tuple[T, ...], default:
 
 
 def _text(query: Mapping[str, str], field: str) -> str | None:
-    """Return the search text. Refuse text that no name and no shown message can contain."""
+    """Return the search text. Refuse text that neither a name nor a shown message can contain."""
     text = query.get(field)
     if text is not None and not (0 < len(text) <= MAX_NAME_LENGTH and text.isprintable()):
         raise _refusal(field, f"1 to {MAX_NAME_LENGTH} printable characters")
@@ -161,10 +161,16 @@ def _labels(texts: Sequence[str]) -> dict[str, str]:
         key, equals, value = text.partition("=")
         if not (equals and 0 < len(key) <= MAX_LABEL_KEY and len(value) <= MAX_LABEL_VALUE):
             raise _refusal(
-                "label", f"KEY=VALUE, of 1 to {MAX_LABEL_KEY} and up to {MAX_LABEL_VALUE} characters"
+                "label",
+                (
+                    f"KEY=VALUE, with a key of 1 to {MAX_LABEL_KEY} and a value of at most "
+                    f"{MAX_LABEL_VALUE} characters"
+                ),
             )
         if labels.setdefault(key, value) != value:
-            raise _refusal("label", f"{key} cannot have two values: a worker has one")
+            raise _refusal(
+                "label", (f"{key} cannot have two values, because a worker has only one value for each label")
+            )
     return labels
 
 

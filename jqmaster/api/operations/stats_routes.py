@@ -8,13 +8,13 @@ from jqmaster.domain.identity.access import Scope
 
 _STORE: Final = (503,)
 _MERGE_TEXT: Final = (
-    "From now on, the group is treated as part of the other group: in lists, in the filter `failure_group`, "
-    "and in decisions. The answer is the other group. In the store, failures keep their own group, so a split "
-    "restores it."
+    "The group becomes part of the other group in lists, in the filter `failure_group`, and in decisions. "
+    "The answer is the other group. In the store, failures keep their own group, so a split restores the "
+    "group."
 )
 _SPAN: Final[dict[str, Any]] = {
     "schema": {"$ref": stats_schemas.SPAN_REF, "default": stats.DEFAULT_SPAN},
-    "description": "Period up to now. It consists of whole steps, the current one included.",
+    "description": "Period up to now. It consists of whole steps, including the current step.",
 }
 _LIMIT: Final[dict[str, Any]] = {
     "schema": {"type": "integer", "minimum": 1, "maximum": stats.MAX_PAGE, "default": stats.PAGE},
@@ -30,33 +30,33 @@ _HISTORY_TEXT: Final = (
     "`(other)`. Counts of a master's last second before it died are missing."
 )
 _FAILURES_TEXT: Final = (
-    "Groups jobs that failed for good by name, cause and the place in the code at which they failed. If the "
-    "stack trace does not show the place, jobs are grouped by their messages, with variable parts replaced by "
-    "placeholders. The 500 most recently seen groups are kept, each for 30 days after its last failure."
+    "Groups the jobs that failed for good by name, cause and place in the code. If the stack trace does not "
+    "show the place, jobs are grouped by their messages, with placeholders for variable parts. The 500 most "
+    "recently seen groups are kept, each for 30 days after its last failure."
 )
 
 _LABEL: Final[dict[str, Any]] = {"type": "string", "pattern": f"^[^=]{{1,{stats.MAX_LABEL_KEY}}}="}
 _DEMAND_TEXT: Final = (
-    "Returns how many slots workers need now, for scaling a fleet. Jobs that constraints hold back are not "
-    "part of the demand, because more workers would not start them. At most 32 parameters can be given."
+    "Returns how many slots workers need now. Use it to scale a fleet. Jobs that constraints hold back do "
+    "not count, because more workers would not start them. At most 32 parameters can be given."
 )
 _IGNORE_TEXT: Final = (
-    "The Overview of the web UI does not show an ignored group as a fault. Its jobs and its counts stay as they "
-    "are."
+    "The Overview of the web UI does not show an ignored group as a fault. The group's jobs and counts do "
+    "not change."
 )
 
 _RESOLVE_TEXT: Final = (
-    "The group is open again as soon as a job fails in this way on a worker of that version or a later one. "
-    "Numeric versions, such as 1.12.0, are compared as numbers. Any other version counts as later if it has "
-    "not failed so far."
+    "The group is open again as soon as a job fails in this way on a worker of that version or a later "
+    "version. Numeric versions, such as 1.12.0, are compared as numbers. Any other version counts as later "
+    "if no job has failed on it so far."
 )
 _VALUES_TEXT: Final = (
-    "Shows which customers, for example, a fault affects. The latest 500 jobs of the group are examined, "
-    "without those whose records are longer than 16 KB. The answer is 403 for a caller who may not see these "
+    "Shows, for example, which customers a fault affects. The latest 500 jobs of the group are examined. "
+    "Jobs with records longer than 16 KB are left out. The answer is 403 for a caller who may not see these "
     "values."
 )
 _REMOVE_TEXT: Final = (
-    "Arguments of jobs with this name are no longer checked, until a worker with a contract of the name "
+    "Masters stop checking arguments of jobs with this name, until a worker with a contract of the name "
     "registers again. Without this call, the last contract stays in force for 30 days after its last worker "
     "registered."
 )
@@ -71,10 +71,12 @@ OPERATIONS: Final = [
                   "name": {"schema": _TEXT, "description": "Counts for this job name only."},
                   "span": _SPAN,
                   "before": {"schema": {"type": "string", "enum": list(stats.PERIODS)},
-                             "description": "Also return the period of the same length that lies this long "
-                                            "before, for comparison. Its steps are hours, because minutes are "
-                                            "not kept long enough. Its last step may overlap the current "
-                                            "period."},
+                             "description": (
+                                 "For comparison, also return a period of the same length that "
+                                 "ended this long ago. Its steps are hours, because minutes are "
+                                 "not kept long enough. Its last step may overlap the current "
+                                 "period."
+                             )},
               },
               problems=_STORE, text=_HISTORY_TEXT),
     Operation("GET", "/api/names", stats.list_names, Scope.READ, "List job names", "statistics",
@@ -98,9 +100,11 @@ OPERATIONS: Final = [
                   "name": {"schema": {"type": "array", "items": _TEXT},
                            "description": "Jobs of this name only. Repeat it for several names."},
                   "label": {"schema": {"type": "array", "items": _LABEL},
-                            "description": "A label of the workers, as `KEY=VALUE`. Repeat it for several "
-                                           "labels. Only jobs that workers with these labels may run are "
-                                           "counted, and only such workers."},
+                            "description": (
+                                "A label of the workers, as `KEY=VALUE`. Repeat it for several "
+                                "labels. Only workers with these labels, and jobs that they may "
+                                "run, are counted."
+                            )},
               }, problems=_STORE, text=_DEMAND_TEXT),
     Operation("DELETE", "/api/contracts/{job_name}", stats.remove_contracts, Scope.OPERATE,
               "Remove the contracts of a name", "statistics", {204: None}, problems=(404, *_STORE), text=_REMOVE_TEXT),
@@ -112,11 +116,13 @@ OPERATIONS: Final = [
                         "Groups whose name or displayed message contains this text. Case does not matter."},
                   "version": {"schema": _TEXT, "description": "Groups that were seen on workers of this version."},
                   "ignored": {"schema": {"type": "boolean"}, "description":
-                              "true: only ignored groups. false: only others."},
+                              "true: only ignored groups. false: only groups that are not ignored."},
                   "resolved": {"schema": {"type": "boolean"}, "description":
-                               "true: only groups that are resolved and not open again. false: only others."},
+                               "true: only groups that are resolved and not open again. false: only other "
+                               "groups."},
                   "open": {"schema": {"type": "boolean"}, "description":
-                           "true: only groups that are neither ignored nor resolved. false: only others."},
+                           "true: only groups that are neither ignored nor resolved. false: only groups "
+                           "that are ignored or resolved."},
                   "assignee": {"schema": _TEXT, "description": "Groups that this person looks after."},
                   "limit": _LIMIT,
                   "cursor": _CURSOR,

@@ -25,14 +25,14 @@ from jqmaster.service.operations.stats import Span
 Rate = Annotated[
     float, Field(ge=0, description="Rate per second over the last minute, summed over all masters.")
 ]
-# The spans are a separate component. Otherwise, client generators give the enum of the query the same name as that of
-# the answer.
+# The spans are a separate component. Otherwise, client generators would give the enums of the query and of the
+# answer the same name.
 SPAN_SCHEMA: Final[dict[str, Any]] = {"type": "string", "enum": list(get_args(Span))}
 SPAN_REF: Final = "#/components/schemas/HistorySpan"
 SpanField = Annotated[Span, WithJsonSchema({"x-schema": "HistorySpan"})]
 _SHARE: Final = (
-    "Jobs that succeeded or were discarded, as a share of these jobs and those that failed for good. Null if "
-    "there were none."
+    "Number of jobs that succeeded or were discarded, divided by the number of jobs that succeeded, were "
+    "discarded or failed for good. Null if there were no such jobs."
 )
 
 
@@ -46,10 +46,11 @@ class DemandView(Answer):
         description="Slots, busy and free, of the live workers that may run such jobs. Draining workers do not count."
     )
     oldest_wait_s: Seconds | None = Field(
-        description="Wait of the first job that `ready` counts. Null if there is no such job, or if its wait is "
-        "unknown."
+        description=(
+            "Wait of the first job in `ready`. Null if there is no such job, or if its wait is unknown."
+        )
     )
-    demand: Count = Field(description="`ready` + `running`: how many slots these jobs would take.")
+    demand: Count = Field(description="`ready` + `running`: the number of slots that these jobs would take.")
     is_exact: bool = Field(
         description=(
             "False: the numbers of jobs are lower bounds, because there are too many to count in one "
@@ -67,7 +68,7 @@ class StatsRates(Answer):
     failed: Rate = Field(description="Jobs that failed for good.")
     canceled: Rate
     skipped: Rate
-    retried: Rate = Field(description="Attempts that failed or were lost, and whose job will run again.")
+    retried: Rate = Field(description="Attempts that failed or were lost, if the job will run again.")
 
 
 class StatsWorkers(Answer):
@@ -95,7 +96,9 @@ class StatsStore(Answer):
 
     server: str = Field(description="Kind and version of the server.")
     durability: Durability = Field(
-        description="Durability in force: the configured level, or less while the store cannot give it."
+        description=(
+            "Durability in force: the configured level, or a lower level while the store cannot provide it."
+        )
     )
     durability_available: Durability
     used_memory_bytes: Count
@@ -124,8 +127,8 @@ class Stats(Answer):
     )
     oldest_startable: OldestStartable | None = Field(
         description=(
-            "The ready job that has waited longest among those that no constraint holds back. Null: "
-            "no such job waits, or none is known. Older masters omit this field."
+            "Of all ready jobs that no constraint holds back, the job that has waited longest. Null: no "
+            "such job waits, or no such job is known. Older masters omit this field."
         )
     )
     rates: StatsRates
@@ -145,7 +148,7 @@ class _Counts(Answer):
     failed: Count = Field(description="Jobs that failed for good.")
     canceled: Count
     skipped: Count
-    retried: Count = Field(description="Attempts that failed or were lost, and whose job will run again.")
+    retried: Count = Field(description="Attempts that failed or were lost, if the job will run again.")
     wait: Distribution | None = Field(
         description="Time between ready and claimed, over all attempts. Null if there were none."
     )
@@ -159,7 +162,7 @@ class StatsPoint(_Counts):
 
     at: Timestamp = Field(description="Start of the minute or hour.")
     backlog: Count | None = Field(
-        description="Largest number of ready jobs that the leader sampled. Null if there was no sample."
+        description="Largest sampled number of ready jobs. Null if the leader took no sample."
     )
     oldest_wait_ms: Milliseconds | None = Field(
         description="Longest wait of a ready job that the leader sampled."
@@ -179,14 +182,18 @@ class NameStats(_Counts):
     """Counts of one job name over a span."""
 
     name: str = Field(
-        description="Job name. `(other)` stands for all names beyond the maximum number of names that are counted "
-        "separately."
+        description=(
+            "Job name. Only a limited number of names are counted separately. `(other)` stands for "
+            "all further names."
+        )
     )
     ready: Count = Field(description="Number of ready jobs now.")
     success_share: Annotated[float, Field(ge=0, le=1)] | None = Field(description=_SHARE)
     is_failing: bool = Field(
-        description="True: so many of these jobs failed in the span that the name counts as failing. `GET /api/health` "
-        "applies the same rule to the last hour. Older masters omit this field."
+        description=(
+            "True: the name counts as failing, because many of its jobs failed in the span. `GET "
+            "/api/health` applies the same rule to the last hour. Older masters omit this field."
+        )
     )
     last_seen_at: Timestamp | None = Field(description="Time of the last count, accurate to some seconds.")
 
@@ -196,7 +203,7 @@ class NameList(Answer):
 
     names: list[NameStats]
     next_cursor: str | None = Field(
-        description="For the next page of the same query; null: this is the last."
+        description="Cursor of the next page of the same query. Null on the last page."
     )
     span: SpanField
 
@@ -237,7 +244,10 @@ class NameDetail(NameStats):
     run_histogram: list[Bucket]
     span: SpanField
     contracts: list[NameContract] = Field(
-        description="Contracts that workers reported in the last 30 days: those of live workers, then the latest.",
+        description=(
+            "Contracts that workers reported in the last 30 days. Contracts of live workers come "
+            "first, then the latest."
+        ),
         json_schema_extra=SINCE,
     )
     warnings: list[NameWarning] = Field(json_schema_extra=SINCE)
@@ -249,10 +259,10 @@ class IgnoreRequest(Request):
     duration_s: Annotated[Seconds, Field(gt=0, le=MAX_IGNORE_S)] | None = Field(
         None,
         description=(
-            "Seconds for which to ignore the group. Null: until the group changes. A change is a "
-            "failure on a worker version on which the group was not seen before, a failure after a "
-            f"day without any, or an hour with more than {MORE_FACTOR} times the failures of the "
-            f"busiest hour before (and at least {MIN_MORE} more)."
+            "Seconds for which to ignore the group. Null: until the group changes. These are changes: a "
+            "failure on a worker version without earlier failures of the group, a failure after a day "
+            f"without failures, and an hour with many failures. Such an hour has more than {MORE_FACTOR} "
+            f"times the failures of the busiest earlier hour, and at least {MIN_MORE} more."
         ),
     )
     reason: str = Field("", max_length=MAX_REASON, description="Why, for people.")
@@ -292,8 +302,8 @@ class ResolveRequest(Request):
         "",
         max_length=64,
         description=(
-            "Version of the workers in which it is resolved. Empty: in the next version, which is any "
-            "version that has not failed so far."
+            "Version of the workers in which the fault is resolved. Empty: the next version, which is any "
+            "version without failures so far."
         ),
     )
 
@@ -312,12 +322,14 @@ class FailureResolved(Answer):
     by: str
     at: Timestamp
     version: str | None = Field(
-        description=("Null: in the next version after those that had failed when the group was marked.")
+        description=(
+            "Null: the next version, which is any version without failures when the group was marked."
+        )
     )
     reopened_by: str | None = Field(
         description=(
-            "Version of a worker on which a job failed in this way although the group was resolved "
-            "there. The group is open again. Empty: a worker without a version. Null: the group is "
+            "Worker version on which a job failed in this way although the group was resolved for this "
+            "version. The group is then open again. Empty: a worker without a version. Null: the group is "
             "resolved."
         )
     )
@@ -336,8 +348,8 @@ class AffectedValue(Answer):
 
     value: str = Field(
         description=(
-            "The value as JSON. If it has more than 200 characters, only the beginning and "
-            "the end, with `…` between them."
+            "The value as JSON. A value with more than 200 characters is shortened to its beginning and its "
+            "end, with `…` between them."
         )
     )
     count: Count = Field(description="Number of examined jobs with this value.")
@@ -365,8 +377,8 @@ class FailureIgnored(Answer):
     reason: str
     ended_by: Literal["time", "version", "regressed", "more"] | None = Field(
         description=(
-            "Why the group is no longer ignored: the time is over, a new worker version has failed, a "
-            "failure came after a day without any, or there were far more failures in an hour. Null: "
+            "Reason why the group is no longer ignored: the time is over, jobs failed on a new worker "
+            "version, a failure came after a day without failures, or an hour had far more failures. Null: "
             "the group is ignored."
         )
     )
@@ -382,21 +394,26 @@ class FailureVersion(Answer):
 
 
 class FailureGroup(Answer):
-    """Jobs of one name and cause that failed for good at one place in the code. If the stack trace does not show the
-    place, the messages of these jobs differ only in numbers, IDs and the like."""
+    """Jobs of one name and cause that failed for good at one place in the code. If the stack trace does not show
+    the place, the messages of these jobs differ only in variable parts, such as numbers and IDs."""
 
     id: str = Field(
         pattern="^[0-9a-f]{16}$",
-        description="ID for the job filter `failure_group`. A caller that may not see job content cannot use that "
-        "filter, and sees all failures of one name, cause and error type as one group.",
+        description=(
+            "ID for the job filter `failure_group`. A caller that may not see job content cannot "
+            "use that filter. Such a caller sees all failures of one name, cause and error type as "
+            "one group."
+        ),
     )
     name: str
     cause: str = Field(
         description="Cause of the failures: error, timeout, undecodable, invalid_argument or lost."
     )
     message: str = Field(
-        description="Message with placeholders for variable parts. `[hidden]` if the caller may not see it, "
-        "`[redacted]` if nobody may."
+        description=(
+            "Message with placeholders for variable parts. `[hidden]` if the caller may not see it, "
+            "`[redacted]` if nobody may see it."
+        )
     )
     message_hidden: bool = Field(description="True: the message is replaced by `[hidden]` or `[redacted]`.")
     error_type: str | None = Field(
@@ -411,7 +428,10 @@ class FailureGroup(Answer):
         description="One of the latest failed jobs. It may have been deleted since."
     )
     trend: list[Count] = Field(
-        description=f"Failures of each of the last {TREND_HOURS} hours of the clock. The current hour is the last.",
+        description=(
+            f"Number of failures in each of the last {TREND_HOURS} clock hours. The current hour is "
+            "the last one."
+        ),
         json_schema_extra=SINCE,
     )
     marks: list[Literal["new", "regressed"]] = Field(
@@ -420,13 +440,15 @@ class FailureGroup(Answer):
         json_schema_extra=SINCE,
     )
     versions: list[FailureVersion] = Field(
-        description=f"Versions of the workers on which it was seen, the last {MAX_VERSIONS}, latest first. Workers "
-        "without a version are not listed.",
+        description=(
+            f"The last {MAX_VERSIONS} worker versions on which the group was seen, latest first. "
+            "Workers without a version are not listed."
+        ),
         json_schema_extra=SINCE,
     )
     ignored: FailureIgnored | None = Field(description="Null: nobody ignores it.", json_schema_extra=SINCE)
     raised_at: RaisedAt | None = Field(
-        description="Null if it is unknown, or the caller may not see it.", json_schema_extra=SINCE
+        description="Null if the place is unknown, or the caller may not see it.", json_schema_extra=SINCE
     )
     assigned: FailureAssigned | None = Field(
         description="Null: nobody looks after it.", json_schema_extra=SINCE
@@ -442,5 +464,5 @@ class FailureList(Answer):
 
     groups: list[FailureGroup]
     next_cursor: str | None = Field(
-        description="For the next page of the same query; null: this is the last."
+        description="Cursor of the next page of the same query. Null on the last page."
     )

@@ -9,18 +9,18 @@ from jqmaster.domain.identity.access import Scope
 _STORE: Final = (503,)
 _INSTANT: Final = {"type": "string", "format": "date-time"}
 _LIST_TEXT: Final = (
-    "An incident begins when the store does not answer, a worker or a leader falls silent, or a job that may "
-    "start has waited for a minute. Occurrences less than two minutes apart belong to one "
-    "incident. The leader detects them within seconds, except an outage of the store, which is recorded once "
-    "it is over. About 2,000 entries are kept."
+    "An incident begins when the store does not answer, a worker or a leader falls silent, or a job that "
+    "may start has waited for a minute. Occurrences less than two minutes apart belong to one incident. The "
+    "leader detects most occurrences within seconds. It records an outage of the store when the outage is "
+    "over. About 2,000 entries are kept."
 )
 _MARKS_TEXT: Final = (
-    "Lists deploys, pauses, changes of constraints and settings, changes of leader and incidents: events that "
-    "may explain a change in a chart. At most the newest 200 of the period are listed. Callers without the "
-    "scope operate, who may not read the audit log, do not see who made a change, the reason, or the jobs "
-    "that a pause affects."
+    "Lists events that may explain a change in a chart: incidents, deploys, pauses, new leaders, and "
+    "changes of constraints and settings. At most the newest 200 marks of the period are listed. Callers "
+    "without the scope operate may not read the audit log. So they do not see the author of a change, its "
+    "reason, or the jobs that a pause affects."
 )
-_ACKNOWLEDGE_TEXT: Final = "Shows everybody who looks at the incident that somebody takes care of it."
+_ACKNOWLEDGE_TEXT: Final = "Shows everybody who looks at the incident that somebody is taking care of it."
 
 OPERATIONS: Final = [
     Operation("GET", "/api/incidents", timeline.list_incidents, Scope.READ, "List incidents", "operations",

@@ -15,19 +15,25 @@ class IncidentEntryView(Answer):
 
     id: str
     kind: TimelineKind = Field(json_schema_extra=SINCE)
-    at: Timestamp = Field(description="Time at which it was over, or at which it was detected.")
-    since: Timestamp = Field(description="When it began.")
+    at: Timestamp = Field(description="Time at which the occurrence was over, or at which it was detected.")
+    since: Timestamp = Field(description="Time at which the occurrence began.")
     text: str = Field(description="The entry as an English sentence.")
     subject: str = Field(
         description="ID of the worker or master, job name of the backlog, or `store`. Empty if there is none."
     )
     label: str = Field(
-        description="Machine and process of the worker or master, ID of the job that waits longest, or the note of "
-        "the person."
+        description=(
+            "Machine and process of the worker or master, ID of the job that waits longest, or a "
+            "person's note."
+        )
     )
-    before: str = Field(description="Machine and process of the former leader. Empty for other kinds.")
+    before: str = Field(
+        description=("Machine and process of the former leader. Empty for entries of other kinds.")
+    )
     by: str = Field(description="Author of the act. Empty if nobody acted, or the caller may not see it.")
-    count: Count = Field(description="Jobs that the worker held, that were taken back, or that waited.")
+    count: Count = Field(
+        description=("Number of jobs that the worker held, that were taken back, or that waited.")
+    )
     cause: LeaderCause | Literal[""] = Field(description="Why the former leader no longer leads.")
 
 
@@ -40,7 +46,7 @@ class TimelineIncidentView(Answer):
     ended_at: Timestamp | None = Field(description="Null while it is not over.")
     entries: list[IncidentEntryView] = Field(description="Entries in the order in which they began.")
     acknowledged: list[IncidentEntryView] = Field(
-        description="People who take care of it, the first one first."
+        description="People who take care of the incident, in the order in which they acknowledged it."
     )
 
 
@@ -60,7 +66,9 @@ class MarkView(Answer):
     """A mark on a chart."""
 
     at: Timestamp
-    until: Timestamp | None = Field(description="Its end. Null if it has none, or if it is not over.")
+    until: Timestamp | None = Field(
+        description=("End of the event that the mark shows. Null if it has no end, or if it is not over.")
+    )
     kind: str = Field(
         description="`deploy` (the first worker of a version registered), `leader`, `incident`, `pause`, `resume`, "
         "`constraint`, `settings`, `definition`, `worker`, `acknowledged`. Further kinds may follow."
@@ -70,8 +78,10 @@ class MarkView(Answer):
     )
     is_new: bool = Field(description="True: the action created the constraint.")
     changed: list[str] = Field(
-        description="Members of the constraint, or settings, that the action changed. Empty for other marks, and "
-        "if the caller may not read the audit log."
+        description=(
+            "Settings, or members of the constraint, that the action changed. Empty for other "
+            "marks, and if the caller may not read the audit log."
+        )
     )
     name: str | None = Field(description="Machine and process of the worker. Null for other marks.")
     text: str = Field(description="The mark as an English sentence.")
@@ -89,8 +99,8 @@ class MarkView(Answer):
     incident_id: str | None
     entry: IncidentEntryView | None = Field(
         description=(
-            "For a mark that does not come from the audit log: its entry in the timeline. For an "
-            "incident, this is its first entry."
+            "Entry in the timeline of a mark that does not come from the audit log. For an incident: its "
+            "first entry."
         )
     )
 
@@ -108,7 +118,7 @@ class IncidentPeaksView(Answer):
     """Sums and peaks of the minutes of an incident, over all names."""
 
     failed: Count = Field(description="Jobs that failed for good.")
-    retried: Count = Field(description="Attempts that failed or were lost, and whose job ran again.")
+    retried: Count = Field(description="Attempts that failed or were lost, if the job ran again.")
     backlog: Count | None = Field(description="Largest number of ready jobs. Null if it was not sampled.")
     oldest_wait_ms: Milliseconds | None = Field(
         description="Longest wait of a ready job. Null if it was not sampled."
@@ -123,10 +133,10 @@ class TimelineIncidentDetail(TimelineIncidentView):
         "be its cause."
     )
     nearby_is_whole: bool = Field(
-        description="False: there were more changes, and only the newest are listed."
+        description="False: there were more changes, and only the newest changes are listed."
     )
     peaks: IncidentPeaksView | None = Field(
-        description="Null if the incident is older than the minutes of the history, which are kept for 24 hours."
+        description="Null if the incident is older than the history by minutes, which is kept for 24 hours."
     )
 
 

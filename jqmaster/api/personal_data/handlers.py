@@ -15,13 +15,13 @@ from jqmaster.service.personal_data.search import FoundObject, SearchOutcome
 from jqmaster.store.identity.audit import encode_entry
 
 NOT_SEARCHED: Final = (
-    "the archive of logs, and logs of jobs that are gone",
+    "the archive of logs, and logs of deleted jobs",
     "backups, exports and other copies of the store",
-    "the audit log, in which reasons and changed documents are kept",
-    "definitions, callbacks of batches, calendars, targets and constraints with the values of their keys",
+    "the audit log, which contains reasons and changed documents",
+    "definitions, callbacks of batches, calendars, targets, and constraints with the values of their keys",
     "arguments of deliveries (webhooks and mails)",
     "other namespaces",
-    "logs of masters and workers, outside systems, and what pushers keep",
+    "logs of masters and workers, outside systems, and data that pushers keep",
 )
 
 
@@ -29,8 +29,8 @@ NOT_SEARCHED: Final = (
 async def find(call: Call) -> Reply:
     request = await call.read(PersonalDataRequest)
     if request.cursor is None:
-        # Write only the number of texts into the audit log. The texts themselves would be personal data that nobody can
-        # erase.
+        # Write only the number of texts into the audit log. The texts themselves are personal data, and nobody
+        # could erase them from this log.
         after = {"texts": len(request.texts), "reason": request.reason}
         entry = encode_entry(who=call.who, action="personal_data.search", target="", before=None, after=after)
         await call.services.audit_writer.write(entry)
@@ -71,7 +71,7 @@ def _path(text: str) -> Path:
         raise MatcherError((), f"must begin with one of {', '.join(ROOTS)}")
     if root == "headers":
         return parse_path(text, fields=("headers",))
-    # Parse a path in a result as one in an argument, because they have the same form.
+    # Parse a path in a result like a path in an argument, because both have the same form.
     return Path(root, parse_path(f"argument{text[len(root) :]}", fields=("argument",)).parts)
 
 

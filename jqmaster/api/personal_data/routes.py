@@ -9,16 +9,16 @@ from jqmaster.domain.identity.access import Scope
 
 _STORE: Final = (503,)
 _FIND_TEXT: Final = (
-    "Looks for the texts in jobs (argument, headers, tags, uniqueness key, result, errors, progress, partial "
-    "results, challenges, log), events, groups of failures and notices. Each call searches for about a third "
-    "of a second; call again with `next_cursor` until it is null. A job that exists during the whole search "
-    "is searched. The answer says what was searched and what was not. The audit log records the search and "
-    "its reason, but not the texts."
+    "Looks for the texts in events, failure groups, notices and jobs. In jobs, it searches argument, "
+    "headers, tags, uniqueness key, result, errors, progress, partial results, challenges and log. Each "
+    "call searches for about a third of a second. Call again with `next_cursor` until it is null. Jobs that "
+    "are created or deleted during the search may be left out. The answer lists what was searched and what "
+    "was not. The audit log records the search and its reason, but not the texts."
 )
 _ERASE_TEXT: Final = (
-    "Replaces values in a finished job by `[erased]`: all of them, or none. The job stays in lists, with its "
-    "times and its final state. A job whose argument or headers lost a value cannot be retried. The audit log "
-    "records the paths. Backups, and logs of pushers and workers, still have the values."
+    "Replaces values in a finished job by `[erased]`: all given values, or none. The job stays in lists, "
+    "with its times and its final state. If its argument or headers lost a value, it cannot be retried. The "
+    "audit log records the paths. Backups, and logs of pushers and workers, still have the values."
 )
 
 OPERATIONS: Final = [

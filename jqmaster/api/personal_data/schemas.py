@@ -23,8 +23,10 @@ class PersonalDataRequest(Request):
     texts: list[Identifier] = Field(
         min_length=1,
         max_length=MAX_IDENTIFIERS,
-        description="Texts that identify a person, such as an email address and a customer number. Letter case and "
-        "wide forms make no difference.",
+        description=(
+            "Texts that identify a person, such as an email address and a customer number. The "
+            "search ignores letter case and full-width forms."
+        ),
     )
     reason: str = Field(
         "",
@@ -38,13 +40,13 @@ class PersonalDataMatch(Answer):
     """An object that holds one of the texts."""
 
     place: Literal["job", "event", "failure_group", "notice"]
-    id: str = Field(description="ID of the job, event or group; name of the notice.")
-    name: str = Field(description="Name of the job or notice, type of the event.")
+    id: str = Field(description="ID of the job, event or failure group, or name of the notice.")
+    name: str = Field(description="Name of the job or notice, or type of the event.")
     state: JobState | None = Field(description="State of the job. Null for other objects.")
     fields: list[str] = Field(
         description=(
-            "Where the text is: paths such as `argument.email`, or a whole part of the object, such "
-            "as `errors` or `log`. At most 20."
+            "Places of the text, at most 20: paths such as `argument.email`, or parts of the object, such "
+            "as `errors` or `log`."
         )
     )
     more_fields: Count = Field(description="Number of further places in the object.")
@@ -68,7 +70,7 @@ class PersonalDataUnread(Answer):
 
     sealed_values: Count = Field(description="Values that only their workers can read.")
     damaged_jobs: Count = Field(description="Jobs that cannot be read. `fsck` lists them.")
-    archived_logs: Count = Field(description="Logs of jobs that are in the archive, at least in part.")
+    archived_logs: Count = Field(description="Logs of jobs that are at least partly in the archive.")
 
 
 class PersonalDataAnswer(Answer):
@@ -91,7 +93,10 @@ class EraseRequest(Request):
     fields: list[Annotated[str, StringConstraints(min_length=1, max_length=1_000)]] = Field(
         min_length=1,
         max_length=MAX_FIELDS,
-        description="`argument`, `headers` or `result` with a path below it, such as `argument.email` or "
-        "`argument.lines[0].name`; `argument` or `result` alone for all of it; or one of "
-        f"{', '.join(f'`{root}`' for root in ROOTS if root not in ('argument', 'headers', 'result'))}.",
+        description=(
+            "Paths in `argument`, `headers` or `result`, such as `argument.email` or "
+            "`argument.lines[0].name`. `argument` or `result` alone stands for all of it. Also "
+            "allowed: "
+            f"{', '.join(f'`{root}`' for root in ROOTS if root not in ('argument', 'headers', 'result'))}."
+        ),
     )

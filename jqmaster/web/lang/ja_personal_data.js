@@ -39,17 +39,17 @@ export default {
   "personal.unread.sealed_values": "暗号化された値 {count} 件(ワーカーだけが読めます)",
   "personal.unread.damaged_jobs": "破損していて読めないジョブ {count} 件",
   "personal.unread.archived_logs": "アーカイブにあるこれらのジョブのログ {count} 件",
-  "personal.not.the archive of logs, and logs of jobs that are gone":
+  "personal.not.the archive of logs, and logs of deleted jobs":
     "ログのアーカイブと、削除済みジョブのログ",
   "personal.not.backups, exports and other copies of the store":
     "バックアップ、エクスポート、その他のストアのコピー",
-  "personal.not.the audit log, in which reasons and changed documents are kept":
+  "personal.not.the audit log, which contains reasons and changed documents":
     "監査ログ(理由や変更内容が残ります)",
-  "personal.not.definitions, callbacks of batches, calendars, targets and constraints with the values of their keys":
+  "personal.not.definitions, callbacks of batches, calendars, targets, and constraints with the values of their keys":
     "定義、バッチのコールバック、カレンダー、ターゲット、制約とそのキーの値",
   "personal.not.arguments of deliveries (webhooks and mails)": "配信(Webhook とメール)の引数",
   "personal.not.other namespaces": "ほかの名前空間",
-  "personal.not.logs of masters and workers, outside systems, and what pushers keep":
+  "personal.not.logs of masters and workers, outside systems, and data that pushers keep":
     "マスターとワーカーのログ、外部システム、ジョブの投入元に残るデータ",
   "personal.erase": "消去",
   "personal.erase.open": "消去",

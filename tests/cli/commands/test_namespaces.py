@@ -283,7 +283,7 @@ async def test_the_path_of_a_namespace_is_refused_for_objects_of_the_installatio
     for words in (("users", "-n", "shop"), ("namespaces", "--master", f"{shell.url}/ns/shop")):
         refused = await shell.run(*words)
         assert refused.exit_code == 3
-        assert "belong to the installation: call this path without /ns/ and a name" in refused.output
+        assert "belong to the installation: call this path without the prefix /ns/NAME" in refused.output
 
 
 async def test_a_namespace_is_moved_to_another_node_of_its_cluster(tmp_path: Path) -> None:
