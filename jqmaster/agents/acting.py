@@ -79,7 +79,7 @@ async def _pause(call: ToolCall) -> dict[str, Any]:
         )
         ends = f"for {body['duration_s']:g} s" if body["duration_s"] else "until somebody resumes it"
         text = (
-            f"No more jobs of {target} would start {ends}. {found['count']} jobs wait now. Running jobs "
+            f"No more jobs of {target} would start {ends}. Jobs that wait now: {found['count']}. Running jobs "
             "continue."
         )
         return Foreseen(text, found["count"], found["is_exact"])

@@ -63,7 +63,7 @@ def test_a_token_ends_after_five_minutes(tokens: Confirmations, time: Time) -> N
 
 def test_it_refuses_if_the_count_has_grown(tokens: Confirmations) -> None:
     token = tokens.token("retry", ASKED, FOUND)
-    with pytest.raises(ConfirmationError, match="now act on 13 jobs, and 12 were confirmed"):
+    with pytest.raises(ConfirmationError, match="now affect 13 jobs, but 12 were confirmed"):
         tokens.check(token, "retry", ASKED, Foreseen("", 13))
 
 

@@ -139,7 +139,7 @@ async def test_an_action_on_many_jobs_is_told_first_and_done_when_confirmed(guar
         assert (first["jobs"], first["is_exact"]) == (3, True)
         assert (await api.counts())["ready"] == 3
         await api.enqueue("mail")
-        with pytest.raises(ToolRefused, match="now act on 4 jobs, and 3 were confirmed"):
+        with pytest.raises(ToolRefused, match="now affect 4 jobs, but 3 were confirmed"):
             await agent.text("cancel", name="mail", confirm=first["confirm"])
         with pytest.raises(ToolRefused, match="for another call"):
             await agent.text("cancel", tag="mail", confirm=first["confirm"])
@@ -206,7 +206,7 @@ async def test_pauses_and_constraints_are_told_first_too(guarded: tuple[str, Api
         assert (await agent.call("show_constraint", name="mails"))["key"] == "argument.tenant"
         wanted: dict[str, Any] = {"constraint": "mails", "value": "acme", "reason": "the provider is down"}
         told = await agent.call("pause", **wanted)
-        assert "1 wait now" in told["nothing_done_yet"]
+        assert "Jobs that wait now: 1." in told["nothing_done_yet"]
         pause = (await agent.call("pause", **wanted, confirm=told["confirm"]))["pause"]
         assert [one["code"] for one in (await agent.call("health"))["findings"] if one["code"] == "pause"]
         ending = await agent.call("resume", pause=pause)

@@ -187,7 +187,7 @@ async def test_an_admin_of_a_namespace_changes_nothing_of_the_installation(
     for method, path, body in calls:
         status, answer = await shop.call(method, path, body)
         assert (status, answer["code"]) == (404, "not_found"), path
-        assert "without /ns/" in answer["detail"]
+        assert "without the prefix /ns/" in answer["detail"]
     status, problem = await shop.call(
         "PATCH", "/api/settings", {"lease_ms": 20_000, "viewers_see_content": True}
     )

@@ -8,7 +8,10 @@
 
 /** The jobs for which a job waits, its predecessors. */
 export interface AfterRequest {
-  /** IDs of jobs in the store or of the same bulk, each once. The job gets their results in this order. */
+  /**
+   * IDs of jobs in the store or in the same bulk, without duplicates. The job gets the results of these jobs in
+   * this order.
+   */
   jobs: string[];
   /**
    * succeeded: the job runs when all predecessors have succeeded, and is skipped when one of them ends otherwise.
@@ -37,7 +40,7 @@ export interface AttemptView {
    * returned. Future releases may add values.
    */
   outcome: string | null;
-  /** Error message. Also null if the caller may not see it; `[redacted]` if nobody may. */
+  /** Error message. Null if there is none or the caller may not see it. `[redacted]` if nobody may see it. */
   message: string | null;
   /** Name that the worker gave to the failure. */
   code?: string | null;
@@ -59,13 +62,13 @@ export interface BatchCounts {
   total: number;
   /** Jobs that are not over. */
   unfinished: number;
-  /** Null in lists, and for a batch of more than 5,000 jobs. */
+  /** Null in lists, and for batches with more than 5,000 jobs. */
   scheduled: number | null;
-  /** Null in lists, and for a batch of more than 5,000 jobs. */
+  /** Null in lists, and for batches with more than 5,000 jobs. */
   ready: number | null;
-  /** Null in lists, and for a batch of more than 5,000 jobs. */
+  /** Null in lists, and for batches with more than 5,000 jobs. */
   retrying: number | null;
-  /** Null in lists, and for a batch of more than 5,000 jobs. */
+  /** Null in lists, and for batches with more than 5,000 jobs. */
   running: number | null;
   succeeded: number;
   discarded: number;
@@ -75,8 +78,7 @@ export interface BatchCounts {
   /** Jobs that were deleted before they succeeded. If there are any, the batch can no longer succeed. */
   deleted: number;
   /**
-   * Jobs that are over and no longer kept. They also count in the state in which they ended. They cannot be
-   * retried.
+   * Jobs that are over and were deleted. They also count in the state in which they ended. They cannot be retried.
    */
   gone?: number;
 }
@@ -84,15 +86,15 @@ export interface BatchCounts {
 /** A batch to create. */
 export interface BatchRequest {
   /**
-   * ID chosen by the client. It makes the request safe to repeat while the batch is kept: until `batch_retention_s`
-   * (7 days by default) after it is complete. After that, a repeat creates a new batch.
+   * ID chosen by the client. It makes the request safe to repeat while the batch is kept. A batch is kept for
+   * `batch_retention_s` (7 days by default) after it is complete. After that, a repeat creates a new batch.
    */
   id?: string | null;
   description?: string;
   tags?: string[];
   /**
-   * Job to enqueue when all members have succeeded or were discarded, whether at once or after retries of failed
-   * members.
+   * Job to enqueue when all members have succeeded or were discarded. Members that failed and succeeded after a
+   * retry count as succeeded.
    */
   on_success?: CallbackRequest | null;
   /** Job to enqueue when all members are over. */
@@ -141,13 +143,13 @@ export interface BulkAnswer {
   /** The batch that the request created. Missing if it created none. */
   batch?: string;
   /**
-   * Indexes of jobs that were not created, because the job named in `ids` holds their uniqueness key. Missing if
-   * there are none.
+   * Indexes of jobs that were not created, because another job holds the uniqueness key. `ids` has the ID of that
+   * job at the same index. Missing if there are none.
    */
   duplicates?: number[];
   /**
-   * Indexes of jobs that were not created, because the waiting job named in `ids` took their content. Missing if
-   * there are none.
+   * Indexes of jobs that were not created, because a waiting job took the content. `ids` has the ID of that job at
+   * the same index. Missing if there are none.
    */
   replaced?: number[];
 }
@@ -182,8 +184,8 @@ export interface CallbackRequest {
   /** Labels, each with its value. Only a worker that registered with all of them gets the job. */
   requires?: Record<string, string> | null;
   /**
-   * Seconds after the push, by the clock of the store, after which the job is skipped if it still waits, even for a
-   * retry. Cannot be combined with expires_at.
+   * Seconds from the push, by the clock of the store. After this time, the job is skipped if it still waits, even
+   * for a retry. Cannot be combined with expires_at.
    */
   expires_s?: number | null;
   /** Seconds to wait after the batch starts this job. */
@@ -210,9 +212,9 @@ export interface CanceledItem {
   finished_at: string;
   used?: Record<string, number> | null;
   /**
-   * Time (of the store) by which the system that a constraint protects had counted the attempt's last call. The
-   * start then counts in each rate of the job for a full period after this time. If omitted, it counts for a period
-   * after the claim, although the call may have reached that system later.
+   * Time of the store at which the system that a constraint protects had counted the attempt's last call. The job's
+   * start then counts in each rate for a full period after this time. If the field is omitted, the start counts for
+   * a full period after the claim, although the call may have reached that system later.
    */
   called_at_ms?: number | null;
   type: "canceled";
@@ -291,15 +293,17 @@ export interface ContractRequest {
   options?: Record<string, unknown>;
 }
 
-/** The job waits, and each further push with the key replaces it and waits again. */
+/** The job waits. Each further push with the key replaces the content of the job and restarts the wait. */
 export interface DebounceRequest {
-  /** Text of at most 200 bytes that one job of the name holds. Null: the name and the argument. */
+  /**
+   * Uniqueness key: text of at most 200 bytes. Only one job of the name can hold it. Null: the argument is the key.
+   */
   key?: string | null;
   /** Seconds to wait after the last push with the key. */
   wait_s: number;
   /**
-   * Seconds from the first push after which further pushes no longer delay the job; at least wait_s. Null: no
-   * bound.
+   * Maximum delay in seconds, counted from the first push. At least wait_s. Null: further pushes can delay the job
+   * without a bound.
    */
   max_s?: number | null;
 }
@@ -318,9 +322,9 @@ export interface DeferredItem {
   finished_at: string;
   used?: Record<string, number> | null;
   /**
-   * Time (of the store) by which the system that a constraint protects had counted the attempt's last call. The
-   * start then counts in each rate of the job for a full period after this time. If omitted, it counts for a period
-   * after the claim, although the call may have reached that system later.
+   * Time of the store at which the system that a constraint protects had counted the attempt's last call. The job's
+   * start then counts in each rate for a full period after this time. If the field is omitted, the start counts for
+   * a full period after the claim, although the call may have reached that system later.
    */
   called_at_ms?: number | null;
   type: "deferred";
@@ -329,7 +333,10 @@ export interface DeferredItem {
    * value is less.
    */
   retry_after: number;
-  /** Until the next attempt, also hold back all other jobs of this constraint, or of this value of its key. */
+  /**
+   * Gate to hold: until the next attempt, all other jobs of this constraint, or of this value of its key, are held
+   * back, too.
+   */
   hold?: HoldRequest | null;
   /** The handler's check found that the work cannot begin yet. */
   not_ready?: NotReadyRequest | null;
@@ -346,9 +353,9 @@ export interface DiscardedItem {
   finished_at: string;
   used?: Record<string, number> | null;
   /**
-   * Time (of the store) by which the system that a constraint protects had counted the attempt's last call. The
-   * start then counts in each rate of the job for a full period after this time. If omitted, it counts for a period
-   * after the claim, although the call may have reached that system later.
+   * Time of the store at which the system that a constraint protects had counted the attempt's last call. The job's
+   * start then counts in each rate for a full period after this time. If the field is omitted, the start counts for
+   * a full period after the claim, although the call may have reached that system later.
    */
   called_at_ms?: number | null;
   type: "discarded";
@@ -403,9 +410,12 @@ export interface Dispatch {
 export interface EnqueueAnswer {
   /** UUID in lower case. Masters generate UUIDv7. */
   id: string;
-  /** True: no job was created, because the job `id` holds the uniqueness key. Missing otherwise. */
+  /** True: no job was created, because the job with this `id` holds the uniqueness key. Missing otherwise. */
   duplicate?: boolean;
-  /** True: no job was created. Instead, the waiting job `id` took the content of this push. Missing otherwise. */
+  /**
+   * True: no job was created. Instead, the waiting job with this `id` took the content of this push. Missing
+   * otherwise.
+   */
   replaced?: boolean;
 }
 
@@ -417,15 +427,15 @@ export interface FailureItem {
   finished_at: string;
   used?: Record<string, number> | null;
   /**
-   * Time (of the store) by which the system that a constraint protects had counted the attempt's last call. The
-   * start then counts in each rate of the job for a full period after this time. If omitted, it counts for a period
-   * after the claim, although the call may have reached that system later.
+   * Time of the store at which the system that a constraint protects had counted the attempt's last call. The job's
+   * start then counts in each rate for a full period after this time. If the field is omitted, the start counts for
+   * a full period after the claim, although the call may have reached that system later.
    */
   called_at_ms?: number | null;
   type: "failure";
   /**
-   * undecodable: the worker could not decode the job. invalid_argument: the argument does not fit the handler,
-   * which did not run. Neither is retried.
+   * undecodable: the worker could not decode the job. invalid_argument: the argument does not fit the handler, so
+   * the handler did not run. A job with either cause is not retried.
    */
   reason: "other" | "timeout" | "undecodable" | "invalid_argument";
   /** False: end the job without a retry. */
@@ -436,7 +446,7 @@ export interface FailureItem {
   message?: string;
   /** Name of the failure for programs, such as RESOURCE_CONFLICT. It is kept with the attempt. */
   code?: string;
-  /** Minimum wait before the next attempt, in seconds. It can only lengthen the backoff. */
+  /** Minimum wait before the next attempt, in seconds. A value below the backoff has no effect. */
   retry_after?: number | null;
 }
 
@@ -458,13 +468,13 @@ export interface FormRequest {
   title: string;
   /** Plain text; its line breaks are shown. */
   description?: string;
-  /** Ways to answer. Empty: `approve`, and `reject`, which skips the fields. */
+  /** Ways to answer. Empty: the choices `approve` and `reject`. An answer with `reject` has no field values. */
   choices?: ChoiceRequest[];
   comment?: "none" | "optional" | "required";
   /**
-   * JSON Schema of an object of at most 20 fields, which people fill in. A field is a string (`enum`, `minLength`,
-   * `maxLength`, `format` `date`, `email` or `uri`), an integer or a number (`enum`, `minimum`, `maximum`) or a
-   * boolean, with `title`, `description` and `default`.
+   * JSON Schema of an object with at most 20 fields, which people fill in. A string may have `enum`, `minLength`,
+   * `maxLength` and `format` (`date`, `email` or `uri`). An integer or a number may have `enum`, `minimum` and
+   * `maximum`. A boolean has no rules. Every field may have `title`, `description` and `default`.
    */
   fields?: Record<string, unknown> | null;
 }
@@ -477,9 +487,9 @@ export interface HandedBackItem {
   finished_at: string;
   used?: Record<string, number> | null;
   /**
-   * Time (of the store) by which the system that a constraint protects had counted the attempt's last call. The
-   * start then counts in each rate of the job for a full period after this time. If omitted, it counts for a period
-   * after the claim, although the call may have reached that system later.
+   * Time of the store at which the system that a constraint protects had counted the attempt's last call. The job's
+   * start then counts in each rate for a full period after this time. If the field is omitted, the start counts for
+   * a full period after the claim, although the call may have reached that system later.
    */
   called_at_ms?: number | null;
   type: "handed_back";
@@ -567,7 +577,7 @@ export interface HeartbeatRequest {
   proof?: string | null;
 }
 
-/** The gate to hold. If the gate does not exist, no job is held back, but this job is still deferred. */
+/** The gate to hold. If the gate does not exist, no other job is held back, but this job is still deferred. */
 export interface HoldRequest {
   /** Name of the constraint. */
   constraint: string;
@@ -579,8 +589,8 @@ export interface HoldRequest {
 export interface JobEvent {
   at: string;
   /**
-   * continued: the worker was detached because it was silent, came back, and continued the job. Future releases may
-   * add values.
+   * continued: the worker was detached because it was silent. It then came back and continued the job. Future
+   * releases may add values.
    */
   event: string;
   attempt: number;
@@ -625,8 +635,8 @@ export interface JobRequest {
   /** Labels, each with its value. Only a worker that registered with all of them gets the job. */
   requires?: Record<string, string> | null;
   /**
-   * Seconds after the push, by the clock of the store, after which the job is skipped if it still waits, even for a
-   * retry. Cannot be combined with expires_at.
+   * Seconds from the push, by the clock of the store. After this time, the job is skipped if it still waits, even
+   * for a retry. Cannot be combined with expires_at.
    */
   expires_s?: number | null;
   /**
@@ -636,18 +646,18 @@ export interface JobRequest {
   id?: string | null;
   /**
    * Idempotency key: at most 200 bytes of UTF-8. A second push of the same name with the same key and content
-   * creates no job. The answer is the ID of the first job, even if the second push has another `id` or the first
-   * job is gone. Other content is refused with 409. Each token has its own keys.
+   * creates no job. Its answer has the ID of the first job, even if the second push has another `id` or the first
+   * job is gone. A second push with different content is refused with 409. Each token has its own keys.
    */
   key?: string | null;
-  /** Seconds after its first use for which the key is remembered. */
+  /** Seconds for which the key is remembered, from its first use. */
   key_ttl?: number;
   /** Earliest time to run the job. */
   run_at?: string | null;
   /** Seconds from now until the job may run. Cannot be combined with run_at. */
   delay?: number | null;
   /**
-   * If the job still waits at this time, even for a retry, it is skipped. A push with a time in the past is
+   * Time after which the job is skipped if it still waits, even for a retry. A push with a time in the past is
    * refused.
    */
   expires_at?: string | null;
@@ -660,13 +670,16 @@ export interface JobRequest {
    */
   batch?: string | null;
   /**
-   * Webhook to call when the job is over, at least once, as Standard Webhooks describes it. docs/notices.md shows
-   * its body and its signature.
+   * Webhook to call when the job is over. It is called at least once, according to Standard Webhooks.
+   * docs/notices.md shows its body and its signature.
    */
   notify?: NotifyRequest | null;
   /** Short form of `notify` with only this URL. Cannot be combined with `notify`. */
   notify_url?: string | null;
-  /** Jobs for which this one waits in the state awaiting_jobs. Cannot be combined with unique or debounce. */
+  /**
+   * Predecessors of the job. It waits for them in the state awaiting_jobs. Cannot be combined with unique or
+   * debounce.
+   */
   after?: AfterRequest | null;
 }
 
@@ -700,7 +713,7 @@ export interface JobView {
   timeout: number;
   keep_result: boolean;
   created_at: string;
-  /** Time at which the job became, or becomes, due. */
+  /** Time at which the job became or becomes due. */
   run_at: string | null;
   /** Start of the latest attempt. */
   started_at: string | null;
@@ -720,8 +733,8 @@ export interface JobView {
   links?: OutsideLink[];
   headers: Record<string, string>;
   /**
-   * The argument as it was sent. Null if it is too large to show; see argument_bytes. A caller without scope read
-   * gets null, and no attempts, events or headers.
+   * The argument as it was sent. Null if it is too large to show; see argument_bytes. A caller without the scope
+   * read gets null here, and no attempts, events or headers.
    */
   argument: unknown;
   argument_bytes: number;
@@ -730,11 +743,11 @@ export interface JobView {
   /** True: parts of the argument are replaced by `[redacted]`. Do not enqueue a copy of it. */
   argument_redacted: boolean;
   /**
-   * Paths of values that people erased, such as `argument.email`. If one of them belongs to the argument or the
-   * headers, the job cannot be retried.
+   * Paths of values that people erased, such as `argument.email`. If the argument or the headers have lost a value,
+   * the job cannot be retried.
    */
   erased?: string[];
-  /** Labels that its worker must have. Null: any worker of its name. */
+  /** Labels that the worker must have. Null: any worker for the job's name may run the job. */
   requires?: Record<string, string> | null;
   /** True: parts of the headers are replaced by `[redacted]`. */
   headers_redacted: boolean;
@@ -742,7 +755,7 @@ export interface JobView {
   has_result: boolean;
   /**
    * The result, as `GET /api/jobs/{job_id}/result` returns it. Viewing it here does not count as fetching it. Null
-   * if no result is kept, it is hidden, or it is too large to show.
+   * if no result is kept, or if the result is hidden or too large to show.
    */
   result: unknown;
   /** True: a result is kept, but the caller may not see it. */
@@ -751,32 +764,32 @@ export interface JobView {
   constraints: string[];
   /** Null if the job has no uniqueness key. */
   unique?: UniqueView | null;
-  /** Progress of the job. Null if no attempt has reported any. */
+  /** Progress of the job. Null if no attempt has reported progress. */
   progress?: ProgressView | null;
   /** The steps (`ctx.step` of the Python SDK) that have ended so far, in this order. */
   steps?: StepView[];
-  /** The definition that started the job. Null if a push did. */
+  /** The definition that started the job. Null if a push created the job. */
   definition?: OriginView | null;
   /** The batch of which the job is a member. */
   batch?: string | null;
-  /** The batch that started the job, and why. Null if none did. */
+  /** The batch that started the job as its callback. Null if no batch started it. */
   callback_of?: CallbackOfView | null;
   /** Null if no webhook is called, or the caller may not see job content. */
   notify?: NotifyView | null;
-  /** The jobs for which it waits, or waited. Null if it has no predecessors. */
+  /** The jobs for which this job waits or waited. Null if it has no predecessors. */
   after?: AfterView | null;
-  /** The first 100 of the jobs that wait, or waited, for this one. */
+  /** The first 100 jobs that wait or waited for this job. */
   dependents?: LinkedJob[];
-  /** Number of all jobs that wait, or waited, for this one. */
+  /** Number of all jobs that wait or waited for this job. */
   dependents_count?: number;
   /**
-   * The effect that a retry would have on jobs that were skipped because of this one. The answer to a retry has the
-   * effect of that retry. Null if the job is unfinished, has succeeded or has no dependents.
+   * The effect that a retry would have on the jobs that were skipped because of this job. In the answer to a retry:
+   * the effect of that retry. Null if the job is unfinished, has succeeded or has no dependents.
    */
   revives?: RevivalView | null;
   /**
-   * The job whose end caused this job to be skipped, directly or through other jobs, with the state in which it
-   * ended. Null if this job was not skipped because of another one.
+   * The job that caused this job to be skipped, directly or through other jobs, and the state in which it ended.
+   * Null if no other job caused this job to be skipped.
    */
   skipped_by?: LinkedJob | null;
 }
@@ -794,21 +807,21 @@ export type LogLevel = "debug" | "info" | "warning" | "error" | "critical";
 
 /** The answer to log lines. */
 export interface LogsAnswer {
-  /** Number of lines of this call that are now stored, including those stored before. */
+  /** Number of lines of this call that are stored now, including lines that an earlier call stored. */
   accepted: number;
   /**
-   * Number of lines, of any job, that this call lost: the oldest lines, which were removed beyond a limit, and
-   * lines that the worker left out.
+   * Number of lost lines, of any job: old lines that were removed because of a limit, and lines that the worker
+   * left out.
    */
   dropped: number;
   /**
-   * Jobs that the worker does not hold under these tokens. Their lines are not stored. Send no more lines of these
-   * jobs.
+   * Jobs that the worker does not hold under the given tokens. Their lines are not stored. Send no more lines of
+   * these jobs.
    */
   stale: string[];
   /**
-   * The faults of invalid entries, at most the first 50. The lines of invalid entries are not stored. All others
-   * are. Missing if there are none. If no entry is valid, the answer is 422.
+   * The faults of the first invalid entries, at most 50. Lines of invalid entries are not stored. All other lines
+   * are stored. Missing if all entries are valid. If no entry is valid, the answer is 422.
    */
   refused?: ProblemField[];
 }
@@ -839,7 +852,7 @@ export interface NotReadyRequest {
 
 /** The webhook that is called when the job is over. */
 export interface NotifyRequest {
-  /** http or https, without user and fragment. */
+  /** http or https, without a user and without a fragment. */
   url: string;
   /** Final states for which the webhook is called. Default: all. */
   on?: ("succeeded" | "discarded" | "failed" | "canceled" | "skipped")[];
@@ -861,7 +874,7 @@ export type OnConflict = "reject" | "existing" | "replace";
 
 /** An open challenge. Only this answer contains the challenge's request ID. */
 export interface OpenChallengeAnswer {
-  /** Secret for the outside system, which answers the challenge with it. Valid for this attempt. */
+  /** Secret with which the outside system answers the challenge. Valid for this attempt. */
   request_id: string;
   /** Address at which the outside system posts its callback. */
   callback_url: string;
@@ -875,8 +888,9 @@ export interface OpenChallengeRequest {
   /** Seconds to wait for the callbacks, counted from the report `challenged`. After that, the attempt fails. */
   timeout_s: number;
   /**
-   * Random text that identifies this call: 192 random bits or more in base64. A call with a known text returns the
-   * same request ID and opens nothing, so a repeat or a late copy of the call does not make its challenge void.
+   * Random text that identifies this call: at least 192 random bits in base64. A repeated call with the same text
+   * returns the same request ID and opens no second challenge. So a repeat or a late copy of the call does not make
+   * the challenge void.
    */
   nonce?: string;
   /** Number of callbacks to wait for. The job continues when all of them have come. */
@@ -895,8 +909,8 @@ export interface OpenChallengeRequest {
    */
   audience?: "link" | "users";
   /**
-   * Seconds after the report `challenged` until `challenge_waiting` notices remind people that nobody has answered.
-   * The notices contain the address of the page. 0: at once. Null: never.
+   * Seconds after the report `challenged`. Then `challenge_waiting` notices with the address of the page remind
+   * people that nobody has answered. 0: at once. Null: never.
    */
   remind_after_s?: number | null;
 }
@@ -923,7 +937,7 @@ export interface OutsideLink {
   url: string;
 }
 
-/** A job for which another one waits, or waited. */
+/** A job for which another job waits or waited. */
 export interface PredecessorView {
   /** UUID in lower case. Masters generate UUIDv7. */
   id: string;
@@ -1189,7 +1203,7 @@ export interface PushAnswer {
   rejected: Rejected[];
 }
 
-/** A result that was not accepted, and its fault. */
+/** A result that the master did not accept, and its fault. */
 export interface RefusedResult {
   /** Position in `results` of the call. */
   index: number;
@@ -1318,13 +1332,13 @@ export interface RetryRequest {
   jitter?: boolean;
 }
 
-/** The effect of a retry on jobs that were skipped because of another one. */
+/** The effect of a retry on the jobs that were skipped because of the retried job. */
 export interface RevivalView {
-  /** Number of skipped jobs that the retry lets wait again. */
+  /** Number of skipped jobs that wait again after the retry. */
   jobs: number;
   /** Number of skipped jobs that stay skipped, because they also need other jobs. */
   held: number;
-  /** Number of jobs that waited but were removed. They will not run. */
+  /** Number of dependent jobs that were removed. They will not run. */
   gone: number;
   /** False: there are more jobs than were examined. */
   is_complete: boolean;
@@ -1348,7 +1362,7 @@ export interface SignatureRequest {
   encoding?: "hex" | "base64";
 }
 
-/** A step of a job that has ended: later attempts do not run it again. */
+/** A step that has ended. Later attempts of the job do not run it again. */
 export interface StepView {
   /** Null if the caller may not see job content. */
   name: string | null;
@@ -1365,9 +1379,9 @@ export interface SuccessItem {
   finished_at: string;
   used?: Record<string, number> | null;
   /**
-   * Time (of the store) by which the system that a constraint protects had counted the attempt's last call. The
-   * start then counts in each rate of the job for a full period after this time. If omitted, it counts for a period
-   * after the claim, although the call may have reached that system later.
+   * Time of the store at which the system that a constraint protects had counted the attempt's last call. The job's
+   * start then counts in each rate for a full period after this time. If the field is omitted, the start counts for
+   * a full period after the claim, although the call may have reached that system later.
    */
   called_at_ms?: number | null;
   type: "success";
@@ -1386,19 +1400,22 @@ export interface SuccessView {
 
 /** A key that the job holds. Meanwhile, no other job of the same name can take the key. */
 export interface UniqueRequest {
-  /** Text of at most 200 bytes that one job of the name holds. Null: the name and the argument. */
+  /**
+   * Uniqueness key: text of at most 200 bytes. Only one job of the name can hold it. Null: the argument is the key.
+   */
   key?: string | null;
   /**
-   * How long the job holds the key. until_start: until its first start. until_finished: until its end, retries
-   * included. window: for ttl_s seconds after the push, and until its end if that is later.
+   * How long the job holds the key. until_start: until the job first starts. until_finished: until the job ends,
+   * after any retries. window: for ttl_s seconds after the push, or until the job ends if it ends later.
    */
   scope?: UniqueScope;
   /** Length of the window in seconds. Required with the scope window, refused with any other scope. */
   ttl_s?: number | null;
   /**
-   * The answer while another job holds the key. reject: 409 not_unique, with its job_id. existing: 200 with its ID
-   * and duplicate: true. replace: 200 with its ID and replaced: true, and the job takes the content of this push.
-   * If the job has already started, the answer is as for existing.
+   * The effect of a push while another job holds the key. reject: the answer is 409 not_unique, with the job_id of
+   * that job. existing: the answer is 200 with the ID of that job and duplicate: true. replace: that job takes the
+   * content of this push, and the answer is 200 with its ID and replaced: true. If that job has already started,
+   * replace acts like existing.
    */
   on_conflict?: OnConflict;
 }
@@ -1408,7 +1425,7 @@ export type UniqueScope = "until_start" | "until_finished" | "window";
 
 /** The uniqueness key that the job takes while it is unfinished. */
 export interface UniqueView {
-  /** As pushed, and `[hidden]` if the caller may not see job content. Null: the name and the argument. */
+  /** The key as pushed, or `[hidden]` if the caller may not see job content. Null: the argument is the key. */
   key: string | null;
   scope: UniqueScope;
   /** End of the window. */
