@@ -153,12 +153,12 @@ class ProblemField(Answer):
     msg: str
 
 
-# An open enum, because a newer master may send codes that an older document does not list.
+# The enum is open, because a newer master may send codes that an older document does not list.
 _CODE_SCHEMA: Final = {
     "anyOf": [{"$ref": "#/components/schemas/ProblemCode"}, {"type": "string"}],
     "description": (
-        "Stable code for programs. docs/errors.md describes each. Future releases may add codes: treat an unknown "
-        "code by its status."
+        "Stable code for programs. docs/errors.md describes all codes. Future releases may add codes. Treat "
+        "an unknown code according to the status."
     ),
 }
 
@@ -173,12 +173,17 @@ class Problem(Answer):
     code: Annotated[str, WithJsonSchema(_CODE_SCHEMA)]
     errors: list[ProblemField]
     job_id: JobId = Field(
-        description="Only with the codes not_unique and offer_under_way: the job that holds the uniqueness key.",
+        description=(
+            "The job that holds the uniqueness key. Sent only with the codes not_unique and offer_under_way."
+        ),
         json_schema_extra=SINCE,
     )
     stored_after: int = Field(
         ge=0,
-        description="Sent only with the code archive_unavailable, if the store still holds part of the log. Pass it "
-        "as `after` to read that part without the archive.",
+        description=(
+            "Position at which the part of the log in the store begins. Pass it as `after` to read "
+            "that part without the archive. Sent only with the code archive_unavailable, if the "
+            "store still has part of the log."
+        ),
         json_schema_extra=SINCE,
     )

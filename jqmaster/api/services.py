@@ -111,12 +111,12 @@ class PersonalDataServices:
 class MasterCondition:
     """State of this master's work.
 
-    * `faults`: its problems, by the name of the check that found them: `process`, `stopping`, `space`, `fitness`,
-      `durability`, `leader`, `store` or `dispatcher`. Details may name paths and addresses.
+    * `faults`: its problems, by the name of the check: `process`, `stopping`, `space`, `fitness`, `durability`,
+      `leader`, `store` or `dispatcher`. The texts may name paths and addresses.
     * `durability_available`: the highest level that the store provides.
     * `durability`: the level in force.
-    * `duty_faults`: by name, failures here or at the leader that do not stop its main work.
-    * `other_faults`: by name, why other namespaces are not served.
+    * `duty_faults`: failures of side duties at this master or at the leader, by name.
+    * `other_faults`: the reasons why other namespaces are not served, by name.
     """
 
     is_leader: bool
@@ -142,15 +142,19 @@ class NamespaceServices:
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """The services of one namespace. `master_id` identifies this process, `store_id` the store.
+    """The services of one namespace.
 
-    * `prefix`: `/ns/NAME` for a namespace, otherwise empty.
+    * `master_id`: identifies this process.
+    * `store_id`: identifies the store.
+
+    * `prefix`: `/ns/NAME` for a namespace. Empty for the default paths.
     * `job_times`: the durations in force in the namespace.
-    * `quotas`: those of the namespace.
-    * `namespaces`: None below the path of a namespace. `admit_url` returns the normalised URL of a worker or raises
-      AddressRefusedError.
-    * `fireworq`: None while the gateway is off. `breakers` returns the breaker of each worker if this master leads,
-      `openapi` the OpenAPI document.
+    * `quotas`: the quotas of the namespace.
+    * `namespaces`: None below the path of a namespace.
+    * `admit_url`: returns the normalised URL of a worker, or raises AddressRefusedError.
+    * `fireworq`: None while the gateway is off.
+    * `breakers`: returns the circuit breaker of each worker if this master leads.
+    * `openapi`: returns the OpenAPI document.
     """
 
     live: LiveSettings
@@ -177,7 +181,7 @@ class Services:
     owners: WorkerOwners
     polls: HeldPolls
     waiting: WaitingPlaces
-    # This namespace's part of the calls that may be in progress.
+    # This namespace's share of the calls that may be in progress at once.
     calls: Portion
     constraints: ConstraintReader
     replays: Replays
@@ -228,5 +232,5 @@ class Services:
 
     @property
     def settings(self) -> Settings:
-        """Return the settings in force now. Do not keep the result, because settings may change."""
+        """Return the settings in force now. Do not store the result, because settings may change."""
         return self.live.current

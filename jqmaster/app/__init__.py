@@ -1,4 +1,4 @@
-"""The composition root: builds a master, starts its parts in the order in which they need one another, and stops them
+"""The composition root. It builds a master, starts its parts in the order of their dependencies, and stops them
 in reverse order."""
 
 from jqmaster.app.process import Master

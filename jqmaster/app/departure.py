@@ -8,12 +8,15 @@ from jqmaster.live_value import LiveValue
 
 
 class Departure:
-    """The steps of a shutdown. As soon as it begins, `/readyz` reports it. The lead is given back first, so that
-    another master takes it at once. Then the port stays open for `linger_s`, unless the process has failed. Meanwhile
-    each answer closes its connection.
+    """The steps of a shutdown.
 
-    A load balancer removes an endpoint some seconds after the process was told to stop, and sends requests there until
-    then.
+    * `/readyz` reports the shutdown as soon as it begins.
+    * The process gives its leads back, so that other masters take them at once.
+    * The port stays open for `linger_s` seconds, if the process has not failed. During this time, each answer
+      closes its connection.
+
+    The port stays open because a load balancer removes an endpoint only some seconds after the process was told
+    to stop. Until then, it sends requests to the endpoint.
     """
 
     def __init__(self, linger_s: float, *, has_failed: Callable[[], bool]) -> None:
@@ -22,12 +25,12 @@ class Departure:
         self.is_begun = LiveValue(False)
 
     def around(self, components: Sequence[Component]) -> list[Component]:
-        """Return these components between the announcement and the wait. So at the end, the announcement comes first,
-        then the components stop, and then the wait follows."""
+        """Return these components between the announcement and the wait. At shutdown, the announcement comes
+        first, then the components stop, and then the wait follows."""
         return [_Wait(self), *components, _Announcement(self)]
 
     async def linger(self) -> None:
-        """Wait for the time that the port stays open."""
+        """Wait for the time for which the port stays open."""
         if self._linger_s and not self._has_failed():
             await asyncio.sleep(self._linger_s)
 
@@ -46,7 +49,7 @@ class _Announcement:
 
 
 class _Wait:
-    """Component: waits during the shutdown. It stops after the lead was given back, and before the server."""
+    """Component: waits during the shutdown. It stops after the lead was given back, and before the server stops."""
 
     def __init__(self, departure: Departure) -> None:
         self._departure = departure

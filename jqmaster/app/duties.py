@@ -41,7 +41,7 @@ from jqmaster.store.operations.looks import LookStore
 
 
 class LeaderDuties:
-    """The duties of one leadership. `route` takes messages for any part of this master."""
+    """The duties of one leadership. `route` delivers messages to any part of this master."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class LeaderDuties:
         self.look = self._make_look()
 
     def components(self) -> Sequence[Component]:
-        """Return the duties in the order in which they need one another."""
+        """Return the duties in the order of their dependencies."""
         return [
             self.dispatcher,
             self.keeper,
@@ -127,10 +127,10 @@ class LeaderDuties:
             self.bulk,
             *self._make_exporter(),
             *self._make_gateway_hosts(),
-            # Start the look after the duties, because it begins their rounds.
+            # Start the component that makes the looks after the duties, because it begins their rounds.
             self.look,
-            # Start the local lead last and stop it first. When it stops, writes of this process notify a new leader
-            # elsewhere at once.
+            # Start the local lead last and stop it first. After it has stopped, writes of this process notify the
+            # new leader, another master, at once.
             LocalLead(self._local_leader, self._route, self.dispatcher.claim_with),
         ]
 
@@ -138,7 +138,7 @@ class LeaderDuties:
         self.dispatcher.wake(JobsReady())
 
     async def _follow_up(self, epoch: str) -> int | None:
-        """Carry out follow-ups of changes of jobs, and end batches whose time has come."""
+        """Carry out the follow-ups of changes of jobs, and end batches that have expired."""
         if await self._services.follow_ups.carry_out(epoch):
             return 0
         return await self._services.batch_expiry.end_due(epoch)
@@ -328,7 +328,7 @@ class LeaderDuties:
         return [LogArchiver(self._leadership, archiving, self._shared.clock, on_stale=self._leader.step_down)]
 
     def _make_look(self) -> ShardLook:
-        # As long as there is no notice, failed jobs are reported by mail, if that is configured.
+        # As long as there is no notice, failed jobs are reported by mail, if mail is configured.
         mails = bool(self._shared.mail and self._shared.settings.mail_to)
         return ShardLook(
             self._leadership,
@@ -350,8 +350,8 @@ class LeaderDuties:
                 FollowedDuty(self.challenges, lambda look: look.callbacks),
                 FollowedDuty(self._quarantine, polls=self._quarantine.has_some),
                 FollowedDuty(self._reaper, lambda look: 0 if self.grace.was_set_back else look.leases),
-                # While a worker is silent (`has_some`), the detector polls: it counts the rounds of silence, so these
-                # need a steady interval.
+                # While a worker is silent (`has_some`), the detector polls. It counts the rounds of silence, so
+                # its rounds need a steady interval.
                 FollowedDuty(self.detector, self.detector.due_ms, self.detector.has_some),
                 FollowedDuty(self._sweeper, self._sweeper.due_ms, self._sweeper.has_some),
                 FollowedDuty(self._log_keeper, polls=lambda look: look.has_logs),

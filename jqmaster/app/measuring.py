@@ -1,4 +1,4 @@
-"""Builds the metrics of a shard."""
+"""Build the metrics of a shard."""
 
 import socket
 from collections.abc import Callable
@@ -22,8 +22,10 @@ def shard_metrics(
     connections: Callable[[], int],
     further_faults: Callable[[], list[str]] = list,
 ) -> Metrics:
-    """Return the metrics of the namespace on this shard. `connections` counts the clients' connections to the server;
-    `further_faults` returns the names of faults that do not concern the shard."""
+    """Return the metrics of the namespace on this shard.
+    * `connections`: counts the clients' connections to the server.
+    * `further_faults`: returns the names of faults outside the shard.
+    """
     services = shard.services
     return Metrics(
         services.tally,

@@ -29,7 +29,8 @@ from jqmaster.store.namespaces.namespaces import NamespaceStore
 
 
 class NamespacePlaces:
-    """The implementation of `Places`. A store that no namespace has needed yet is opened when it is looked at."""
+    """The implementation of `Places`. If no namespace has needed a store yet, the store is opened at the first
+    access."""
 
     def __init__(self, stores: StoreSet, settings: Settings) -> None:
         self._stores = stores
@@ -64,7 +65,7 @@ class NamespacePlaces:
 def namespace_services(
     registry: NamespaceRegistry, stores: StoreSet, shard: ServedShard, shared: Shared
 ) -> NamespaceServices:
-    """Return the services for requests. `shard`: the shard of the default namespace, which has the registry."""
+    """Return the services for requests. `shard`: the shard of the default namespace, which holds the registry."""
     places = NamespacePlaces(stores, shared.settings)
     tools = move_tools(places, shard.services.link, shared)
     editor = NamespaceEditor(
@@ -120,7 +121,7 @@ def move_loop(
     *,
     is_served: Callable[[str], bool],
 ) -> MoveLoop:
-    """Return the component with which this process takes part in moves. `link`: the shard of the default namespace.
+    """Return the component that lets this process take part in moves. `link`: the shard of the default namespace.
     `is_served`: see `MoveLoop`."""
     tools = move_tools(NamespacePlaces(stores, shared.settings), link, shared)
     return MoveLoop(registry, tools, shared.clock, master_id=shared.master_id, is_served=is_served)

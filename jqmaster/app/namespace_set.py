@@ -18,8 +18,8 @@ from jqmaster.service.operations.metrics import Metrics
 
 logger = logging.getLogger(__name__)
 
-# How long a start waits for the namespaces, so that usually all are served when the process reports that it is ready.
-# Stores that are away do not delay it longer.
+# Maximum time for which a start waits for the namespaces. Usually, the process serves all of them before it
+# reports that it is ready. Stores that are away cannot delay the start longer.
 WAIT_FOR_FIRST_S: Final = 2.0
 
 
@@ -35,11 +35,11 @@ class NamespaceSource(Protocol):
 
 
 class NamespaceSet:
-    """Component: serves the namespaces that are open in the registry. The namespaces open at the same time, and the
-    failure of one does not affect the others. This component starts after the server; its stages stop in the same order
-    as the stages of the process.
+    """Component: serves the namespaces that are open in the registry. The namespaces open concurrently, and the
+    failure of one namespace does not affect the others.
 
-    `serves_default`: it serves the default namespace, too.
+    This component starts after the server. Its stages stop in the same order as the stages of the process.
+    `serves_default`: the component also serves the default namespace.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class NamespaceSet:
         *,
         serves_default: bool = False,
     ) -> None:
-        # Called when a namespace has been opened for the first time, and when one has been closed.
+        # Called when a namespace has been opened for the first time, and when a namespace has been closed.
         self.on_opened: Callable[[], None] = lambda: None
         self.on_closed: Callable[[], None] = lambda: None
         self._registry = registry
@@ -95,10 +95,11 @@ class NamespaceSet:
         NamespaceUnavailableError and StoreUnavailableError."""
         namespace = self._registry.current.get(name)
         if namespace is None:
-            # Raise an error if it is unknown whether the namespace exists: after a wrong 404, a worker would end.
+            # If it is unknown whether the namespace exists, raise an error other than 404: a worker would end
+            # after a wrong 404.
             if doubt := self._registry.doubt(name):
                 raise NamespaceUnavailableError(
-                    f"whether namespace {name[:64]} exists is not known on this master",
+                    f"this master does not know whether namespace {name[:64]} exists",
                     code="namespace_faulted",
                     reason=doubt,
                     retry_after_s=5.0,
@@ -116,16 +117,16 @@ class NamespaceSet:
         return served.app
 
     def is_serving(self, name: str) -> bool:
-        """Return whether this process serves a namespace, or is just closing it."""
+        """Return whether this process serves a namespace or is closing it now."""
         return name in self._served or name in self._closings
 
     def is_open(self, name: str) -> bool:
-        """Return whether this namespace is open here, whether or not its store answers."""
+        """Return whether this process has opened this namespace. The namespace's store need not answer."""
         return name in self._served and self._served[name].is_open
 
     @property
     def is_useful(self) -> bool:
-        """Return whether a namespace is open here, and its store answers."""
+        """Return whether any namespace is open in this process and has a store that answers."""
         return any(one.is_useful for one in self._served.values())
 
     def led(self) -> dict[str, LedNamespace]:
@@ -133,11 +134,11 @@ class NamespaceSet:
         return {name: led for name, one in self._served.items() if (led := one.led)}
 
     def metrics(self) -> dict[str, Metrics | None]:
-        """Return the metrics of all namespaces here, by name, or None if the namespace is not open."""
+        """Return the metrics of this process's namespaces by name. None: the namespace is not open."""
         return {name: one.metrics for name, one in sorted(self._served.items())}
 
     def faults(self) -> dict[str, str]:
-        """Return why namespaces are not served, by name."""
+        """Return the reasons why namespaces are not served, by name."""
         return {name: one.fault for name, one in self._served.items() if one.fault}
 
     def _obey(self, namespaces: Mapping[str, Namespace]) -> None:

@@ -15,22 +15,22 @@ from jqmaster.app.shard import ServedShard
 from jqmaster.lifecycle import Component
 from jqmaster.service.operations.metrics import Metrics
 
-# A namespace, like a whole process, starts in this order and stops in reverse: first what requests need, then polls and
-# streams, and last the lead.
+# The stages of a namespace, which are also those of a process. They start in this order and stop in reverse:
+# first everything that requests need, then polls and streams, and last the lead.
 Stage = Literal["requests", "polls", "lead"]
 STAGES: Final[tuple[Stage, ...]] = ("requests", "polls", "lead")
 
 
 class _LateFeed:
-    """Component: opens the feed that the first request creates. The feed's failures are reported as those of this
-    component."""
+    """Component: opens the feed that the first request creates. Failures of the feed are reported as failures of
+    this component."""
 
     def __init__(self) -> None:
         self._feed: LiveFeed | None = None
         self._context = contextvars.copy_context()
 
     async def start(self) -> None:
-        # Run the feed's loops in this context, because it names where loops report failures.
+        # Run the feed's loops in this context, because the context determines where loops report failures.
         self._context = contextvars.copy_context()
 
     async def stop(self) -> None:
@@ -45,7 +45,7 @@ class _LateFeed:
 class OpenNamespace:
     """The parts of one open namespace.
 
-    * `follows`: components that follow documents in the shard's store.
+    * `follows`: components that watch documents in the shard's store for changes.
     * `make_requests`: builds the services for requests when the first request comes.
     * `metrics`: the metrics of the namespace.
     """
@@ -76,7 +76,7 @@ class OpenNamespace:
         return build_app(requests.bundle(), self._policy, limits=self._limits)
 
     def components(self, stage: Stage) -> Sequence[Component]:
-        """Return the components of a stage in the order in which they need one another."""
+        """Return the components of a stage in the order of their dependencies."""
         match stage:
             case "requests":
                 return [*self._follows, *self.shard.lower_components()]

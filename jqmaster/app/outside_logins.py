@@ -16,10 +16,12 @@ CALLBACK: Final = "api/login/oidc/callback"
 
 
 def oidc_provider(settings: Settings, clock: Clock) -> "OidcProvider | None":
-    """Return the provider. None: none is configured. Raise OSError and ValueError for a secret that cannot be read."""
+    """Return the provider, or None if no provider is configured. Raise OSError or ValueError if the secret cannot
+    be read."""
     if settings.oidc_issuer is None or settings.oidc_client_id is None:
         return None
-    # Import the provider only here: most masters have none, and start sooner without its libraries.
+    # Import the provider only when it is needed. Most masters have no provider, and start sooner without its
+    # libraries.
     from jqmaster.net.oidc_provider import Client, OidcProvider
 
     return OidcProvider(
@@ -50,7 +52,8 @@ def provider_policy(settings: Settings) -> ProviderPolicy | None:
 
 
 def proxy_login(settings: Settings, clock: Clock) -> ProxyLogin | None:
-    """Return the login by headers of a proxy, or None if it is not configured. Raise ValueError for faulty roles."""
+    """Return the login through headers of a proxy, or None if no login proxy is configured. Raise ValueError for
+    faulty roles."""
     if settings.login_user_header is None:
         return None
     secret = settings.login_proxy_secret

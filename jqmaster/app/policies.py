@@ -1,8 +1,7 @@
-"""The values that components read from the settings. They are computed again whenever the settings change.
+"""The values that components take from the settings. They are computed again whenever the settings change.
 
 A component gets its live value when it is built, and reads `current` at each use. Handlers read the settings
-themselves, as `Services.settings`. A test ensures that no component keeps its own copy.
-"""
+directly from `Services.settings`. A test ensures that no component keeps a copy of a value."""
 
 import copy
 from collections.abc import Callable, Mapping
@@ -34,10 +33,10 @@ from jqmaster.store.events.events import KeptEvents
 from jqmaster.store.job_times import JobTimes
 from jqmaster.store.jobs.retention import Retention
 
-# How much longer a grace period lasts than a lease, so that live workers can report.
+# Difference between a grace period and a lease. A grace period lasts longer, so that live workers can report.
 GRACE_EXTRA_S: Final = 2.0
-# The minimum time for which partial results are kept. It applies even if results are not kept, because partial results
-# are for present listeners.
+# The minimum time for which partial results are kept. It applies even if results are not kept, because partial
+# results are for callers that listen while the job runs.
 MIN_PARTS_KEPT_MS: Final = 60_000
 
 
@@ -50,7 +49,7 @@ class Policies:
         self.breaker = live.derive(breaker)
         self.pace = live.derive(lambda s: Pace(s.leader_ttl_s))
         self.max_intake_bytes = live.derive(
-            # The intake must always have room for one body.
+            # The intake must always have room for at least one body.
             lambda s: max(s.max_intake_bytes, s.max_body_bytes)
         )
         self.max_push_jobs = live.derive(lambda s: s.max_push_jobs)
@@ -63,7 +62,7 @@ class Policies:
         self.stale_tokens_s = live.derive(lambda s: s.stale_tokens_s)
         self.max_connections = live.derive(max_connections)
         self.max_streams = live.derive(lambda s: s.max_streams)
-        # The most that readers of the audit log may see, and the most that listeners to the live stream may see.
+        # Content that readers of the audit log, and listeners of the live stream, may see at most.
         self.audience = live.derive(lambda s: full_access(s.redact_paths))
         self.listeners = live.derive(lambda s: no_access(s.redact_paths))
         self.why = live.derive(why)
@@ -83,14 +82,15 @@ class Policies:
         self.server = ServerLimits(live.derive(room_limits), live.derive(RequestLimits.of))
 
     def with_leases(self, least_ms: Callable[[], int]) -> "Policies":
-        """Return these values for a namespace whose leases last at least `least_ms`, which is called at each use."""
+        """Return these values for a namespace with a minimum duration of leases. `least_ms` returns this minimum,
+        and is called at each use."""
         policies = copy.copy(self)
         policies.job_times = ProlongedTimes(self.job_times, least_ms)
         return policies
 
 
 class ProlongedTimes(LiveValue[JobTimes]):
-    """Durations with a lease of at least `least_ms`."""
+    """Durations, with a lease that lasts at least `least_ms`."""
 
     def __init__(self, times: LiveValue[JobTimes], least_ms: Callable[[], int]) -> None:
         self._times = times
@@ -144,8 +144,8 @@ def room_limits(s: Settings) -> RoomLimits:
         max_clients=max_connections(s),
         unproven_share=s.unproven_share,
         address_share=s.address_share,
-        # Let clients and workers together use all descriptors for connections, so that the limit of clients does not
-        # limit workers.
+        # Clients and workers together may use all file descriptors that are available for connections. So the
+        # limit of clients does not limit workers.
         max_clients_and_workers=descriptors.for_clients(),
     )
 
@@ -179,8 +179,8 @@ def failure_detector(s: Settings) -> DetectorPolicy:
 
 
 def retention(s: Settings) -> Mapping[JobState, Retention]:
-    # The last number limits jobs that are kept only because others need them. It is the limit of failed jobs, because
-    # people retry failed jobs.
+    # The last number limits the jobs that are kept only because other jobs need them. It equals the limit of
+    # failed jobs, because people retry failed jobs.
     over = Retention(_ms(s.retention_succeeded_s), s.retention_succeeded_max, s.retention_failed_max)
     return {
         **dict.fromkeys(FINISHED, over),

@@ -1,4 +1,4 @@
-"""A master process: everything that exists once per process, around the store and the shard that it serves."""
+"""A master process: all objects that exist once per process."""
 
 import asyncio
 import logging
@@ -65,15 +65,17 @@ logger = logging.getLogger(__name__)
 
 
 class Master:
-    """One process of this service. It has, once per process, the settings, the users and tokens, the clients for
-    workers and other masters, and the HTTP server. Everything about the data of one store is in `shard`.
+    """One process of this service. It has the objects that exist once per process: the settings, the users and
+    tokens, the clients for workers and other masters, and the HTTP server. `shard` has everything about the data
+    of one store. `running_master` builds a master when the store answers.
 
-    It is built when the store serves; see `running_master`. `link`: the shard. `failed` is set when the process must
-    end, for the reason in `failure`.
+    * `link`: the shard of the default namespace.
+    * `failed`: set when the process must end. `failure` has the reason.
+    * `store`: None if the store of the default namespace is away and other namespaces can be served.
 
-    `store` is `None` if the store of the default namespace is away, and other namespaces can be served. Then `link` has
-    its own client and no mark, and serves what all namespaces need from that store. The default namespace is opened
-    later, like the others. From then on, `shard` and `services` exist.
+    If `store` is None, `link` has its own client and no mark. It then serves the data of that store that all
+    namespaces need. The default namespace is opened later, like the others. From then on, `shard` and `services`
+    exist.
     """
 
     shard: ServedShard
@@ -228,8 +230,10 @@ class Master:
         )
 
     def components(self) -> list[Component]:
-        """Return the components in the order in which they need one another. The server starts after everything that it
-        uses, and stops before it. Only waiting polls and streams have to end before the server."""
+        """Return the components in the order of their dependencies.
+
+        The server starts after all components that it uses, and stops before them. Waiting polls and streams must
+        end before the server stops."""
         tracing = self.shared.tracing
         return [
             *([tracing] if tracing else []),
@@ -270,7 +274,7 @@ class Master:
         return {**({DEFAULT: default} if default else {}), **self.namespaces.led()}
 
     def _further_faults(self) -> list[str]:
-        # Name no other namespaces, because readers of `default` need not know of them.
+        # Do not name other namespaces, because readers of `default` may not know that they exist.
         return [*self.registry.faults(), *([OTHER_NAMESPACES] if self.namespaces.faults() else [])]
 
     def _measured(self) -> dict[str, Metrics | None]:
@@ -280,7 +284,7 @@ class Master:
         return {DEFAULT: self._default_metrics, **self.namespaces.metrics()}
 
     def _app_of(self, namespace: str) -> Application:
-        """Return the application for the requests of a namespace. Raise what `NamespaceSet.app_of` raises."""
+        """Return the application for the requests of a namespace. Raise the errors of `NamespaceSet.app_of`."""
         return (
             self._default_app if namespace == DEFAULT and self._store else self.namespaces.app_of(namespace)
         )
@@ -360,7 +364,8 @@ class Master:
         )
 
     def _take_opened(self, store: ServedStore) -> None:
-        """Let no call to a worker or webhook reach a server of this store, whichever of them is the primary."""
+        """Refuse calls to a worker or a webhook at the address of any server of this store, whether it is the
+        primary or not."""
         for guard in self._guards:
             store.client.on_located(guard.forbid)
         if store.url == self._url and self._store is None:
@@ -375,8 +380,8 @@ class Master:
                 self._own_url = await asyncio.to_thread(own_url, server.own_url, self._url)
             url = self._own_url
         elif server.own_port != server.port:
-            # Use this process's own port: a check whether this master is alive must not reach another process on the
-            # shared port.
+            # Use this process's own port. On the shared port, a check whether this master is alive could reach
+            # another process.
             url = at_port(url, server.own_port)
         node_id = s.node_id or socket.gethostname()
         return MasterRecord(
@@ -398,7 +403,7 @@ class Master:
         return self.server.own_url if is_loopback(self.settings.host) else None
 
     def _make_guard(self, networks: Sequence[str], *, allows_public: bool = False) -> EgressGuard:
-        """Return a guard that also refuses each address of a store."""
+        """Return a guard that also refuses the addresses of all stores."""
         others = [one.redis_url.get_secret_value() for one in self.settings.stores.values()]
         endpoints = [one for url in (self._url, *others) for one in StoreUrl.parse(url).endpoints]
         guard = EgressGuard(networks, endpoints, allows_public=allows_public)
@@ -408,15 +413,15 @@ class Master:
 
     async def _admit_url(self, url: str) -> str:
         target = self.guard.parse(url)
-        # Do not resolve a name here, so that its addresses are not revealed. The call that verifies the URL resolves
-        # it.
+        # Do not resolve a host name here, because the answer could reveal its addresses. The call that verifies
+        # the URL resolves the name.
         if target.is_address:
             await self.guard.resolve(target)
         return target.url
 
     @property
     def failure(self) -> str | None:
-        """Return why the process must end, or None if it goes on."""
+        """Return the reason why the process must end, or None if it continues."""
         return self.shard.services.faults.reason if self._store else None
 
     def _end(self, reason: str) -> None:

@@ -13,11 +13,11 @@ from jqmaster.shared_bound import Portion, SharedBound
 class NamespacePortions:
     """One namespace's portions.
 
-    * `intake`: of pushes.
-    * `calls`: of calls under way.
-    * `waiting`: of those that wait for an event.
-    * `streams`: of open event streams.
-    * `previews`: of previews that run.
+    * `intake`: the portion of bytes of pushes.
+    * `calls`: the portion of calls in progress.
+    * `waiting`: the portion of calls that wait for an event.
+    * `streams`: the portion of open event streams.
+    * `previews`: the portion of running previews.
     """
 
     intake: IntakeRoom
@@ -28,7 +28,7 @@ class NamespacePortions:
 
 
 class ProcessBounds:
-    """Bounds by the settings in force."""
+    """Bounds of the process according to the settings in force."""
 
     def __init__(self, policies: Policies) -> None:
         self._intake = SharedIntakeRoom(policies.max_intake_bytes)
@@ -38,6 +38,7 @@ class ProcessBounds:
         self._previews = SharedBound(LiveValue(MAX_PREVIEWS))
 
     def for_one(self) -> NamespacePortions:
-        """Return the portions of a further namespace. They count as long as they are referenced."""
+        """Return the portions of a further namespace. They count for as long as somebody holds a reference to
+        them."""
         bounds = (self._calls, self._waiting, self._streams, self._previews)
         return NamespacePortions(self._intake.portion(), *(bound.portion() for bound in bounds))

@@ -15,7 +15,8 @@ from jqmaster.service.operations.stats import StoreState
 
 READY_WITHIN_S: Final = 2.0
 STALLED_S: Final = 5.0
-# For this many lifetimes of the lock, a missing leader counts as a normal change of leaders: masters stay ready.
+# Number of lock lifetimes for which a missing leader counts as a normal change of leaders. During this time,
+# masters stay ready.
 CHANGE_OF_LEADERS_TTLS: Final = 2
 
 # The names of the checks that concern the whole process.
@@ -25,8 +26,9 @@ _OF_PROCESS: Final = frozenset({"process", "stopping"})
 class ReadinessCheck:
     """Answers from facts of this process. Only `condition` reads the store.
 
-    * `registry_faults`: returns what is wrong with the registry of namespaces.
-    * `others`: returns why other namespaces are not served, by name. Neither keeps this master from its work.
+    * `registry_faults`: returns the faults of the registry of namespaces. They do not make this master unready.
+    * `others`: returns the reasons why other namespaces are not served, by name. They do not make this master
+      unready.
     * `serves_others`: returns whether this process serves another namespace.
     """
 
@@ -44,12 +46,13 @@ class ReadinessCheck:
         self._shared = shared
         self._shard = shard
         self._health = shard.services.health
-        # Since when there has been no leader. None: the last check found one, or there has been none yet.
+        # Time since which there has been no leader. None: the last check found a leader, or there has been no
+        # check yet.
         self._leaderless_since_s: float | None = None
 
     async def of_process(self) -> MasterCondition:
         """Return the condition for callers who ask whether this process is useful. A process that serves other
-        namespaces is useful even if the default one cannot work."""
+        namespaces is useful even if the default namespace cannot work."""
         condition = await self.condition()
         faults = condition.faults
         own = {name: fault for name, fault in faults.items() if name not in _OF_PROCESS}
@@ -82,7 +85,7 @@ class ReadinessCheck:
         except (JqmasterError, TimeoutError) as exc:
             store = exc.detail if isinstance(exc, JqmasterError) else "it does not answer in time"
             if (embedded := self._shard.services.store.embedded) and (detail := embedded.status().detail):
-                store = detail  # the embedded store knows the reason, such as a full disk
+                store = detail  # the embedded store knows the reason, for example a full disk
             faults["store"] = f"store: {store}"
         if self._shard.progress.round_s() > STALLED_S:
             faults["dispatcher"] = "the dispatcher stands still"
@@ -97,11 +100,12 @@ class ReadinessCheck:
         )
 
     async def _is_leaderless(self) -> bool:
-        """Return whether no master has led for longer than a change of leaders takes.
+        """Return whether there has been no leader for longer than a change of leaders takes.
 
-        All masters notice the lack of a leader at once. If all became unready for that moment, a load balancer would
-        have no endpoint left. While this master has not seen any leader yet, the lack counts at once. The first check
-        may come long after that, in the middle of a change of leaders.
+        All masters notice a missing leader at the same time. If all of them became unready at once, a load
+        balancer would have no endpoint left.
+
+        If this master has never seen a leader, a missing leader counts at once.
         """
         if await self._shard.services.stores.leadership.current() is not None:
             self._leaderless_since_s = None
@@ -116,9 +120,12 @@ class ReadinessCheck:
         return {**self._shard.duty_faults(), **self._registry_faults()}
 
     def _duty_faults(self) -> dict[str, str]:
-        """Return the faults without names of other namespaces, because all readers get this answer, and some may not
-        know these names."""
-        fault = "other namespaces are not served here; `jqmaster namespaces` shows which, and why"
+        """Return the faults without names of other namespaces. All readers get this answer, and some of them may
+        not know these names."""
+        fault = (
+            "this master does not serve some other namespaces; `jqmaster namespaces` shows them with "
+            "the reasons"
+        )
         return {**self._own_duty_faults(), **({OTHER_NAMESPACES: fault} if self._others() else {})}
 
     def store_state(self) -> StoreState:

@@ -1,4 +1,4 @@
-"""One namespace besides the default one, from the time when this process learns of it."""
+"""One namespace besides the default namespace, from the time at which this process learns of it."""
 
 import asyncio
 import contextlib
@@ -29,7 +29,7 @@ from jqmaster.store.link.shard import Shard
 
 logger = logging.getLogger(__name__)
 
-# How long to wait before the namespace is opened again: if its store was away, and after a fault.
+# Waits before the namespace is opened again: after its store was away, and after a fault.
 RETRY_AWAY_S: Final = 1.0
 REOPEN_FAULTED_S: Final = 30.0
 
@@ -43,15 +43,15 @@ class Build(Protocol):
 
 
 class ServedNamespace:
-    """Opens the namespace's shard as soon as its store answers. If the shard fails, the namespace is closed with the
-    reason, and opened again later; other namespaces and the process go on.
+    """Opens the namespace's shard as soon as the store answers. If the shard fails, the namespace is closed with
+    the reason, and opened again later. Other namespaces and the process continue.
 
-    If the mark of the store's data differs from that of the data served before, the namespace stays closed. Somebody
-    then has to close and open it, or to restart the master.
+    If the mark of the data differs from the mark of the data that were served before, the namespace stays closed.
+    An operator must then close and open it, or restart the master.
 
-    * `may_begin`: returns whether data without a mark may be served, such as an empty store. They may if the registry
-      confirms that the namespace's data belong there.
-    * `on_opened`: called when the namespace is open for the first time.
+    * `may_begin`: returns whether data without a mark, such as an empty store, may be served. This is allowed if
+      the registry confirms that the namespace belongs in this store.
+    * `on_opened`: called when the namespace has been opened for the first time.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class ServedNamespace:
 
     @property
     def fault(self) -> str | None:
-        """Return why the namespace is not served, or None if it is served or is being opened."""
+        """Return the reason why the namespace is not served. Return None if it is served or is being opened."""
         if self._open is not None or not self.tried.is_set() or self._refusal.code == "namespace_moving":
             return None
         return (
@@ -124,13 +124,13 @@ class ServedNamespace:
         )
 
     async def hold(self) -> None:
-        """Keep what is open as it is, and open nothing more."""
+        """Open nothing more. Keep everything open that is open now."""
         if self._keeper:
             self._keeper.cancel()
             await asyncio.gather(self._keeper, return_exceptions=True)
 
     async def end(self, stage: Stage) -> None:
-        """End this stage, if it has been reached. The stages after it have ended."""
+        """End this stage if it has been reached. The later stages must have ended before."""
         if self._closing:
             await self._closing
         if stack := self._stages.pop(stage, None):
@@ -182,7 +182,8 @@ class ServedNamespace:
         await self._failed.wait()
         if self._has_other_mark:
             await self._look_for_move(store)
-        # Close in a separate task that survives a cancellation, because the process may begin to stop meanwhile.
+        # Close in a separate task that survives a cancellation, because the process may begin to stop during the
+        # closing.
         self._closing = asyncio.create_task(self._close_stages())
         await asyncio.shield(self._closing)
         self._closing = None
@@ -210,8 +211,8 @@ class ServedNamespace:
                 await stack.aclose()
 
     async def _look_for_move(self, store: ServedStore) -> None:
-        """Log why the mark of the data has changed. If the data are being moved, nobody needs to act: this master has
-        only not read their new place from the registry yet."""
+        """Log the reason why the mark of the data has changed. If the data are being moved, nobody needs to act:
+        this master will soon read the new store from the registry."""
         try:
             is_moved = await generation.is_frozen(Shard(store.client, Keys(self.namespace.tag)))
         except JqmasterError:
@@ -229,8 +230,8 @@ class ServedNamespace:
             logger.error("namespace %s is not served: %s", self.namespace.name, generation.CHANGED)
 
     def _fail(self, reason: str) -> None:
-        # If the data have another mark, do not log this yet: `_look_for_move` first finds out whether they are being
-        # moved.
+        # If the data have a different mark, do not log the fault yet: `_look_for_move` first checks whether the
+        # data are being moved.
         self._has_other_mark = reason == generation.CHANGED and self._open is not None
         if not self._has_other_mark:
             logger.error("namespace %s is not served: %s", self.namespace.name, reason)

@@ -1,4 +1,4 @@
-"""A store that this process uses. All shards on it share its connections and the watch over its health."""
+"""A store that this process uses. All shards on the store share its connections and the checks of its health."""
 
 import asyncio
 import contextlib
@@ -22,7 +22,7 @@ MAX_OPENINGS: Final = 8
 
 
 class ServedStore:
-    """A store, with the facts found at the start.
+    """A store, with the facts that were found at the start.
 
     * `reserve`: a client with separate connections for the leaders' locks.
     * `events`: a client for `listener`, which keeps its connection.
@@ -51,12 +51,12 @@ class ServedStore:
         self.renewals = Renewals(reserve, clock)
         self.looks = SharedLooks(client, clock)
         self.embedded = embedded
-        # Failures of the components. They are faults of every shard on this store. The default store has none here: the
-        # process starts its components together with the default shard.
+        # Failures of the components. They count as faults of every shard on this store. The default store records
+        # none here, because the process starts its components together with the default shard.
         self.loops = LoopFailures(clock)
         self.health = StoreHealth(client, clock, settings, report, quorum_of=(client, reserve))
-        # Only a few shards are opened at a time. If a thousand were opened at once, they would wait for the connections
-        # until they give up.
+        # Open only a few shards at a time. If a thousand shards were opened at once, most would wait for
+        # connections until their timeouts.
         self.openings = asyncio.Semaphore(MAX_OPENINGS)
         self._followers: list[Callable[[], None]] = []
         # The durability levels that were admitted when the followers were last called.
@@ -66,11 +66,11 @@ class ServedStore:
             embedded.on_change = self._tell
 
     def components(self) -> Sequence[Component]:
-        """Return the components, which start before the shards."""
+        """Return the components. They start before the shards."""
         return [self.health, self.listener, self.heartbeats, self.renewals, self.looks]
 
     def follow(self, judge: Callable[[], None]) -> None:
-        """Call `judge` whenever something may have changed that `admit` reads."""
+        """Call `judge` whenever the facts that `admit` reads may have changed."""
         self._followers.append(judge)
         self._count_shards()
 
@@ -82,15 +82,17 @@ class ServedStore:
     def admit(self, durability: Durability | None) -> int:
         """Return the number of replicas that must hold a new job of this level.
 
-        Raises StoreUnavailableError while the store takes no new jobs, or none of this level.
+        Raises StoreUnavailableError while the store takes no new jobs, or no new jobs of this level.
         """
         if self.embedded and (status := self.embedded.status()).state == "rewriting":
             raise StoreUnavailableError(status.detail, retry_after_s=1)
         return self.health.admit(durability)
 
     def rebuild(self, tag: str) -> None:
-        """Drop the connections to the store that only this shard uses, and check the idle ones. Callers that use a
-        dropped connection learn that the outcome is unknown. Other shards on the store notice nothing."""
+        """Drop the connections to the store that only this shard uses, and check the idle connections.
+
+        Callers that use a dropped connection get the error that the outcome is unknown. Other shards on the store
+        are not affected."""
         for client in (self.client, self.reserve):
             client.reset_those_of(tag)
 
@@ -116,7 +118,7 @@ class ServedStore:
 
 
 class AdmissionWatch:
-    """Component: calls `judge` whenever something may have changed that `ServedStore.admit` reads."""
+    """Component: calls `judge` whenever the facts that `ServedStore.admit` reads may have changed."""
 
     def __init__(self, store: ServedStore, judge: Callable[[], None]) -> None:
         self._store = store

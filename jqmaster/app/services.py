@@ -72,9 +72,9 @@ class RequestServices:
 
     * `admit_url`: checks the address of a worker.
     * `registry_faults`: returns the faults of the registry of namespaces.
-    * `others`: returns why other namespaces are not served, by name.
+    * `others`: returns the reasons why other namespaces are not served, by name.
     * `serves_others`: returns whether this process serves another namespace.
-    * `namespaces`: the services for all namespaces, which only the default namespace has.
+    * `namespaces`: the services for all namespaces. Only the default namespace has them.
     * `measured`: see `served` of `MetricsPage`.
     """
 
@@ -133,8 +133,8 @@ class RequestServices:
         self.feed = self._make_feed()
 
     def bundle(self, *, is_alone: bool = False) -> Services:
-        """Return all services for the handlers. `is_alone`: whether `/readyz` reports on this namespace alone, although
-        it is the default one."""
+        """Return all services for the handlers. `is_alone`: for the default namespace, whether `/readyz` reports
+        only on this namespace and not on the process."""
         services, stores, clock = self._services, self._stores, self._shared.clock
         audit, turns = AuditStore(services.link), PreviewTurns(clock, self._shared.portions.previews)
         constraints, audit_writer = self._make_reader(turns), AuditWriter(audit)
@@ -327,8 +327,8 @@ class RequestServices:
 
 
 def _openapi_document() -> dict[str, Any]:
-    # Import the generator only here: it takes a twentieth of a master's start, and most masters are never asked for the
-    # document.
+    # Import the generator only when the document is requested: the import takes a twentieth of a master's start,
+    # and most masters never get this request.
     from jqmaster.spec.openapi import master_document
 
     return master_document()

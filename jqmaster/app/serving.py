@@ -24,8 +24,8 @@ from jqmaster.store.namespaces.disk_copy import RegistryCopy
 
 logger = logging.getLogger(__name__)
 
-# After this many namespaces were closed, the next garbage collection covers all objects, so that it frees the objects
-# of the closed namespaces.
+# After this many namespaces have been closed, the next garbage collection covers all objects. It then frees the
+# objects of the closed namespaces.
 FREED_AT: Final = 50
 
 
@@ -33,10 +33,11 @@ FREED_AT: Final = 50
 async def running_master(
     settings: Settings, clock: Clock | None = None, *, own_tokens: Sequence[str] = ()
 ) -> AsyncIterator[Master]:
-    """Run a master, with its own Valkey if no store is configured. `own_tokens`: see `AccessPolicy.from_settings`.
+    """Run a master, with its own Valkey if no store is configured. `own_tokens`: see
+    `AccessPolicy.from_settings`.
 
-    The default store may be away while the copy of the registry on the disk names namespaces in other stores. Then the
-    master serves these, and the other namespaces as soon as the store is back.
+    If the default store is away, but the copy of the registry on the disk names namespaces in other stores, the
+    master serves these namespaces. It serves all others as soon as the default store is back.
 
     Raises StoreUnfitError, DataDirInUseError, StoreUnavailableError, DamagedError; ValueError for faulty tokens.
     """
@@ -53,8 +54,8 @@ async def running_master(
             store, link = None, await stack.enter_async_context(_distant_shard(settings))
         master = Master(settings, store, link, clock, own_tokens=own_tokens)
         async with running(master.components(), failures=master.failures):
-            # Forbid calls to this master's own ports only now: before the start they may be unknown, because the system
-            # may choose them.
+            # Forbid calls to this master's own ports only after the start, because the system may choose the
+            # ports during the start.
             master.guard.forbid(settings.host, master.server.port)
             master.guard.forbid(settings.host, master.server.own_port)
             yield master
@@ -68,7 +69,7 @@ async def _serving_shard(settings: Settings, clock: Clock) -> AsyncIterator[tupl
 
 @contextlib.asynccontextmanager
 async def _distant_shard(settings: Settings) -> AsyncIterator[Shard]:
-    """Return the shard of the default namespace without a call to its store."""
+    """Return the shard of the default namespace without calling its store."""
     assert settings.redis_url
     client = StoreClient(
         settings.redis_url.get_secret_value(),
@@ -98,8 +99,8 @@ def _knows_others(settings: Settings) -> bool:
 
 @contextlib.asynccontextmanager
 async def serving_store(settings: Settings, clock: Clock) -> AsyncIterator[ServedStore]:
-    """Connect to the store of the default namespace, or start the embedded one if none is configured, and check that it
-    is fit. Raises what `running_master` raises."""
+    """Connect to the store of the default namespace, and check that it is fit. If no store is configured, start
+    the embedded store. Raises the errors of `running_master`."""
     async with contextlib.AsyncExitStack() as stack:
         embedded = None
         if settings.redis_url is None:
@@ -120,13 +121,13 @@ async def serve(
 ) -> None:
     """Serve until `stop` is set. `ready` is called with the address. `own_tokens`: tokens of this process.
 
-    Raises what `running_master` raises, and StoreUnfitError if the master had to end by itself.
+    Raises the errors of `running_master`, and StoreUnfitError if the master had to end by itself.
     """
 
     async def until_failure() -> None:
         async with running_master(settings, own_tokens=own_tokens) as master:
-            # Do this only in `serve`: garbage collection and the log level belong to the owner of the process, and a
-            # master inside another program must not change them.
+            # Change garbage collection and the log level only in `serve`. A master inside another program must
+            # not change them, because they belong to that program.
             _spare_open_namespaces(master)
             master.live.follow(lambda s: logging.getLogger().setLevel(s.log_level.upper()))
             logging.getLogger().setLevel(master.live.current.log_level.upper())
@@ -135,7 +136,7 @@ async def serve(
             await master.failed.wait()
         raise StoreUnfitError(master.failure or "")
 
-    # Run in a separate task, so that `stop` also works during the start: a store may take minutes to load.
+    # Run in a separate task, so that `stop` also works during the start. A store may take minutes to load.
     serving = asyncio.create_task(until_failure())
     told = asyncio.create_task(stop.wait())
     await asyncio.wait({serving, told}, return_when=asyncio.FIRST_COMPLETED)
@@ -146,9 +147,11 @@ async def serve(
 
 
 def _spare_open_namespaces(master: Master) -> None:
-    """Exempt open namespaces from garbage collection. For a thousand namespaces, the collector would walk millions of
-    permanent objects, and stop the process for seconds, so that it loses its leads. Closed namespaces are freed once
-    there are `FREED_AT` of them."""
+    """Exempt open namespaces from garbage collection.
+
+    For a thousand namespaces, the collector would walk millions of permanent objects. This would stop the process
+    for seconds, so that it loses its leads. The objects of closed namespaces are freed when `FREED_AT` namespaces
+    have been closed."""
     closed = itertools.count(1)
 
     def note_closed() -> None:

@@ -29,10 +29,11 @@ from jqmaster.store.link.shard import Shard
 
 
 class ServedShard:
-    """Serves one shard as a follower or leader. A shard that fails says so in `faults`, with its reason.
+    """Serves one shard as a follower or leader. If the shard fails, `faults` has the reason.
 
-    * `describe`: makes this master's entry in the list of masters, from the store time of its start.
-    * `identity`: is notified of changes of users and tokens; these are in this shard's store.
+    * `describe`: returns this master's entry for the list of masters. Its argument is the store time of the
+      start.
+    * `identity`: gets notifications about changes of users and tokens, which are in this shard's store.
     """
 
     def __init__(
@@ -112,28 +113,29 @@ class ServedShard:
             self.services.events,
             self._watchdog,
             *self.services.outside_checks,
-            # Stop the history keeper last, after everything that changes counts.
+            # Stop the history keeper last, after all components that change counts.
             self._history_keeper,
         ]
 
     def asking_components(self) -> Sequence[Component]:
-        """Return the components that start after the server and stop before it, because waiting polls have to end
-        first."""
-        # These start in this order and stop in reverse. Deliveries come last because they get their jobs from polls.
+        """Return the components that start after the server and stop before it. Waiting polls must end before the
+        server stops."""
+        # The components start in this order and stop in reverse. Deliveries come last because they get their jobs
+        # from polls.
         return [self.services.polls, self.services.target_deliveries]
 
     def leading_components(self) -> Sequence[Component]:
-        """Return the components that start last and stop first, so that another master may take the lead while requests
-        still finish here."""
+        """Return the components that start last and stop first. So another master can take the lead while this
+        process still finishes requests."""
         return [self._membership, self._sub_leader, self.leader]
 
     def duty_faults(self) -> dict[str, str]:
-        """Return, by name, the faults of side duties of this master or of the leader."""
+        """Return the faults of side duties of this master or of the leader, by name."""
         return {**self._sub_leader.leader_faults, **self.services.duty_faults()}
 
     @property
     def has_seen_leader(self) -> bool:
-        """Return whether this master has led, or seen another one lead."""
+        """Return whether this master has led, or has seen another master lead."""
         return self.leader.times_led > 0 or self._sub_leader.has_seen_leader
 
     @property
@@ -147,7 +149,7 @@ class ServedShard:
         return self._duties if self.leader.leadership else None
 
     def make_duties(self, leadership: Leadership) -> Sequence[Component]:
-        """Build the components of one leadership, in the order in which they need one another."""
+        """Build the components of one leadership, in the order of their dependencies."""
         self._duties = self._router.duties = LeaderDuties(
             leadership,
             self._shared,
@@ -160,7 +162,7 @@ class ServedShard:
         return self._duties.components()
 
     def _take_answer(self, answer: BeatAnswer, sent_at_s: float) -> bool:
-        """Return whether nothing has to be read because of the answer."""
+        """Process the answer to a heartbeat. Return False if data must be read because of the answer."""
         is_known = self._router.take_answer(answer, sent_at_s)
         self._sub_leader.take(answer, sent_at_s)
         return self._watchdog.take_mark(answer.mark) and is_known
@@ -171,8 +173,8 @@ class ServedShard:
 
     def _make_leader(self, store: ServedStore) -> Leader:
         return Leader(
-            # Use the separate connections of `reserve`, so that the leader keeps its lock even if all other connections
-            # are blocked.
+            # Use the separate connections of `reserve`. With them, the leader keeps its lock even if all other
+            # connections are blocked.
             LeadershipStore(Shard(store.reserve, self.services.link.keys)),
             self._shared.clock,
             master_id=self._shared.master_id,

@@ -1,4 +1,4 @@
-"""The faults of one shard: its background loops that fail, and the reason for which it is no longer served."""
+"""The faults of one shard: failing background loops, and the reason why this process no longer serves the shard."""
 
 from collections.abc import Callable
 
@@ -10,8 +10,8 @@ class ShardFaults:
     """The faults of one shard.
 
     * `reason`: why this process no longer serves the shard. None: it serves it.
-    * `loops`: failures of the shard's own loops, so that a loop that fails here says nothing about other shards.
-      `on_fail` is called with the reason.
+    * `loops`: failures of the shard's own loops. They do not concern other shards.
+    * `on_fail`: called with the reason.
     * `beneath`: failures of the loops of the shard's store.
     """
 

@@ -89,25 +89,25 @@ from jqmaster.store.operations.waiting_size import WaitingSize
 
 
 class ShardServices:
-    """One shard, its stores, and the services that do not depend on the leadership. `ServedShard` starts the components
-    among them."""
+    """One shard, its stores, and the services that do not depend on the leadership. `ServedShard` starts those
+    services that are components."""
 
     def __init__(self, shared: Shared, link: Shard, store: ServedStore, faults: ShardFaults) -> None:
         clock, policies = shared.clock, shared.policies
         self._shared = shared
-        # In the default namespace, returns the problems of the installation; in others, none.
+        # Returns the problems of the installation in the default namespace, and no problems in other namespaces.
         self.troubles: Callable[[], Awaitable[Troubles]] = _no_troubles
         self.store = store
         self.faults = faults
         self.health = store.health
         self.link = link
-        # Kept as attributes, because the metrics read them, too.
+        # These objects are attributes because the metrics also read them.
         self.traffic, self.tally, self.figures = Traffic(), Tally(), ProcessFigures()
         self.stores = stores = Stores.on(
             link, policies.job_times, self.tally, log_limits=policies.logs, master_id=shared.master_id
         )
         self.usage = UsageStore(link, stores.records)
-        # The number of replicas that must hold a new job, by level of durability; levels that are refused are missing.
+        # The number of replicas that must hold a new job, by level of durability. Refused levels are missing.
         self.admitted: LiveValue[Mapping[Durability | None, int]] = LiveValue({})
         self.room = self._make_room()
         self.quotas = QuotasInForce(shared.registry, shared.namespace)
@@ -358,7 +358,7 @@ class ShardServices:
         )
 
     def _outside_checks(self) -> list[OutsideCheck]:
-        """Return the checks of the other systems that are configured."""
+        """Return the checks of all other systems that are configured."""
         clock, endpoint = self._shared.clock, self._shared.settings.traces_endpoint
         checks = []
         if self._archive:
@@ -378,7 +378,7 @@ class ShardServices:
         return checks
 
     def duty_faults(self) -> dict[str, str]:
-        """Return, by name, the faults of side duties."""
+        """Return the faults of side duties, by name."""
         faults = self.faults.loops.side_faults()
         if not self.outside_checks:
             return faults
@@ -455,7 +455,7 @@ class ShardServices:
         return self.store.admit(durability)
 
     def judge_admission(self) -> None:
-        """Decide again which new jobs are admitted, because something that `admit` reads has changed."""
+        """Decide again which new jobs are admitted. Call this when the facts that `admit` reads may have changed."""
         admitted: dict[Durability | None, int] = {}
         for level in (None, *LEVELS):
             with contextlib.suppress(StoreUnavailableError, RateLimitedError):

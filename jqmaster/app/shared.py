@@ -1,4 +1,4 @@
-"""Objects of a process that all of its shards use."""
+"""Objects of a process that all its shards use."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ from worker_sdk.transport.tls import LiveContext, client_context
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """Objects that a process has once. `settings`: the configured settings.
+    """Objects that a process has once.
 
     These values differ between namespaces:
 
@@ -32,13 +32,14 @@ class Shared:
     * `policies`: the values that components read from these settings.
     * `portions`: the portions of `bounds` that the namespace may use.
 
-    `rests`: where idle loops wait.
+    All namespaces share the other values, among them:
 
-    `registry`: the namespaces of the installation. `leads`: the order in which masters should lead them.
-
-    `base`: returns the address at which outside systems reach this process. None: it is unknown.
-
-    `mail`: None if no mail server is configured.
+    * `settings`: the configured settings.
+    * `rests`: the place where idle loops wait.
+    * `registry`: the namespaces of the installation.
+    * `leads`: the preferred master of each namespace.
+    * `base`: returns the address at which outside systems reach this process, or None if it is unknown.
+    * `mail`: None if no mail server is configured.
     """
 
     settings: Settings
@@ -62,7 +63,8 @@ class Shared:
     prefix: str = ""
 
     def for_namespace(self, name: str, prefix: str, live: LiveSettings) -> "Shared":
-        """Return these objects with the values of another namespace. Its leases last as long as an announced stop."""
+        """Return these objects with the values of another namespace. Its leases last at least as long as an
+        announced stop."""
 
         def stop_ms() -> int:
             known = self.registry.current.get(name)
@@ -89,7 +91,7 @@ class Shared:
 
 
 def call_contexts(settings: Settings) -> tuple[LiveContext | None, LiveContext | None]:
-    """Return the TLS contexts for calls to masters and to workers; None stands for the client's default."""
+    """Return the TLS contexts for calls to masters and for calls to workers. None: the client's default."""
     shown = (settings.calls_certfile, settings.calls_keyfile)
     to_masters = client_context(None, *shown, verifies=False) if settings.calls_certfile else None
     to_workers = (

@@ -19,13 +19,14 @@ from jqmaster.store.link.access import StoreAccess, naming_the_store
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.shard import Shard
 
-# Number of connections that are reserved to renew the locks and to release some of them at the same time.
+# Number of connections that are reserved for locks. They suffice to renew all locks and to release some locks at
+# the same time.
 RESERVED_CONNECTIONS: Final = 4
-# Connections of the listener: one, and another while it replaces the first.
+# Connections of the listener: one in use, and a second one while it replaces the first.
 LISTENER_CONNECTIONS: Final = 2
 _NOT_HERE: Final = (
-    "this store has no data of the namespace, and the registry of namespaces, which says where they are, does not "
-    "answer; the namespace is not begun here before it does"
+    "this store has no data of the namespace, and the registry of namespaces does not answer; until it "
+    "answers, this master does not begin the namespace with empty data"
 )
 
 
@@ -74,12 +75,15 @@ async def open_shard(
 ) -> Shard:
     """Return the shard with this hash tag, with the mark of its data.
 
-    * `expected_mark`: the mark that these data must have. None: any.
-    * `may_begin`: data without a mark get a new one. Otherwise such data are not served, because the namespace may no
-      longer be in this store.
+    * `expected_mark`: the mark that the data must have. None: any mark.
+    * `may_begin`: true: data without a mark get a new mark. False: such data are not served, because the
+      namespace may have left this store.
 
-    Raises StoreUnfitError if a restore into the shard was not finished or the data were replaced, StoreUnavailableError
-    if there are no data that may be served, and what `StoreClient.run` raises.
+    Raises:
+
+    * StoreUnfitError: a restore into the shard was not finished, or the data were replaced.
+    * StoreUnavailableError: there are no data that may be served.
+    * the errors of `StoreClient.run`.
     """
     shard = Shard(store.client, Keys(tag))
     with naming_the_store(store.url):

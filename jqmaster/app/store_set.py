@@ -1,4 +1,4 @@
-"""The stores of this process: the default one, and those of namespaces."""
+"""The stores of this process: the default store, and the stores of other namespaces."""
 
 import asyncio
 import contextlib
@@ -16,12 +16,13 @@ from jqmaster.net.store_url import StoreUrl
 
 
 class StoreSet:
-    """Opens each store when a namespace first needs it, and keeps it open. All namespaces on a store share it, except
-    on a Cluster, where each has its own connections to the node that holds it.
+    """Opens each store when a namespace first needs it, and keeps it open. All namespaces on a store share it. On
+    a Cluster, however, each namespace has its own connections to its node.
 
-    * `default`: open from the start. None: it was away then, and is opened like the others.
-    * `url`: its address.
-    * `on_opened`: called with every store that is opened.
+    * `default`: open from the start. None: the default store was away at the start, and is opened like the
+      others.
+    * `url`: the address of the default store.
+    * `on_opened`: called with each store that has been opened.
     """
 
     def __init__(
@@ -39,13 +40,13 @@ class StoreSet:
         self._clock = clock
         self._on_opened = on_opened
         self._stack = contextlib.AsyncExitStack()
-        # Attempts to open a store, by store and, on a Cluster, by shard. Namespaces that need the same store at once
-        # share one.
+        # Attempts to open a store, by store and, on a Cluster, by shard. Namespaces that need the same store at
+        # the same time share one attempt.
         self._attempts: dict[tuple[str, str], asyncio.Task[ServedStore]] = {}
 
     async def get(self, name: str, shard: str) -> ServedStore:
-        """Return the store for this shard. Raise StoreUnavailableError, and StoreUnfitError also if no store of this
-        name is configured."""
+        """Return the store for this shard. Raise StoreUnavailableError. Raise StoreUnfitError if the store is
+        unfit or no store with this name is configured."""
         if name != DEFAULT_STORE and name not in self._settings.stores:
             raise StoreUnfitError(
                 f"no store {name} is configured on this master: add [stores.{name}] with its redis_url to the "
@@ -64,7 +65,7 @@ class StoreSet:
         return await asyncio.shield(attempt)
 
     async def close(self) -> None:
-        """Close every store but the default one."""
+        """Close every store except the default store."""
         for attempt in self._attempts.values():
             attempt.cancel()
         await asyncio.gather(*self._attempts.values(), return_exceptions=True)

@@ -45,8 +45,8 @@ from jqmaster.store.workers.workers import WorkerStore
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """The stores of one shard, each with one role: first those along a job's path. A store that a single service
-    uses is built with that service."""
+    """The stores of one shard. Each has one role. Stores along a job's path come first. If only one service uses
+    a store, that service's code builds the store."""
 
     new_jobs: EnqueueStore
     due: TimerStore

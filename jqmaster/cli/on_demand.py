@@ -1,4 +1,4 @@
-"""Commands that are imported on demand, so that no command waits for the modules of all others."""
+"""Commands that are imported on demand, so that no command waits for the modules of all other commands."""
 
 import importlib
 from collections import UserDict
@@ -33,8 +33,8 @@ class CommandOnDemand:
 
 
 class Commands(UserDict[str, Any]):
-    """The commands of a group by name, as Typer expects them. The names are known at once. Looking up a name imports
-    the command."""
+    """The commands of a group by name, in the form that Typer expects. The names are known without imports.
+    Looking up a name imports the command."""
 
     def __init__(self, commands: Iterable[CommandOnDemand]) -> None:
         super().__init__({command.name: command for command in commands})
@@ -48,8 +48,8 @@ class Commands(UserDict[str, Any]):
 
 def _build(command: CommandOnDemand) -> Any:
     found = getattr(importlib.import_module(command.module), command.place.partition(":")[2])
-    # Register the command on an instance, because Typer builds only such commands. Do not add the option for
-    # completion, which belongs to the root.
+    # Register the command on a Typer instance, because Typer builds only commands of instances. Do not add the
+    # option for completion, because it belongs to the root command.
     around = CommandGroup(add_completion=False)
     around.callback()(_nothing)
     if isinstance(found, typer.Typer):

@@ -394,7 +394,7 @@ async def test_a_bound_caller_does_not_learn_which_other_namespaces_are_not_serv
         assert "stores.c" not in answer
 
     async def is_counted() -> bool:
-        return "other namespaces are not served" in (await of_default.http.get("/api/stats")).text
+        return "does not serve some other namespaces" in (await of_default.http.get("/api/stats")).text
 
     await wait_until(is_counted, what="all readers learn that there is a fault")
     for path in ("/api/stats", "/metrics", "/api/health"):

@@ -9,7 +9,7 @@ from jqmaster.domain.identity.access import Scope
 _STORE: Final = (503,)
 _PUT_TEXT: Final = (
     "Creates the target, or replaces it. Masters apply the change within a second. Requests in progress end "
-    "with the former settings. Waiting jobs are sent with the new ones. Without preconditions, the last "
+    "with the former settings. Waiting jobs are sent with the new settings. Without preconditions, the last "
     "writer wins."
 )
 _DELETE_TEXT: Final = (

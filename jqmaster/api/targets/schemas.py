@@ -59,21 +59,23 @@ class AddressSource(Request):
 class TargetRequest(Request):
     """A target to create or replace."""
 
-    name: TargetName | None = Field(None, description="Must be the name in the path, if given.")
+    name: TargetName | None = Field(
+        None, description=("If this field is given, it must equal the name in the path.")
+    )
     names: list[Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARS)]] = Field(
         min_length=1,
         max_length=MAX_NAMES,
         description=(
-            "Job names, and patterns with *, ? and [abc]. A listed name shares its jobs with workers "
-            "that serve it. A pattern does not apply to names that workers serve. A listed name takes "
-            "precedence over patterns, and a longer pattern over a shorter one."
+            "Job names, and patterns with *, ? and [abc]. If workers also serve a listed name, they share "
+            "its jobs with the target. A pattern does not apply to names that workers serve. A listed name "
+            "takes precedence over patterns, and a longer pattern over a shorter pattern."
         ),
     )
     url: _Url | AddressSource = Field(
         description=(
-            "Address to call, with {name} and {job_id} as the only placeholders, in the path or "
-            'query; or {"from": "argument.url"}: each job has its own address. Values in the '
-            "query are shown as …. A URL that is sent back as it was shown is not changed."
+            "Address to call. Its path and query may contain the placeholders {name} and {job_id}. "
+            'Or {"from": "argument.url"}: each job has its own address. '
+            "Values in the query are shown as …. If you send a URL back as it was shown, it is not changed."
         )
     )
     method: Method = "POST"
@@ -81,9 +83,9 @@ class TargetRequest(Request):
         BodyForm.ARGUMENT,
         strict=False,
         description=(
-            "argument: the argument as JSON. envelope: {id, name, attempt, argument, created_at}. "
-            "fireworq: the text at argument.payload; the answer is JSON, {status, message}, and "
-            "decides the outcome."
+            "argument: the argument as JSON. envelope: a map {id, name, attempt, argument, created_at}. "
+            "fireworq: the text at argument.payload. With fireworq, the answer must be JSON, "
+            "{status, message}, and decides the outcome."
         ),
     )
     headers: Annotated[
@@ -95,15 +97,15 @@ class TargetRequest(Request):
     ] = Field(
         default_factory=dict,
         description=(
-            "Further headers of each request. Their values are not shown again. A value that is sent "
-            "back as … is not changed, unless the address changes."
+            "Further headers of each request. Their values are not shown again. If you send a value back as "
+            "…, it is not changed. If the address changes, you must send the values again."
         ),
     )
     secret: Annotated[str, Field(max_length=200)] | None = Field(
         None,
         description=(
-            "Secret that signs requests by the Standard Webhooks convention, as whsec_… Never shown "
-            "again. Absent: the secret is not changed. Empty: requests are not signed. For 24 hours "
+            "Secret that signs requests according to Standard Webhooks, in the form whsec_…. It is never "
+            "shown again. Absent: the secret is not changed. Empty: requests are not signed. For 24 hours "
             "after a change, requests are also signed with the former secret."
         ),
     )
@@ -124,7 +126,7 @@ class TargetRequest(Request):
     )
     ok: _Statuses = Field(
         default_factory=lambda: [*DEFAULT_OK],
-        description="Statuses that mean that the job succeeded: numbers, and classes such as 2xx.",
+        description="Statuses for which the job succeeds: numbers, and classes such as 2xx.",
     )
     final: _Statuses = Field(
         default_factory=lambda: [*DEFAULT_FINAL],
@@ -143,8 +145,8 @@ class TargetRequest(Request):
         gt=0,
         le=MAX_NOT_READY_S,
         description=(
-            "Seconds after which a job fails if all its requests so far were answered with 429 or "
-            "503, or could not be sent. Such requests do not count as retries."
+            "A job fails after this many seconds if all its requests were answered with 429 or 503, or "
+            "could not be sent. Such requests do not count as retries."
         ),
     )
     allow_hosts: _Hosts = Field(
@@ -156,7 +158,10 @@ class TargetRequest(Request):
     )
     description: str = Field("", max_length=MAX_DESCRIPTION)
     has_secret: bool | None = Field(
-        None, description="Ignored. It is allowed so that a target can be sent back as it was shown."
+        None,
+        description=(
+            "Ignored. The field is allowed so that clients can send a target back as they received it."
+        ),
     )
     previous_secret_until: str | None = Field(None, max_length=40, description="Ignored, as `has_secret`.")
 
@@ -179,7 +184,7 @@ class TargetAnswerView(Answer):
 
 
 class TargetFiguresView(Answer):
-    """Requests that all masters have sent to a target, since each master started."""
+    """Requests that all masters have sent to a target. Each master counts from its start."""
 
     results: dict[str, Count] = Field(description="Number of requests by result.")
     requests_per_s: float = Field(description="Requests sent per second, over the last minute.")
@@ -231,13 +236,13 @@ class TargetDetail(TargetView):
     )
     left_out: Count = Field(
         description=(
-            "Number of further names with jobs that match its patterns. Their jobs wait, because one "
-            f"target serves at most {MAX_SERVED:,} names: divide the patterns among several targets."
+            "Number of further names with jobs that match the patterns. Their jobs wait, because one target "
+            f"serves at most {MAX_SERVED:,} names. Divide the patterns among several targets."
         )
     )
     running: Count = Field(description="Requests under way.")
     unreachable: list[str] = Field(
-        description="Why masters cannot reach it. Empty: they can reach it, or have not tried."
+        description="Reason why masters cannot reach the target. Empty: they can reach it, or have not tried."
     )
     figures: TargetFiguresView
 
@@ -249,7 +254,7 @@ class TargetList(Answer):
 
 
 class TargetTestRequest(Request):
-    """The job that a test pretends to deliver."""
+    """The sample job that a test sends. It does not exist in the queue."""
 
     job_name: JobName | None = Field(None, description="Null: the first name that the target lists.")
     argument: AnyValue = Field(default_factory=lambda: b"\x80", description="Default: an empty map.")
@@ -273,7 +278,7 @@ class TargetTestAnswerView(Answer):
 
 
 class TargetTest(Answer):
-    """A test: the request, the answer, and the outcome that the answer would mean for a job."""
+    """A test: the request, the answer, and the outcome that a job would have with this answer."""
 
     request: TargetTestRequestView
     answer: TargetTestAnswerView | None = Field(description="Null: no answer came.")

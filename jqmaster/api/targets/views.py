@@ -37,7 +37,7 @@ def _figures(figures: SummedFigures, access: ContentAccess) -> dict[str, Any]:
 
 
 def _answer(one: LastAnswer, access: ContentAccess) -> dict[str, Any]:
-    # Hide the endpoint's answer like an error message of a handler, because it may repeat job content.
+    # Hide the endpoint's answer like an error message of a handler, because the answer may repeat job content.
     is_shown = access.error_text_cover is None
     return {
         "at": iso_ms(one.at_ms),

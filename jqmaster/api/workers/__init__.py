@@ -1,1 +1,1 @@
-"""Workers over HTTP: their calls, commands to them, and the bodies that masters push."""
+"""Workers over HTTP: calls by workers, commands to workers, and the bodies that masters push."""

@@ -35,22 +35,25 @@ class WorkerFigures(Answer):
     succeeded: Count = Field(description="Attempts that succeeded or were discarded.")
     failed: Count = Field(
         description=(
-            "Attempts that failed, whether or not the job runs again, and attempts that were "
-            "lost with the worker."
+            "Attempts that failed, with or without a further attempt, and attempts that were lost with the "
+            "worker."
         )
     )
     failed_share: float | None = Field(
-        ge=0, le=1, description="Share of the attempts that failed. Null if none ended."
+        ge=0, le=1, description="Share of the attempts that failed. Null if no attempt ended."
     )
     attempts_per_s: float = Field(ge=0, description="Ended attempts per second.")
     run: Distribution | None = Field(
-        description="Run times of the attempts that ended by themselves. Null if none did."
+        description="Run times of the attempts that ended by themselves. Null if there were no such attempts."
     )
     marks: list[Literal["slow", "failing"]] = Field(
-        description="How the worker differs from its peers: those that serve the same names and ended at least "
-        f"{MIN_ATTEMPTS} attempts, as it did. `slow`: its median run time is more than {SLOW_FACTOR} times that "
-        f"of the other peers, and at least {SLOW_BY_MS} ms longer. `failing`: at least {FAILING_SHARE:.0%} of its "
-        f"attempts failed, and more than {FAILING_FACTOR} times the share of the other peers."
+        description=(
+            "Differences between the worker and its peers: workers that serve the same names. Only "
+            f"workers that ended at least {MIN_ATTEMPTS} attempts are compared. `slow`: its median "
+            f"run time is more than {SLOW_FACTOR} times the median of its peers, and at least "
+            f"{SLOW_BY_MS} ms longer. `failing`: at least {FAILING_SHARE:.0%} of its attempts "
+            f"failed, and this share is more than {FAILING_FACTOR} times the share of its peers."
+        )
     )
 
 
@@ -63,8 +66,8 @@ class WorkerView(Answer):
     max_jobs: int = Field(description="Number of jobs that the worker may have.")
     own_max_jobs: int = Field(
         description=(
-            "Number of jobs that the worker can take, by its registration or its latest report. "
-            "`max_jobs` differs if an operator has set another number."
+            "Number of jobs that the worker can take, according to its registration or its latest report. "
+            "`max_jobs` differs if an operator has set a different number."
         ),
         json_schema_extra=SINCE,
     )
@@ -81,11 +84,16 @@ class WorkerView(Answer):
     last_seen_at: Timestamp
     state: WorkerState
     detached_by: Literal["silence", "operator", "successor"] | None = Field(
-        description="Reason for the detachment: its silence, an operator, or a successor that now serves its address."
+        description=(
+            "Reason for the detachment: the worker was silent, an operator detached it, or a "
+            "successor now serves its address."
+        )
     )
     built_in: bool = Field(
-        description="True: it is part of a master, and delivers mails and webhooks. It is not counted as a worker in "
-        "statistics and metrics.",
+        description=(
+            "True: the worker is part of a master, and delivers mails and webhooks. Statistics and "
+            "metrics do not count it as a worker."
+        ),
         json_schema_extra=SINCE,
     )
     breaker: Literal["closed", "open", "half_open"] | None = Field(
@@ -117,14 +125,16 @@ class SlotsRequest(Request):
     )
     keep: bool = Field(
         False,
-        description="True: also for workers that register later from the same `node_id` with the same labels, such as "
-        "this one after a restart. Requires `max_jobs`.",
+        description=(
+            "True: the number also applies to workers that register later from the same `node_id` "
+            "with the same labels, such as this worker after a restart. Requires `max_jobs`."
+        ),
     )
 
     @model_validator(mode="after")
     def _keep_requires_max_jobs(self) -> "SlotsRequest":
         if self.keep and self.max_jobs is None:
-            raise ValueError("keep requires max_jobs; to keep the number no longer, delete the slot rule")
+            raise ValueError("keep requires max_jobs; to stop keeping the number, delete the slot rule")
         return self
 
 
@@ -159,8 +169,8 @@ class LabelValue(Request):
 
 
 class WorkerSelectionRequest(Request):
-    """Selects workers to which all given fields apply. Give at least one of `worker_ids`, `node_id`, `version` and
-    `label`."""
+    """Selects the workers that match all given fields. Give at least one of `worker_ids`, `node_id`, `version`
+    and `label`."""
 
     worker_ids: list[JobId] | None = Field(None, min_length=1, max_length=5000)
     node_id: Annotated[str, Field(max_length=200)] | None = None
@@ -184,7 +194,7 @@ class WorkerSelectionRequest(Request):
 
 
 class WorkerSetAnswer(Answer):
-    """The workers that got the command, or, for a dry run, those that would get it."""
+    """The workers that got the command. For a dry run: the workers that would get it."""
 
     dry_run: bool
     count: Count
@@ -206,9 +216,9 @@ class WorkersByState(Answer):
 
 
 class WorkerGroup(Answer):
-    """Registered workers that have one machine, version or label in common."""
+    """Registered workers with a common machine, version or label."""
 
-    value: str = Field(description="Their `node_id`, their `version`, or the value of the label.")
+    value: str = Field(description="The common `node_id`, `version` or value of the label.")
     label: str | None = Field(description="Name of the label. Null for other groups.")
     workers: WorkersByState
     max_jobs: Count

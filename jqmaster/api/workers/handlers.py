@@ -27,13 +27,13 @@ from jqmaster.errors import (
 from jqmaster.service.workers.operator_actions import WorkerCommand
 from jqmaster.service.workers.worker_sets import SetCommand, jobs_of
 
-# Header of a report. If a report has it, the answer may contain the worker's next jobs.
+# Header of a report. If a report has this header, the answer may contain the worker's next jobs.
 JOBS_AFTER: Final = b"jq-jobs-after"
 RAW_RESULT: Final = frozenset({"result", "error"})
 MAX_RESULTS: Final = 500
 # Maximum number of digits of a fence, because fences are below 2**53.
 MAX_DIGITS: Final = 16
-# A report of at most this size is decoded as a whole.
+# Maximum size of a report that is decoded as a whole.
 SHORT_REPORT_BYTES: Final = 64 * 1024
 # Maximum number of ignored fields that an answer names.
 MAX_TOLD: Final = 50
@@ -49,7 +49,7 @@ async def register(call: Call) -> Reply:
         request.to_spec(url),
         call.known.identity,
         caller=caller_of(call.address),
-        # A caller with one of this process's own tokens is the worker inside this process.
+        # A caller with one of this process's own tokens is the worker in this process.
         companion_of=call.services.master_id if call.known.is_own else "",
     )
     settings = call.services.settings
@@ -71,10 +71,11 @@ async def heartbeat(call: Call) -> Reply:
     await call.services.owners.check_heartbeat(
         call.path["worker_id"], call.known, token=call.bearer, proof=request.proof
     )
-    # Read the lease time only once: if the setting changes meanwhile, the lease in the answer must not be longer than
-    # the lease in the store.
+    # Read the lease time only once. If the setting changes during the call, the lease in the answer must not be
+    # longer than the lease in the store.
     lease_ms = call.services.job_times.current.lease_ms
-    # Keep several claims of one job: a worker may still have to report an earlier, lost claim besides the current one.
+    # Keep several claims of one job: besides the current claim, a worker may still have to report an earlier
+    # claim that it lost.
     claims = list(dict.fromkeys((claim.job_id, claim.token) for claim in request.running))
     answer = await call.services.workers.heartbeat(
         call.path["worker_id"],
@@ -205,8 +206,8 @@ async def get(call: Call) -> Reply:
 
 
 def command(name: WorkerCommand) -> Handler:
-    """Return the handler that sends a worker this command. The handler has the command's name, because generated
-    clients use that name."""
+    """Return the handler that sends this command to a worker. The handler has the name of the command, because
+    generated clients use this name."""
 
     async def give(call: Call) -> Reply:
         worker = await call.services.worker_actions.command(name, call.path["worker_id"], call.who)
@@ -301,10 +302,10 @@ async def _check_owner(call: Call) -> None:
 
 
 def _outcomes(call: Call, body: bytes) -> tuple[list[Outcome], dict[int, JqmasterError]]:
-    """Return the valid results of a call, and the faults of the invalid ones by index. An invalid result must not
-    keep the jobs of the other results from ending."""
+    """Return the valid results of a call, and the faults of the invalid results by index. An invalid result must
+    not prevent the jobs of the valid results from ending."""
     limit = call.services.live.current.max_result_bytes
-    # Decode short reports of successes at once, because most reports are such.
+    # Decode short reports of successes as a whole, because most reports are of this kind.
     if (
         len(body) <= SHORT_REPORT_BYTES
         and (usual := usual_successes(body, call.limits.scan))
@@ -342,7 +343,7 @@ def _refusal(index: int, exc: JqmasterError) -> dict[str, Any]:
 
 
 def _ending(item: dict[str, Any], loc: tuple[str | int, ...]) -> Outcome:
-    # Choose the model here, because pydantic would add the chosen type to the location of every error.
+    # Choose the model in this function: pydantic would add the chosen type to the location of every error.
     kind = item.get("type")
     model = ENDINGS.get(kind) if isinstance(kind, str) else None
     if model is None:

@@ -1,4 +1,4 @@
-"""Read heartbeats. A fault in one field must not end the leases of all jobs that the heartbeat names."""
+"""Read heartbeats. An invalid field must not end the leases of all jobs that the heartbeat names."""
 
 from collections.abc import Collection, Sequence
 from typing import Any, Final
@@ -7,16 +7,17 @@ from jqmaster.api.http.endpoint import check
 from jqmaster.api.workers.schemas import HeartbeatRequest
 from jqmaster.errors import FieldError, InvalidError
 
-# The fields of an entry of `running` that name its claim.
+# The fields of an entry in `running` that name its claim.
 _OF_CLAIM: Final = ("job_id", "token")
-# The fields of an entry of `running` that are reports, to which the number `seq` applies.
+# The fields of an entry in `running` that are reports. The number `seq` orders reports.
 _REPORTS: Final = ("progress", "checkpoint")
 
 
 def read_heartbeat(fields: dict[str, Any]) -> tuple[HeartbeatRequest, list[FieldError]]:
-    """Return the heartbeat without its invalid fields, and the faults of these fields. An entry of `running` that
-    names no claim counts as one field. Raise InvalidError if `running` itself is missing, is not a list, or is too
-    long."""
+    """Return the heartbeat without its invalid fields, and the faults of these fields.
+
+    An entry in `running` without a valid claim counts as one invalid field. Raise InvalidError if `running`
+    itself is missing, is not a list, or is too long."""
     try:
         return check(HeartbeatRequest, fields), []
     except InvalidError as exc:
@@ -26,8 +27,8 @@ def read_heartbeat(fields: dict[str, Any]) -> tuple[HeartbeatRequest, list[Field
 
 
 def outdated_reports(running: list[Any], outdated: Collection[tuple[str, str]]) -> list[FieldError]:
-    """Return an error for each report that is older than the saved report of the claim. `running`: the entries as they
-    were sent."""
+    """Return an error for each report that is older than the saved report of the claim. `running`: the entries as
+    the worker sent them."""
     return [
         FieldError(
             ("running", index, field),

@@ -1,8 +1,8 @@
-"""Models of the calls from a master to a worker: the contract that every worker serves (openapi/worker.yaml).
+"""Models of the calls from a master to a worker. openapi/worker.yaml, which every worker serves, is generated
+from them.
 
-The master writes pushes by hand (runtime/outbound/push_body.py) and reads answers leniently; these models are the
-document, and tests hold both sides against it.
-"""
+At run time, masters do not use these models: runtime/outbound/push_body.py writes pushes, and answers are read
+leniently. Tests compare both sides with the models."""
 
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal
@@ -14,7 +14,8 @@ from jqmaster.api.schemas import SINCE, Answer, AnyValue, Binary, JobId, Token
 
 
 class Open(BaseModel):
-    """Base of both directions. New fields may be added, and older workers and masters ignore them."""
+    """Base of the models in both directions. Releases may add fields. Older workers and masters ignore such
+    fields."""
 
     # A master builds no validators of these models when it starts, because they only describe messages.
     model_config = ConfigDict(defer_build=True)
@@ -25,20 +26,26 @@ class OutsideCallback(Open):
 
     content_type: str
     body: Binary
-    received_at_ms: int = Field(description="Store time (Unix ms) of its arrival.")
+    received_at_ms: int = Field(description="Store time (Unix ms) at which the callback arrived.")
 
 
 class JobInput(Open):
     """A predecessor of the job, and its result."""
 
     job_id: JobId
-    state: str | None = Field(description="State of the predecessor. Null: it was deleted.")
+    state: str | None = Field(description="State of the predecessor. Null: the predecessor was deleted.")
     result: AnyValue = Field(
-        description="Its result, as `GET /api/jobs/{job_id}/result` returns it. Null: `omitted` says why."
+        description=(
+            "Result of the predecessor, as `GET /api/jobs/{job_id}/result` returns it. Null: "
+            "`omitted` gives the reason."
+        )
     )
     omitted: Literal["too_large", "not_kept"] | None = Field(
-        description="not_kept: there is no result. too_large: it does not fit in the 1 MiB that the results of all "
-        "predecessors share. Null: the result is there. Future releases may add values."
+        description=(
+            "Reason why the result is missing. not_kept: there is no result. too_large: the results "
+            "of all predecessors share 1 MiB, and this result does not fit. Null: the result is not "
+            "missing. Future releases may add values."
+        )
     )
 
 
@@ -49,14 +56,15 @@ class Dispatch(Open):
     attempt: int = Field(ge=1, description="Number of attempts so far, including this one.")
     token: Token = Field(description="Right to settle this claim. Name it in heartbeats and results.")
     fence: int = Field(
-        description="Number that grows with every claim, also across failovers. Your database can use it to reject "
-        "a stale writer."
+        description=(
+            "Number that grows with every claim, even across failovers. Your database can use it to "
+            "reject a late writer."
+        )
     )
     phase: Literal["run", "callback"] = Field(
         description=(
-            "Action to perform. `callback`: the attempt continues with the callbacks of its "
-            "challenge; only an attempt that reported `challenged` gets this phase. Future releases "
-            "may add phases."
+            "Action to perform. `callback`: the attempt continues with the callbacks of its challenge. Only "
+            "an attempt that reported `challenged` gets this phase. Future releases may add phases."
         )
     )
     name: str = Field(description="Selects the handler.")
@@ -100,25 +108,28 @@ class PushRequest(Open):
 
     worker_id: str
     epoch: int = Field(
-        description="Epoch of the sending leader. Refuse jobs as stale_epoch if it is older than one that the "
-        "worker has seen."
+        description=(
+            "Epoch of the sending leader. Refuse the jobs as stale_epoch if the worker has seen a "
+            "newer epoch."
+        )
     )
     store_time_ms: int
     jobs: list[Dispatch] = Field(min_length=1, max_length=500)
 
 
 class ClaimAnswer(Open):
-    """Jobs for a worker that polled. They count as accepted unless the next call refuses them."""
+    """Jobs for a worker that polled. They count as accepted if the next call does not refuse them."""
 
     epoch: int = Field(
-        description="Epoch of the newest leadership. Do not start these jobs if it is older than one that the "
-        "worker has seen."
+        description=(
+            "Epoch of the newest leadership. Do not start these jobs if the worker has seen a newer epoch."
+        )
     )
     store_time_ms: int
     jobs: list[Dispatch] = Field(
-        max_length=500, description="Jobs to run. Empty if the wait is over or the worker should drain."
+        max_length=500, description="Jobs to run. Empty if no job came in time or the worker should drain."
     )
-    drain: bool = Field(description="True: finish the running jobs. No more will come.")
+    drain: bool = Field(description="True: finish the running jobs. The worker gets no more jobs.")
 
 
 class ResultsAnswer(Answer):
@@ -129,27 +140,27 @@ class ResultsAnswer(Answer):
     stale: list[JobId]
     refused: list[RefusedResult] = Field(
         description=(
-            "Invalid results. They are in neither `accepted` nor `stale`, and do not affect the valid "
-            "results. Missing if there are none. If no result of the call is valid, the answer is the "
-            "problem of the first result instead."
+            "Invalid results. They appear in neither `accepted` nor `stale`, and do not affect the valid "
+            "results. Missing if all results are valid. If no result of the call is valid, the answer is "
+            "the problem of the first result instead."
         ),
         json_schema_extra=SINCE,
     )
     jobs: list[Dispatch] = Field(
         max_length=500,
         description=(
-            "Jobs for the slots that the report freed, for a worker that sent `JQ-Jobs-After`. Check "
-            "each as if it had been pushed, and report `handed_back` for a job that you do not take. "
-            "Missing if there are none."
+            "Jobs for the slots that the report freed, if the worker sent `JQ-Jobs-After`. Check each job "
+            "in the same way as a pushed job. Report `handed_back` for a job that you do not take. Missing "
+            "if there are none."
         ),
         json_schema_extra=SINCE,
     )
     epoch: int = Field(
-        description="Epoch of the leadership that offers `jobs`. Missing without them.",
+        description="Epoch of the leadership that offers `jobs`. Missing if `jobs` is missing.",
         json_schema_extra=SINCE,
     )
     store_time_ms: int = Field(
-        description="Store time (Unix ms) at which `jobs` were claimed. Missing without them.",
+        description="Store time (Unix ms) at which `jobs` were claimed. Missing if `jobs` is missing.",
         json_schema_extra=SINCE,
     )
 
@@ -159,14 +170,12 @@ class Rejected(Open):
 
     job_id: JobId
     reason: Literal["busy", "unknown_name", "draining", "stale_epoch", "too_late", "duplicate"]
-    retry_after: float | None = Field(
-        None, ge=0, description="Seconds until the worker wants to be offered jobs again."
-    )
+    retry_after: float | None = Field(None, ge=0, description="Seconds until the worker wants offers again.")
 
 
 class PushAnswer(Open):
-    """The worker's answer to a push. Every job of the push is in one of the lists. A token that the worker has seen
-    before is accepted, but not started again. Results follow later."""
+    """The worker's answer to a push. Every job of the push is in one of the lists. If the worker has seen a token
+    before, it accepts the job but does not start it again. Results follow later."""
 
     accepted: list[JobId]
     rejected: list[Rejected]
@@ -180,8 +189,8 @@ class CancelOrder(Open):
 
 
 class ChallengeRequest(Open):
-    """Request to prove the address. The worker must refuse nonces of any other form; otherwise its proof could sign a
-    forged request with the same key."""
+    """Request to prove the address. The worker must refuse nonces of any other form. Otherwise, its proof could
+    be used to sign a forged request with the same key."""
 
     nonce: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{16,128}$")]
 
@@ -211,7 +220,7 @@ class WorkerStatus(Open):
 
 
 class DrainOrder(Open):
-    """Command to take no more jobs and to finish those that run."""
+    """Command to take no more jobs and to finish the running jobs."""
 
     epoch: int | None = None
 
@@ -224,9 +233,9 @@ class DetachOrder(DrainOrder):
     """Notice that the worker was detached. The answer to its next heartbeat also says so."""
 
 
-# Commands about the worker itself. Maps a path of the worker to the body and the summary of the command.
+# Commands about the worker itself: the body and the summary of each command, by its path at the worker.
 COMMANDS: Final[Mapping[str, tuple[type[DrainOrder], str]]] = {
-    "drain": (DrainOrder, "Take no more jobs and finish those that run"),
+    "drain": (DrainOrder, "Take no more jobs and finish the running jobs"),
     "resume": (ResumeOrder, "Take jobs again"),
     "detach": (DetachOrder, "Tell the worker that it was detached"),
 }

@@ -10,8 +10,8 @@ from jqmaster.domain.identity.access import Scope
 _STORE: Final = (503,)
 _REGISTER_TEXT: Final = (
     "The answer is 422 `address_unverified` if the worker did not prove that the address is its own. The "
-    "master's log has the reason. The answer contains the reason only if the address was proved. After too "
-    "many such registrations the answer is 429 `too_many_registrations`."
+    "master logs the reason. The answer contains the reason only if the address was proved. After too many "
+    "failed registrations, the answer is 429 `too_many_registrations`."
 )
 _BY: Final[dict[str, Any]] = {
     "schema": {"type": "string", "enum": list(handlers.GROUP_KINDS), "default": "node"},
@@ -22,53 +22,53 @@ _GROUPS_TEXT: Final = (
     "Workers without a value are in no group."
 )
 _SET_TEXT: Final = (
-    "Drains the selected workers that are not draining yet, as the call for a single worker does. Workers "
-    "that register later are not drained. `GET /api/workers` shows how many jobs the workers still run."
+    "Drains the selected workers that are not draining yet, like the call for a single worker. Does not "
+    "drain workers that register later. `GET /api/workers` shows how many jobs the workers still run."
 )
 _DRAIN_TEXT: Final = (
-    "The worker finishes the jobs that it runs. It is notified at once, and again with each heartbeat. "
-    "Draining a worker that is already draining changes nothing."
+    "The worker finishes its running jobs and gets no more jobs. Masters notify it at once, and again with "
+    "each heartbeat. Draining a worker that is already draining changes nothing."
 )
 _DETACH_TEXT: Final = (
-    "The worker gets no more jobs, and its leases are no longer renewed. It is told to stop its jobs. They "
-    "run elsewhere as soon as the worker registers again, or when their leases end. Each of these jobs counts "
-    "a loss. To let the worker finish its jobs, drain it instead."
+    "The worker gets no more jobs, and masters stop renewing its leases. Masters tell the worker to stop "
+    "its jobs. The jobs run elsewhere as soon as the worker registers again, or when their leases end. Each "
+    "of these jobs counts a loss. To let the worker finish its jobs, drain it instead."
 )
 _LEAVING_TEXT: Final = (
-    "A worker calls this as soon as its process is told to end (SIGTERM). It gets no more jobs. Otherwise it "
-    "works as before: it renews its leases, finishes jobs or hands them back, and finally unregisters. If the "
-    "lease of one of its jobs ends after this call, for example because the process was killed, the job waits "
-    "again and no loss is counted. A job with `max_retry` 0 that was not handed back still fails, because "
-    "nobody knows whether it ended. Before the worker unregisters, each job that it accepted must have been "
-    "named in an answered heartbeat, or its end must have been reported. Repeating the call changes nothing."
+    "A worker makes this call as soon as its process is told to end (SIGTERM). It gets no more jobs. It "
+    "still renews its leases, finishes jobs or hands them back, and finally unregisters. If the lease of "
+    "one of its jobs ends after this call, for example because the process was killed, the job waits again "
+    "without counting a loss. A job with `max_retry` 0 that was not handed back fails instead, because "
+    "nobody knows whether it ended. Before the worker unregisters, it must have named each accepted job in "
+    "an answered heartbeat, or reported the job's end. Repeating the call changes nothing."
 )
 _LEAVE_TEXT: Final = (
-    "Jobs that the worker still holds wait again when their leases end. This does not count as a loss. A job "
-    "with `max_retry` 0 fails instead. If the worker announced its end (`POST …/leaving`), a job that no "
-    "heartbeat named waits again as if it had never been offered. To let the jobs run elsewhere at once, hand "
-    "them back first."
+    "Jobs that the worker still holds wait again when their leases end. This does not count as a loss. A "
+    "job with `max_retry` 0 fails instead. If the worker announced its end (`POST …/leaving`), jobs that no "
+    "heartbeat named return to their former state, as if the worker had never got them. Hand jobs back "
+    "before this call to let them run elsewhere at once."
 )
 _CLAIM_TEXT: Final = (
-    "Answers as soon as there are jobs. The jobs are leased exactly like pushed jobs: name them in heartbeats, and "
-    "end them with results. The answer is 409 `not_pulling` for a worker that registered an address, 409 "
-    "`worker_detached` for one that was detached, and 429 `poll_replaced` if the same worker made a later call."
+    "Answers as soon as there are jobs. The jobs have leases, exactly like pushed jobs: name them in "
+    "heartbeats, and report their results. The answer is 409 `not_pulling` if the worker registered an "
+    "address, 409 `worker_detached` if it was detached, and 429 `poll_replaced` if it made a later call."
 )
 _OBSERVE_TEXT: Final = (
-    "Call it when another system's answer says how much more that system admits, as `RateLimit-Remaining` "
-    "does. A later observation replaces an earlier one. An observation at a constraint that is unknown, "
-    "disabled or of another kind is answered 200 and ignored."
+    "Make this call when an answer of another system tells its remaining capacity, for example in "
+    "`RateLimit-Remaining`. A later observation replaces an earlier one. If the constraint is unknown, "
+    "disabled or of another kind, the answer is 200 and the observation is ignored."
 )
 
 _RESULTS_TEXT: Final = (
     "With the header `JQ-Jobs-After`, the answer to successes may contain `jobs` for the freed slots. This "
-    "saves a push when the jobs are few and small. The value of the header is the newest fence among the jobs "
-    "that came in such answers, or 0 at first. If an answer is lost, its jobs are pushed."
+    "saves a push if the jobs are few and small. The value of the header is the newest fence of all jobs "
+    "that came in such answers. The first value is 0. If an answer is lost, its jobs are pushed."
 )
 
 _SLOTS_TEXT: Final = (
-    "The number applies from the next claim on. The answer to its next heartbeat tells the worker. Reducing "
-    "the number stops no job: the worker gets new jobs when it runs fewer than the new number. Workers of "
-    "release 0.2 refuse jobs beyond the number that they registered with."
+    "The number applies from the next claim on. The worker learns it from the answer to its next heartbeat. "
+    "A lower number stops no job: the worker gets new jobs when it runs fewer jobs than the new number. "
+    "Workers of release 0.2 refuse jobs beyond the number with which they registered."
 )
 
 OPERATIONS: Final = [

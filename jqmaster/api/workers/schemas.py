@@ -1,4 +1,4 @@
-"""HTTP models of workers' requests, the master's answers, and views of workers. `push_schemas` has the models of the
+"""HTTP models of workers' requests, of the answers, and of views of workers. `push_schemas` has the models of the
 calls that masters make."""
 
 from typing import Annotated, Any, Final
@@ -37,10 +37,10 @@ class ContractRequest(Request):
     argument_schema: dict[str, Any] | None = Field(
         None,
         description=(
-            "JSON Schema (draft 2020-12) of the argument, without references to other documents. "
-            "Null: any argument. In the schema, binary is base64 text, a timestamp is ISO 8601 text, "
-            "and keys of maps are texts. The formats `byte`, `date`, `date-time`, `decimal`, "
-            "`duration`, `time` and `uuid` are checked; other formats are only informative."
+            "JSON Schema (draft 2020-12) of the argument, without references to other documents. Null: any "
+            "argument. The schema applies to a JSON form of the argument, with base64 text for binary, ISO "
+            "8601 text for timestamps, and texts for map keys. Masters check the formats `byte`, `date`, "
+            "`date-time`, `decimal`, `duration`, `time` and `uuid`. Other formats are only informative."
         ),
     )
     options: dict[str, Any] = Field(
@@ -66,8 +66,10 @@ class RegisterRequest(Request):
     """Registration of a worker."""
 
     url: Annotated[str, Field(min_length=1, max_length=2048)] | None = Field(
-        description="URL at which masters reach the worker. Null: the worker pulls. The field is required so that "
-        "it cannot be forgotten."
+        description=(
+            "URL at which masters reach the worker. Null: the worker pulls. The field is required "
+            "so that nobody forgets it."
+        )
     )
     names: list[Annotated[str, Field(pattern=NAME_PATTERN), AfterValidator(unreserved)]] = Field(
         min_length=1, max_length=1000
@@ -85,8 +87,8 @@ class RegisterRequest(Request):
             min_length=32,
             max_length=128,
             description=(
-                "Secret chosen by the worker. Its UTF-8 bytes are the key of all signatures. A worker "
-                "that pulls must also send one, although nothing is signed for it."
+                "Secret that the worker chose. Its UTF-8 bytes are the key of all signatures. A worker that "
+                "pulls must also send a secret, although nothing is signed for it."
             ),
         ),
     ]
@@ -94,18 +96,18 @@ class RegisterRequest(Request):
     place: Annotated[str, Field(max_length=128)] = Field(
         "",
         description=(
-            "Name of the current boot of this machine. Send it only from a process that holds a lock "
-            "which every worker at this `url` must hold. If the previous worker at the URL sent the "
-            "same name, that worker must have ended, so its jobs can run again at once. Otherwise "
-            "they can run again when their leases end."
+            "Name of the current boot of this machine. Send it only if the process holds a lock that every "
+            "worker at this `url` must hold. If the previous worker at the URL sent the same name, that "
+            "worker must have ended, so its jobs can run again at once. Otherwise, they can run again when "
+            "their leases end."
         ),
     )
 
     contracts: dict[str, ContractRequest] = Field(
         default_factory=dict,
         description=(
-            "Contracts of the names, or of some of them. Masters of release 0.2 refuse a registration "
-            "with this field. In that case, register without it."
+            "Contracts of all or some of the names. Masters of release 0.2 refuse a registration with this "
+            "field. In that case, register without this field."
         ),
     )
 
@@ -134,16 +136,16 @@ class RegisterRequest(Request):
 
 
 class RegisterAnswer(Answer):
-    """Confirmation of a registration. From now on jobs may arrive, and the master expects heartbeats."""
+    """Confirmation of a registration. From this time on, jobs may arrive, and the master expects heartbeats."""
 
     worker_id: JobId = Field(
         description="ID of the worker. Valid until the worker unregisters or is forgotten."
     )
-    epoch: int = Field(description="Epoch of the newest leadership. 0 before the first.")
+    epoch: int = Field(description="Epoch of the newest leadership. 0 before the first election.")
     store_time_ms: int = Field(description="Store time (Unix ms), the only clock for offers and leases.")
     heartbeat_interval_s: float
     lease_s: float = Field(
-        description="Duration of a lease, counted from the last heartbeat that named its token."
+        description="Duration of a lease, counted from the last heartbeat that named the lease's token."
     )
 
 
@@ -181,12 +183,12 @@ class ReportedClaim(ClaimRef):
     ) = Field(
         None,
         description=(
-            'Binary of at most 16 KiB; in JSON `{"$bin": base64}`. Any other value is stored as its '
-            "MessagePack encoding. The next attempt, on any worker, gets the binary in the field "
-            "`checkpoint` of its `Dispatch`, to continue where this attempt stops. Masters do not "
-            "interpret it; `worker_sdk` puts MessagePack there. The checkpoint is saved if the "
-            "heartbeat is answered, the claim is in neither `cancel` nor `lost`, and `ignored` does "
-            "not name the checkpoint."
+            'Checkpoint: binary of at most 16 KiB, in JSON `{"$bin": base64}`. Any other value is stored as '
+            "its MessagePack encoding. The next attempt, on any worker, gets the binary in the field "
+            "`checkpoint` of its `Dispatch`, so that it can continue where this attempt stops. Masters do "
+            "not interpret the binary. `worker_sdk` writes MessagePack. If the heartbeat is answered, the "
+            "checkpoint is saved, with these exceptions: `cancel` or `lost` contains the claim, or "
+            "`ignored` names the checkpoint."
         ),
         json_schema_extra=SINCE,
     )
@@ -195,10 +197,10 @@ class ReportedClaim(ClaimRef):
         ge=1,
         le=2**53,
         description=(
-            "Number of this report: higher in each later heartbeat with `progress` or `checkpoint` of "
-            "the claim. A master that stood still may process a heartbeat long after the worker "
-            "stopped waiting for its answer. Such a report is ignored if a later one is already "
-            "saved. If `seq` is omitted, the report replaces any other one."
+            "Number of this report. It must grow with each heartbeat that has `progress` or `checkpoint` of "
+            "the claim. A master that stood still may process a heartbeat long after the worker stopped "
+            "waiting for the answer. Such a report is ignored if a later report is already saved. If `seq` "
+            "is omitted, the report replaces any other report."
         ),
         json_schema_extra=SINCE,
     )
@@ -211,8 +213,8 @@ class ReportedClaim(ClaimRef):
 
 
 class HeartbeatRequest(Request):
-    """Sign of life of a worker. It renews each lease whose token it names, even if other fields are invalid. Invalid
-    fields are ignored, and the answer names them in `ignored`."""
+    """Sign of life of a worker. It renews the leases of all tokens that it names, even if other fields are
+    invalid. Invalid fields are ignored, and the answer names them in `ignored`."""
 
     running: list[ReportedClaim] = Field(
         max_length=1000, description="All claims whose result no master has confirmed yet."
@@ -221,8 +223,8 @@ class HeartbeatRequest(Request):
         ge=0,
         le=100_000,
         description=(
-            "Number of further jobs that the worker would take. It is only shown to people. Masters "
-            "count the worker's claims instead."
+            "Number of further jobs that the worker would take. Only people see this number. Masters count "
+            "the worker's claims instead."
         ),
     )
     as_of_ms: int = Field(
@@ -230,10 +232,10 @@ class HeartbeatRequest(Request):
         ge=0,
         le=2**53,
         description=(
-            "Store time, rounded down, at which `running` was read. If an offer had ended by this "
-            "time and is not in `running`, it was not accepted, and its job waits again without "
-            "counting a loss. If this field is omitted, that happens later: when a heartbeat arrives "
-            "more than a lease after the end of the offer."
+            "Store time, rounded down, at which `running` was read. If an offer had ended by this time and "
+            "is not in `running`, the worker did not accept it. Its job then waits again without counting a "
+            "loss. If this field is omitted, the job waits again only when a heartbeat arrives more than a "
+            "lease after the end of the offer."
         ),
     )
     max_jobs: int | None = Field(
@@ -241,25 +243,28 @@ class HeartbeatRequest(Request):
         ge=1,
         le=1000,
         description=(
-            "Number of jobs that the worker runs at the same time from now on. Send it if it differs "
-            "from the number with which the worker registered, for example because the worker shares "
-            "its slots between namespaces. A number that an operator has set is an upper bound. If "
-            "omitted, the number is unchanged."
+            "Number of jobs that the worker can run at the same time from now on. Send it if it differs "
+            "from the registered number, for example because the worker shares its slots between "
+            "namespaces. A number that an operator has set is an upper bound. If omitted, the number is "
+            "unchanged."
         ),
         json_schema_extra=SINCE,
     )
     asks_to_continue: bool = Field(
         False,
         description=(
-            "True: the previous answer was `detached`, and the worker requests to continue its jobs. "
-            "An answer without `detached` permits this."
+            "True: the previous answer was `detached`, and the worker asks to continue its jobs. An answer "
+            "without `detached` permits this."
         ),
     )
     proof: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = Field(
         None,
-        description="Proof for a worker whose bearer token was changed while it runs. Send it only after a 403 "
-        "`foreign_worker`: hex HMAC-SHA256(secret, text), where text is `adopt`, the worker ID and the hex "
-        "SHA-256 of the bearer token, joined by line feeds. The worker then belongs to the new token.",
+        description=(
+            "Proof of a running worker that its bearer token was replaced. Send it only after a 403 "
+            "`foreign_worker`. It is the hex HMAC-SHA256(secret, text). The text consists of "
+            "`adopt`, the worker ID and the hex SHA-256 of the bearer token, joined by line feeds. "
+            "The worker then belongs to the new token."
+        ),
     )
 
 
@@ -277,16 +282,16 @@ class HeartbeatAnswer(Answer):
     store_time_ms: int
     fence: int = Field(
         description=(
-            "Newest fence of any claim at `store_time_ms`. If `store_time_ms` is earlier than it can "
-            "be, the store's clock was set back. In this case, refuse offers with this fence or a "
-            "lower one as `too_late`. If omitted: 0."
+            "Newest fence of any claim at `store_time_ms`. If `store_time_ms` is impossibly early, the "
+            "store's clock was set back. In this case, refuse offers with this fence or a lower fence as "
+            "`too_late`. If omitted: 0."
         ),
         json_schema_extra=SINCE,
     )
     lease_until_ms: int = Field(
         description=(
-            "New end of the renewed leases. Equal to `store_time_ms` if no lease was renewed; the "
-            "leases then keep their previous end."
+            "New end of the renewed leases. If no lease was renewed, this equals `store_time_ms`, and the "
+            "leases keep their previous end."
         )
     )
     heartbeat_interval_s: float = Field(
@@ -296,22 +301,24 @@ class HeartbeatAnswer(Answer):
         description="Duration of leases from now on. If omitted, it is unchanged.", json_schema_extra=SINCE
     )
     cancel: list[ClaimView] = Field(
-        description="Claims whose job was canceled. Stop the job and report `canceled`, which frees its slot at "
-        "once. Any other result is answered `stale` and changes nothing."
+        description=(
+            "Claims of canceled jobs. Stop each job and report `canceled`, which frees its slot at "
+            "once. Any other result is answered `stale` and changes nothing."
+        )
     )
-    lost: list[ClaimView] = Field(description="Claims that are over. Stop the job and report nothing.")
+    lost: list[ClaimView] = Field(description="Claims that are over. Stop each job and report nothing.")
     drain: bool = Field(description="True: finish the running jobs. No more will come.")
     detached: bool = Field(
         description=(
-            "True: the worker was detached. Send heartbeats with `asks_to_continue`, up to "
-            "`continue_questions` times, `continue_pause_s` apart. If no master permits it, stop all "
-            "jobs and register again."
+            "True: the worker was detached. Send up to `continue_questions` heartbeats with "
+            "`asks_to_continue`, `continue_pause_s` seconds apart. If no answer permits the worker to "
+            "continue, stop all jobs and register again."
         )
     )
     max_jobs: int = Field(
         description=(
-            "Number of jobs that the worker may run from now on. An operator may have changed it. "
-            "Finish running jobs that exceed the number. If omitted, the registered number applies."
+            "Number of jobs that the worker may run from now on. An operator may have changed this number. "
+            "Finish the running jobs even if they exceed it. If omitted, the registered number applies."
         ),
         json_schema_extra=SINCE,
     )
@@ -320,7 +327,8 @@ class HeartbeatAnswer(Answer):
         json_schema_extra=SINCE,
     )
     continue_pause_s: float = Field(
-        description="Seconds between two such heartbeats. If omitted: 0.3.", json_schema_extra=SINCE
+        description=("Seconds between two heartbeats with `asks_to_continue`. If omitted: 0.3."),
+        json_schema_extra=SINCE,
     )
     ignored: list[ProblemField] = Field(
         description=(
@@ -332,7 +340,7 @@ class HeartbeatAnswer(Answer):
 
 
 class StartRequest(Request):
-    """Accepted jobs that the worker wants to start, for handlers that need a confirmation first."""
+    """Accepted jobs that the worker wants to start, if their handlers need a confirmation first."""
 
     starts: list[ClaimRef] = Field(min_length=1, max_length=500)
 
@@ -345,19 +353,19 @@ class StartAnswer(Answer):
 
 
 class ClaimRequest(Request):
-    """Poll of a worker without an address. Make one call at a time: a later call ends the previous one."""
+    """Poll of a worker without an address. Make one call at a time: a later call ends the previous call."""
 
     withdraw: bool = Field(
         False,
-        description="True: withdraw the call with this `poll_id`. Jobs that were returned to it wait again.",
+        description="True: withdraw the call with this `poll_id`. Jobs in its answer wait again.",
     )
-    # This field comes after `withdraw`, because its validator needs the value of that field.
+    # This field must come after `withdraw`, because its validator needs the value of `withdraw`.
     max: int | None = Field(
         None,
         ge=1,
         le=1000,
         validate_default=True,
-        description="Maximum number of jobs to take now. Required unless the call withdraws another.",
+        description="Maximum number of jobs to take now. Required if `withdraw` is not true.",
     )
     wait: Seconds = Field(
         0, ge=0, description="Seconds to wait for the first job: at most 60, and at least 0.25."
@@ -366,8 +374,8 @@ class ClaimRequest(Request):
         None,
         pattern=r"^[A-Za-z0-9_-]{1,64}$",
         description=(
-            "A new ID for each call, chosen by the worker. If the answer was lost, repeat the call "
-            "with the same ID at any master to get the same jobs. A new ID confirms that the previous "
+            "ID of the call. The worker chooses a new ID for each call. If the answer was lost, repeat the "
+            "call with the same ID at any master to get the same jobs. A new ID confirms that the previous "
             "answers arrived."
         ),
     )
@@ -384,7 +392,7 @@ class ClaimRequest(Request):
     @classmethod
     def _require_max_jobs(cls, value: int | None, info: ValidationInfo) -> int | None:
         if value is None and not info.data.get("withdraw"):
-            raise ValueError("required unless withdraw is true")
+            raise ValueError("required if withdraw is not true")
         return value
 
     @model_validator(mode="after")
@@ -405,7 +413,7 @@ class ClaimRequest(Request):
 
 class ObservationRequest(Request):
     """The remaining capacity of another system, for example from the headers of its answer. Until the reset, the
-    constraint lets no more than this start. Its own limits still apply."""
+    constraint lets no more jobs or units start than this capacity. The constraint's own limits still apply."""
 
     constraint: Annotated[str, Field(max_length=1024)] = Field(description="Name of the constraint.")
     value: Any = Field(
@@ -416,23 +424,23 @@ class ObservationRequest(Request):
         ge=0,
         le=MAX_UNITS,
         description=(
-            "Number of units that the other system still admits, or of jobs if the constraint "
-            "has no `weight`."
+            "Number of units that the other system still admits. If the constraint has no `weight`, number "
+            "of jobs."
         ),
     )
     resets_s: Seconds = Field(
         ge=0,
         le=31 * DAY_S,
-        description="Seconds, from `as_of_ms`, until the other system starts counting from zero again.",
+        description="Seconds from `as_of_ms` until the other system starts to count from zero again.",
     )
     as_of_ms: int = Field(
         0,
         ge=0,
         le=2**53,
         description=(
-            "Store time, rounded down, at which this was observed. A master that stood still may "
-            "process the call long after it was sent. With this field, the observation does not "
-            "replace a later one. If omitted: the time at which the store receives it."
+            "Store time of the observation, rounded down. A master that stood still may process the call "
+            "long after it was sent. With this field, the observation does not replace a later one. If "
+            "omitted: the time at which the store receives the observation."
         ),
     )
 
@@ -453,7 +461,7 @@ class ObservationAnswer(Answer):
     is_applied: bool
     reason: str = Field(
         description=(
-            "Why the observation was ignored, such as that there is no such constraint. Empty "
-            "if it was applied."
+            "Reason why the observation was ignored, for example because the constraint does not exist. "
+            "Empty if the observation was applied."
         )
     )

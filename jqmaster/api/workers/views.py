@@ -106,7 +106,7 @@ def worker_group(group: GroupedWorkers, *, now_ms: int, stale_ms: int) -> dict[s
 
 
 def dispatch(offer: Offer) -> dict[str, Any]:
-    """Return a `Dispatch`. The argument is sent as the bytes that the pusher sent."""
+    """Return a `Dispatch`. Its argument has exactly the bytes that the pusher sent."""
     job, record = offer.job, offer.job.record
     fields: dict[str, Any] = {
         "job_id": job.job_id,

@@ -1,5 +1,5 @@
-"""`jqmaster plan` and `jqmaster apply`: make constraints, calendars and definitions equal to what a file or a module
-declares."""
+"""`jqmaster plan` and `jqmaster apply`: make constraints, calendars and definitions equal to the declarations of
+a file or a module."""
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -32,7 +32,10 @@ TargetArgument = Annotated[
     ),
 ]
 PruneOption = Annotated[
-    bool, typer.Option("--prune", help="Delete what this source declared earlier and no longer declares.")
+    bool,
+    typer.Option(
+        "--prune", help=("Delete objects that this source declared earlier and no longer declares.")
+    ),
 ]
 SourceOption = Annotated[
     str | None,
@@ -45,7 +48,8 @@ SourceOption = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class CurrentDocument:
-    """A constraint or definition on the master. `is_covered`: the master hides a part of the argument of its job."""
+    """A constraint or definition on the master. `is_covered`: the master hides a part of the argument of the
+    definition's job."""
 
     etag: str
     document: dict[str, Any]
@@ -75,7 +79,8 @@ class SourceChange:
         return "delete" if self.after is None else "change"
 
     def differences(self) -> Iterator[str]:
-        """Yield a line for each field that changes; for a new object, only for fields that the source mentions."""
+        """Yield a line for each field that changes. For a new object, yield lines only for fields that the source
+        mentions."""
         before = _flat(self.present.document) if self.present else {}
         after = _flat(self.after or {})
         if self.present is None:
@@ -91,8 +96,8 @@ class Plan:
     """The changes of one source.
 
     * `steps`: the changes to make.
-    * `kept`: objects that are no longer declared and stay.
-    * `known`: by kind and name, the ETags of the objects that the source last declared.
+    * `kept`: objects that are no longer declared but stay on the master.
+    * `known`: the ETags of the objects that the source last declared, by kind and name.
     """
 
     steps: list[SourceChange]
@@ -114,9 +119,9 @@ def plan(
 def apply(
     http: MasterSession, target: TargetArgument, *, prune: PruneOption = False, source: SourceOption = None
 ) -> None:
-    """Show the changes, then make constraints, calendars and definitions equal to what is declared.
+    """Show the changes, then make constraints, calendars and definitions equal to the declarations.
 
-    Stops if somebody else makes another change meanwhile. A second run changes nothing.
+    Stops if somebody else changes an object during the run. A second run changes nothing.
     """
     declared = declared_by(target, source)
     found = _plan(http, declared, prune=prune)
@@ -131,7 +136,7 @@ def apply(
                 f"{done} of {len(found.steps)} changes were made; run `plan`.",
                 is_error=True,
             )
-            # best effort: the reason why the command stopped matters more than a failure here.
+            # best effort: the reason why the command stopped matters more than a failure of this call.
             with contextlib.suppress(typer.Exit):
                 _remember(http, declared.source, found.known, etags)
             raise
@@ -174,13 +179,13 @@ def _plan(http: MasterSession, declared: DeclaredDocuments, *, prune: bool) -> P
                 continue
             there = present[kind][name]
             steps.append(SourceChange(kind, name, there, None, _note(there, etag)))
-    # Remove calendars last, when no definition uses them any more.
+    # Remove calendars last, because definitions may use them until then.
     steps.sort(key=lambda step: step.kind == "calendar" and step.after is None)
     return Plan(steps, kept, known, present)
 
 
 def _calendars(http: MasterSession, names: Iterable[str]) -> dict[str, CurrentDocument]:
-    """Return the calendars among these that exist."""
+    """Return those of these calendars that exist."""
     found = {}
     for name in sorted(names):
         status, view = http.call("GET", path_of(_COLLECTIONS["calendar"], name), admit=(404,))
@@ -190,8 +195,8 @@ def _calendars(http: MasterSession, names: Iterable[str]) -> dict[str, CurrentDo
 
 
 def _etags_before(found: Plan, declared: DeclaredDocuments) -> dict[str, dict[str, str]]:
-    """Return the ETags of existing objects that the source declared before, or that it declares now and that need no
-    change."""
+    """Return the ETags of existing objects that the source declared before. Include objects that it declares now
+    and that need no change."""
     changing = {(step.kind, step.name) for step in found.steps}
     etags: dict[str, dict[str, str]] = {}
     for kind in KINDS:
@@ -235,8 +240,8 @@ def _definition(view: Mapping[str, Any]) -> CurrentDocument:
 
 
 def _is_visible(step: SourceChange) -> bool:
-    """Return whether the change is visible without a call. If the job's argument is hidden, only the master can compare
-    it, so differences in it do not count."""
+    """Return whether the change is visible without a call to the master. If the job's argument is hidden, only
+    the master can compare it. So differences in the argument do not count."""
     if step.present is None or step.after is None or not step.present.is_covered:
         return True
     return bool(list(_covered(step).differences()))
@@ -263,7 +268,8 @@ def _apply(http: MasterSession, step: SourceChange) -> str | None:
         return None
     status, answer = http.call("PUT", path, body=step.after, headers=headers, admit=(412,))
     if status == 412:
-        # If the document is already stored, another deploy of the same source was faster, and there is no conflict.
+        # If the master already has the same document, another deploy of the same source was faster. This is no
+        # conflict.
         _, there = http.call("GET", path, admit=(404,))
         if "etag" in there:
             document = _document(step.kind, there)
@@ -289,9 +295,10 @@ def _remember(
     known: Mapping[str, Mapping[str, str]],
     etags: Mapping[str, Mapping[str, str]],
 ) -> None:
-    """Record the declared objects at the master, unless the master already knows them."""
+    """Record the declared objects at the master if the master does not know them yet."""
     if any(known.get(kind, {}) != etags[kind] for kind in KINDS):
-        # Leave out calendars unless there are some: masters of an older release do not know the field, and refuse it.
+        # Leave out the field of calendars if there are none, because masters of an older release do not know the
+        # field and refuse it.
         body = {f"{kind}s": etags[kind] for kind in KINDS if etags[kind] or kind != "calendar"}
         http.call("PUT", path_of("/api/declarations", source), body=body)
 

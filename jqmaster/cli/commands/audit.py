@@ -67,7 +67,8 @@ def _follow(http: MasterSession, *, limit: int) -> NoReturn:
         try:
             page = http.get("/api/audit", {"after": after, "limit": _MOST})
         except typer.Exit as failure:
-            # Go on if the master is unreachable, because it may come back. The failed call has printed the reason.
+            # Continue if the master is unreachable, because it may come back. The failed call has printed the
+            # reason.
             if failure.exit_code != exits.UNREACHABLE:
                 raise
             entries = []

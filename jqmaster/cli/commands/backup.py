@@ -48,8 +48,11 @@ def backup(  # noqa: PLR0917 - options of a command
         typer.Option(
             min=50,
             max=4_000,
-            help="The longest time in milliseconds for which the store may hold back writes. It is used up only as far "
-            "as needed. The limit is below the time after which masters give up a call.",
+            help=(
+                "Maximum time in milliseconds for which the store may hold back writes. A backup uses only "
+                "as much of it as it needs. The time is shorter than the timeout of masters' calls to the "
+                "store."
+            ),
         ),
     ] = 2_000,
     as_json: JsonOption = False,
@@ -106,9 +109,10 @@ def restore(  # noqa: PLR0917 - options of a command
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Restore a backup into an empty store. No master may run there.
+    """Restore a backup into an empty store. No master may run on that store.
 
-    Jobs that ran or waited when the backup was taken may have run since. They may run again; the report names them.
+    Jobs that ran or waited when the backup was taken may have run since then. They may run again. The report
+    names them.
     """
     settings = load_settings(config, redis_url=redis, data_dir=data_dir)
     if force is not None and force != settings.shard:
@@ -176,7 +180,7 @@ async def _bring_back(
     async with _target(settings) as url, shard_at(url, settings) as shard, held(shard) as hold:
         restoring = Restoring(hold, job_times(settings))
         await restoring.refuse_masters()
-        # An unfinished restore may be replaced, because no master has ever served its data.
+        # Replace the data of an unfinished restore without --force, because no master has ever served them.
         if not await loading.is_under_way(shard) and not await loading.is_empty(shard):
             if is_embedded:
                 raise ConflictError(
@@ -197,8 +201,8 @@ async def _bring_back(
 
 @contextlib.asynccontextmanager
 async def _target(settings: "Settings") -> AsyncIterator[str]:
-    """Yield the address of the store. An embedded store is started for the block. It is an error if a master uses
-    it."""
+    """Yield the address of the store. An embedded store runs for the duration of the block. End the command if a
+    master uses that store."""
     from jqmaster.embedded import EmbeddedValkey
     from jqmaster.lifecycle import running
     from jqmaster.store.keys import Keys
@@ -218,7 +222,8 @@ def _reader(directory: Path, passphrase: str | None) -> "BackupReader":
 
 
 def _passphrase(file: Path | None) -> str | None:
-    """Return the passphrase, or None if there is none. It is never an argument, because `ps` would show it."""
+    """Return the passphrase, or None if there is none. The passphrase is never an argument, because `ps` would
+    show it."""
     found: str | None
     if file is not None:
         try:

@@ -69,7 +69,10 @@ StopShareOption = Annotated[
 AtMostOption = Annotated[
     int | None,
     typer.Option(
-        help="Change at most this many jobs: refuse if more match now, and stop if more match later."
+        help=(
+            "Change at most this many jobs. If more jobs match now, the action is refused. If more jobs "
+            "match later, it stops."
+        )
     ),
 ]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Count the jobs and change nothing.")]
@@ -145,7 +148,7 @@ def bulk(
 
 
 def _count(http: MasterSession, body: Mapping[str, Any], *, is_all: bool) -> None:
-    """Print how many jobs the action would change. `is_all`: the command prints nothing else."""
+    """Print the number of jobs that the action would change. `is_all`: the command prints nothing else."""
     counted = http.post(_PATH, {**body, "dry_run": True})
     if is_all and http.says_json(counted):
         return

@@ -111,7 +111,7 @@ def year(
         int | None, typer.Argument(metavar="YEAR", min=1970, max=9998, help="Default: this year.")
     ] = None,
 ) -> None:
-    """Show a year of a calendar: * marks holidays, - marks weekends."""
+    """Show a year of a calendar. The sign * marks holidays, and - marks weekends."""
     found = http.get(calendars.path(name))
     shown = datetime.now(UTC).year if number is None else number
     holidays = {

@@ -24,7 +24,7 @@ app = CommandGroup(
 _AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON line per question.")]
 _Only = Annotated[
     list[str] | None,
-    typer.Option("--only", help="Ask only questions whose ID begins with this. Can be repeated."),
+    typer.Option("--only", help="Ask only questions with an ID that begins with this text. Can be repeated."),
 ]
 _List = Annotated[bool, typer.Option("--list", help="List the questions without asking them.")]
 _Listen = Annotated[str, typer.Argument(help="Address on which the kit listens as the worker's master.")]
@@ -38,7 +38,7 @@ _Quick = Annotated[
     bool,
     typer.Option(
         "--quick",
-        help="Skip the slow questions, about leases, repetitions and heartbeats.",
+        help="Skip the slow questions: those about leases, repetitions and heartbeats.",
     ),
 ]
 _Wait = Annotated[float, typer.Option(help="Seconds to wait for the worker to register.")]
@@ -53,8 +53,10 @@ _Lease = Annotated[
 _Namespace = Annotated[
     str | None,
     typer.Option(
-        help="Ask a worker of several namespaces in this one. JQMASTER_WORKER_NAMESPACES tells the command to work "
-        "in it, and in another one whose store is away."
+        help=(
+            "Test a worker that serves several namespaces in this namespace. JQMASTER_WORKER_NAMESPACES "
+            "names two namespaces for the worker: this one, and one with an unreachable store."
+        )
     ),
 ]
 
@@ -73,9 +75,9 @@ def worker(  # noqa: PLR0917  options of a command
 ) -> None:
     """Act as the master of a worker, and check the worker against docs/worker_protocol.md.
 
-    The worker needs three handlers: conformance.echo returns its argument. conformance.sleep sleeps for as many seconds
-    as its argument says, and can be stopped. conformance.fail gets {message, retry}: it fails with this message, and
-    with a retry only if `retry` is true.
+    The worker needs three handlers. conformance.echo returns its argument. conformance.sleep sleeps for the
+    number of seconds in its argument, and can be stopped. conformance.fail gets {message, retry} and fails with
+    this message. It allows a retry only if `retry` is true.
     """
     from urllib.parse import urlsplit
 

@@ -23,7 +23,7 @@ PruneOption = Annotated[
 
 
 def plan(http: MasterSession, file: FileArgument, *, prune: PruneOption = False) -> None:
-    """Show the changes that `apply` would make. Exit code 6 if there are any."""
+    """Show the changes that `apply` would make. Exit code 6 if there are changes."""
     wanted = constraints_in(file)
     present = all_constraints(http)
     steps = steps_to(wanted, present, prune=prune)
@@ -40,7 +40,8 @@ def plan(http: MasterSession, file: FileArgument, *, prune: PruneOption = False)
 
 
 def apply(http: MasterSession, file: FileArgument, *, prune: PruneOption = False) -> None:
-    """Make the constraints equal to those of FILE. Stop if somebody else changes a constraint meanwhile."""
+    """Make the constraints equal to the constraints in FILE. Stop if somebody else changes a constraint during
+    the run."""
     wanted = constraints_in(file)
     steps = steps_to(wanted, all_constraints(http), prune=prune)
     for done, step in enumerate(steps):

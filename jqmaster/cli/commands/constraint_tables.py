@@ -32,7 +32,8 @@ def limits(
         typer.Option("--dry-run", help="Count the values and waiting jobs that change, and change nothing."),
     ] = False,
 ) -> None:
-    """Set the limits of many values of the key from a table. Overrides by condition stay."""
+    """Set the limits of many values of the key from a table. Overrides that select values by a condition stay
+    unchanged."""
     rows = table_in(file)
     present = http.get(CONSTRAINTS.path(name))
     if present["key"] is None:
@@ -77,13 +78,13 @@ def _with_table(
 
 
 def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Any]:
-    """Return the values whose limits or shares differ."""
+    """Return the values for which limits or shares differ."""
     old, new = _terms(before), _terms(after)
     return [value for key, (value, _) in {**old, **new}.items() if old.get(key) != new.get(key)]
 
 
 def _terms(document: Mapping[str, Any]) -> dict[str, tuple[Any, list[str]]]:
-    """Return the limits and the share of each value that has any."""
+    """Return the limits and the share of each value that has a limit or a share."""
     found: dict[str, tuple[Any, list[str]]] = {}
     turns = document["fair"] if isinstance(document["fair"], Mapping) else {"weights": []}
     for one in (*document["overrides"], *turns["weights"]):
@@ -94,7 +95,7 @@ def _terms(document: Mapping[str, Any]) -> dict[str, tuple[Any, list[str]]]:
 
 
 def _count(http: MasterSession, document: Mapping[str, Any], values: Sequence[Any]) -> dict[str, Any]:
-    """Return how many values change, and how many of their jobs wait."""
+    """Return the number of values that change, and the number of their waiting jobs."""
     body = {
         "matcher": document["matcher"],
         "key": document["key"],

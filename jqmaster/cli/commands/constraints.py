@@ -304,8 +304,8 @@ def _state(constraint: Mapping[str, Any]) -> str:
 
 
 def _counts(of_key: Mapping[str, Any]) -> tuple[object, object]:
-    """Return how many jobs are running and how many started within the period, or the units of these jobs if the
-    constraint counts units."""
+    """Return the number of running jobs and the number of starts within the period. If the constraint counts
+    units, return the units of these jobs instead."""
     running, started = of_key["running_units"], of_key["units_in_window"]
     return (
         of_key["running"] if running is None else running,
@@ -319,8 +319,10 @@ def _counted_columns(weight: Mapping[str, Any] | None) -> tuple[str, str]:
 
 
 def _sums(constraint: Mapping[str, Any]) -> tuple[object, object]:
-    """Return how many jobs wait and run; empty if they are not counted. If the constraint counts units, return the
-    units of running jobs, or with only a rate, those of the starts in the period."""
+    """Return the numbers of waiting and running jobs as texts. A text is empty if the jobs are not counted.
+
+    If the constraint counts units, return the units of running jobs. If it has only a rate, return the units of
+    the starts in the period."""
     usage, weight = constraint["usage"], constraint["weight"]
     if not usage["is_exact"]:
         return "-", "-"

@@ -19,12 +19,12 @@ _FILES = {Document.MASTER: "jqmaster.yaml", Document.WORKER: "worker.yaml"}
 
 def openapi(
     document: Annotated[
-        Document, typer.Argument(help="API to print: the master's, or the one that a worker serves.")
+        Document, typer.Argument(help="API to print: the master's API, or the API that a worker serves.")
     ] = Document.MASTER,
 ) -> None:
     """Print an OpenAPI document (YAML)."""
     package = files("jqmaster")
-    # In a wheel, the documents are inside the package; in a source tree, they are beside it.
+    # In a wheel, the documents are inside the package. In a source tree, they are beside the package.
     for directory in (package.joinpath("openapi"), package.joinpath("..", "openapi")):
         file = directory.joinpath(_FILES[document])
         if file.is_file():

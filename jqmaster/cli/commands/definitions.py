@@ -119,7 +119,9 @@ def backfill(
     begin: Annotated[
         str, typer.Argument(metavar="FROM", help="First instant, such as 2026-11-01T00:00:00Z.")
     ],
-    end: Annotated[str, typer.Argument(metavar="TO", help="End: only instants before this one.")],
+    end: Annotated[
+        str, typer.Argument(metavar="TO", help=("End of the range: only instants before this one."))
+    ],
     *,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Count only.")] = False,
     also_forgotten: Annotated[
@@ -130,7 +132,7 @@ def backfill(
         ),
     ] = False,
 ) -> None:
-    """Start jobs for past instants that have not started any."""
+    """Start jobs for past instants that have not started a job."""
     body: dict[str, Any] = {"from": instant(begin), "to": instant(end), "dry_run": dry_run}
     if also_forgotten:
         body["also_forgotten"] = True

@@ -21,7 +21,7 @@ def demand(
 ) -> None:
     """Show how many worker slots the current jobs need.
 
-    Jobs that constraints hold back are not part of the demand.
+    Jobs that constraints hold back do not count.
     """
     found = http.get("/api/demand", {"name": names or None, "label": label or None})
     if http.says_json(found):

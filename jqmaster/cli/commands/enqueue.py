@@ -100,7 +100,9 @@ IdOption = Annotated[
 KeyOption = Annotated[
     str | None,
     typer.Option(
-        help="Idempotency key, up to 200 bytes. Repeating it with the same content makes no second job.",
+        help=(
+            "Idempotency key, up to 200 bytes. A repeat with the same key and content creates no second job."
+        ),
         rich_help_panel=_REPEATS,
     ),
 ]
@@ -136,7 +138,10 @@ AfterOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar="ID",
-        help="Run when this job has succeeded; if given several times, when all of them have.",
+        help=(
+            "Run when this job has succeeded. If given several times, run when all of these jobs have "
+            "succeeded."
+        ),
         rich_help_panel=_OTHERS,
     ),
 ]
@@ -206,7 +211,7 @@ def enqueue(
     if name is None:
         exits.fail(exits.USAGE, "the name of the job is missing; or give a file of jobs with --from")
     body: dict[str, Any] = {field: value for field, value in optional.items() if value is not None}
-    # Always send an ID: if the answer is lost, the request can then be repeated.
+    # Always send an ID, so that the request can be repeated if the answer is lost.
     body |= {
         "id": job_id or new_id(),
         "name": name,
@@ -230,14 +235,14 @@ def _after_of(job_ids: list[str] | None, *, is_finished_enough: bool) -> dict[st
 
 
 def _notify_fields(notify: str | None) -> dict[str, Any]:
-    """Return the field of the request that holds the webhook: `notify_url`, or `notify` if it is given as JSON."""
+    """Return the field of the request for the webhook: `notify_url`, or `notify` if the option is JSON."""
     if notify is None:
         return {}
     return {"notify": json_of(notify, "--notify")} if notify.startswith("{") else {"notify_url": notify}
 
 
 def _enqueued(http: MasterSession, body: Mapping[str, Any]) -> dict[str, Any]:
-    """Enqueue a job and return the answer. Print hints if the outcome is uncertain, or if no new job was made."""
+    """Enqueue a job and return the answer. Print a hint if the outcome is uncertain or no new job was created."""
     try:
         answer: dict[str, Any] = http.post("/api/jobs", body)
     except typer.Exit as ended:

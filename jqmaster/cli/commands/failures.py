@@ -33,13 +33,15 @@ def failures(
     is_ignored: Annotated[
         bool | None,
         typer.Option(
-            "--ignored/--not-ignored", help="Show ignored groups only, or only others. Default: all."
+            "--ignored/--not-ignored",
+            help=("Show only ignored groups, or only groups that are not ignored. Default: all."),
         ),
     ] = None,
     is_resolved: Annotated[
         bool | None,
         typer.Option(
-            "--resolved/--not-resolved", help="Show resolved groups only, or only others. Default: all."
+            "--resolved/--not-resolved",
+            help=("Show only resolved groups, or only groups that are not resolved. Default: all."),
         ),
     ] = None,
     assignee: Annotated[
@@ -75,10 +77,10 @@ def ignore(
         str | None, typer.Option(metavar="TIME", help="Ignore the groups until this time.")
     ] = None,
 ) -> None:
-    """Ignore groups of failures: they are still counted, but not shown as problems on the Overview.
+    """Ignore groups of failures. Their failures still count, but the Overview does not show them as problems.
 
-    Without --for and --until, a group is ignored until it changes: a failure occurs on a new version of workers or
-    after a day without failures, or there are many more failures per hour than before.
+    Without --for and --until, a group is ignored until it changes. It changes if a failure occurs on a new
+    version of workers or after a day without failures, or if failures become much more frequent.
     """
     body = {"reason": reason, "duration_s": duration_s(lasts, until)}
     for group in groups:
@@ -126,7 +128,8 @@ def resolve(
         typer.Option("--in", metavar="VERSION", help="Version of the workers. Default: the next version."),
     ] = "",
 ) -> None:
-    """Resolve groups of failures. A group reopens if the failure occurs on a worker of that version or a later one."""
+    """Resolve groups of failures. A group reopens if the failure occurs on a worker of that version or a later
+    version."""
     for group in groups:
         shown = http.post(_path_to(group, "resolve"), {"version": version})
         _say(http, shown, f"resolved in {shown['resolved']['version'] or 'the next version'}")
@@ -149,7 +152,7 @@ def merge(
         str, typer.Option("--into", metavar="GROUP", help="Group into which the others are merged.")
     ],
 ) -> None:
-    """Merge groups of failures into another one of the same job name."""
+    """Merge groups of failures into another group with the same job name."""
     for group in groups:
         shown = http.post(_path_to(group, "merge"), {"into": into})
         _say(http, shown, f"now contains {group}")

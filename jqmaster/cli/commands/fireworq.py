@@ -22,8 +22,10 @@ def import_(
     source: Annotated[
         str,
         typer.Argument(
-            help="Address of a running Fireworq, or of another gateway with its prefix; or a JSON file, `-` for "
-            "standard input, with {queues: […], routings: […]}."
+            help=(
+                "Address of a running Fireworq, or of another gateway including its prefix. Or a JSON file "
+                "with {queues: […], routings: […]}; `-` reads standard input."
+            )
         ),
     ],
     *,

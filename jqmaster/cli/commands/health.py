@@ -10,17 +10,17 @@ _WELL = ("ok", "waiting")
 
 
 def health(http: MasterSession) -> None:
-    """Report the health of the queue: what is wrong or waits, the likely cause, and the next step.
+    """Report the health of the queue: faults and waiting work, the likely cause, and the next step.
 
-    Exit code 1 if something is broken or needs attention. Jobs that wait because of a limit or a pause are not
-    broken.
+    Exit code 1 if something is broken or needs attention. Jobs that wait because of a limit or a pause do not
+    count as broken.
     """
     verdict = http.get("/api/health")
     if not http.says_json(verdict):
         output.say(verdict["text"])
         if verdict["command"]:
             output.say(f"Next: {verdict['command']}")
-        # The first line says the worst finding, unless all is well and the findings only report.
+        # The first line is the worst finding. If nothing is wrong, it says that all is well.
         told = 0 if verdict["status"] == "ok" else 1
         if others := verdict["findings"][told:]:
             print()

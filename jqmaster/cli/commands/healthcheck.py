@@ -20,15 +20,16 @@ def healthcheck(
     *,
     ready: Annotated[
         bool,
-        typer.Option("--ready", help="Check also that the master is ready for requests (/readyz)."),
+        typer.Option("--ready", help="Also check that the master is ready for requests (/readyz)."),
     ] = False,
 ) -> None:
     """Check that the master or worker of this container is alive.
 
-    A worker keeps updating the file that JQMASTER_HEALTH_FILE names while a master answers its heartbeats. If the file
-    exists, the check depends on its age, so that a worker that pulls can be checked, too. Otherwise, the check calls
-    /healthz at the host and port of the settings. This checks only liveness: a master whose store is unreachable is
-    alive.
+    While a master answers its heartbeats, a worker keeps updating the file that JQMASTER_HEALTH_FILE names. If
+    the file exists, the check depends on the age of the file. So workers that pull can be checked, too.
+    Otherwise, the check calls /healthz at the host and port of the settings.
+
+    This checks only liveness: a master with an unreachable store is alive.
     """
     try:
         alive.check(url, timeout, is_ready=ready)

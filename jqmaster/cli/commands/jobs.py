@@ -95,7 +95,10 @@ def job(
         typer.Option(
             "-f",
             "--follow",
-            help="Show the progress until the job is over. Exit code 0 if the job succeeded, else 1.",
+            help=(
+                "Show the progress until the job is over. The exit code is 0 if the job succeeded, and 1 "
+                "otherwise."
+            ),
         ),
     ] = False,
     stream: Annotated[
@@ -155,8 +158,8 @@ def job(
 
 
 def _show_result(result: Mapping[str, Any]) -> None:
-    """Print a result or an error after the other fields. A traceback keeps its lines, but they are indented, so that no
-    line looks like another part of the output."""
+    """Print a result or an error after the other fields. A traceback keeps its lines. They are indented, so that
+    no line looks like another part of the output."""
     if result["type"] == "success":
         print("result")
         output.show_value(result["result"])
@@ -181,7 +184,7 @@ def result(
     job_id: JobArgument,
     wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for the job to end.")] = 0,
 ) -> None:
-    """Fetch the result of a job. It can be fetched again for 60 s (result_grace_s), and is then deleted."""
+    """Fetch the result of a job. The result can be fetched again for 60 s (result_grace_s), and is then deleted."""
     print_result(http, job_id, wait)
 
 
@@ -197,7 +200,9 @@ def retry(
         int | None,
         typer.Option(
             min=0,
-            help="Retry only a job with this many attempts, so that repeating the command never runs it twice.",
+            help=(
+                "Retry only a job with this many attempts. So repeating the command never runs the job twice."
+            ),
         ),
     ] = None,
 ) -> None:

@@ -21,7 +21,7 @@ def list_settings(
     changed: Annotated[
         bool,
         typer.Option(
-            "--changed", help="List only settings that were changed at run time, or in the namespace."
+            "--changed", help="List only settings that were changed at run time or in the namespace."
         ),
     ] = False,
 ) -> None:
@@ -41,10 +41,10 @@ def set_settings(
     http: MasterSession,
     pairs: Annotated[
         list[str],
-        typer.Argument(metavar="NAME=VALUE…", help="Settings to change. All changes apply, or none."),
+        typer.Argument(metavar="NAME=VALUE…", help="Settings to change. Either all changes apply, or none."),
     ],
 ) -> None:
-    """Change settings on all masters within a second. In a namespace, override those of the installation.
+    """Change settings on all masters within a second. In a namespace, override the settings of the installation.
 
     Write a list as JSON: 'NAME=["a", "b"]'.
     """
@@ -58,7 +58,7 @@ def reset(
         list[str], typer.Argument(metavar="NAME…", help="Names of settings, as in docs/config.md.")
     ],
 ) -> None:
-    """Revert settings to the configured values; in a namespace, to those of the installation."""
+    """Reset settings to the configured values. In a namespace, reset them to the values of the installation."""
     _change(http, dict.fromkeys(keys))
 
 

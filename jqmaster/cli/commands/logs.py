@@ -15,7 +15,7 @@ from jqmaster.cli.console.http import MasterSession, job_path
 from jqmaster.domain.logs.lines import LogLevel
 
 _PAGE: Final = 5_000
-# How long the master waits for new lines in one call. Must be shorter than the timeout of a call.
+# Time for which the master waits for new lines in one call. It must be shorter than the timeout of a call.
 _WAIT_S: Final = 5
 _COLOUR: Final = re.compile(r"(\x1b\[[0-9;:]{0,64}m)")
 _PLAIN: Final = "\x1b[0m"
@@ -45,7 +45,7 @@ def logs(
 
 
 def erase_log(http: MasterSession, job_ids: JobArguments, *, yes: YesOption = False) -> None:
-    """Erase the logs of jobs that are over or gone, even in the archive."""
+    """Erase the logs of finished or deleted jobs, even in the archive."""
     confirmed(f"Erase the log{'s' if len(job_ids) > 1 else ''} of {len(job_ids)} for good?", is_given=yes)
     delete_each(http, {job_id: job_path(job_id, "logs") for job_id in job_ids}, "log erased")
 
@@ -85,7 +85,7 @@ def _print(http: MasterSession, job_id: str, wanted: Mapping[str, Any], *, is_fo
 
 
 def _text(entry: Mapping[str, Any]) -> str:
-    """Return a line for people, with its colours only in a terminal. The text after a line feed is indented, so that no
+    """Return a line for people. Keep colours only in a terminal. Indent the text after a line feed, so that no
     text of a handler looks like another line of the log."""
     head = f"{entry['at']} {entry['attempt']} {entry['level']:8}"
     if entry["text"] is None:

@@ -11,8 +11,8 @@ from jqmaster.cli.console.http import MasterSession, path_of
 from jqmaster.cli.console.state_words import state_word
 
 _POLL_S = 0.1
-# How long to wait until another master leads. A leader that misses the request notices it when it renews its lock, and
-# an election may follow.
+# Maximum wait until another master leads. A leader that misses the request notices it when it renews its lock.
+# After that, an election may be necessary.
 _LED_WITHIN_S = 15.0
 
 app = CommandGroup()
@@ -48,7 +48,7 @@ def demote(
 
 
 def _leader_after(http: MasterSession, epoch: int) -> dict[str, Any] | None:
-    """Return the master that leads under a newer epoch, or None if there is none yet."""
+    """Return the master that leads in a newer epoch, or None if no such master leads yet."""
     answer = http.get("/api/masters")
     if answer["epoch"] <= epoch:
         return None

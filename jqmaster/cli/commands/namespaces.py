@@ -1,4 +1,4 @@
-"""Commands about namespaces and their stores. They concern the whole installation."""
+"""Commands about namespaces and their stores. These commands concern the whole installation."""
 
 import sys
 import time
@@ -34,23 +34,42 @@ WaitingJobsOption = Annotated[
 ]
 WaitingBytesOption = Annotated[
     int | None,
-    typer.Option(min=0, help="Refuse pushes while the waiting jobs have this many bytes. 0: as above."),
+    typer.Option(
+        min=0,
+        help=(
+            "Refuse pushes while the waiting jobs have this many bytes. 0: the default of the installation."
+        ),
+    ),
 ]
 PushesOption = Annotated[
     int | None,
-    typer.Option("--pushes-per-s", min=0, help="Accept at most this many jobs in a second. 0: as above."),
+    typer.Option(
+        "--pushes-per-s",
+        min=0,
+        help=("Accept at most this many jobs in a second. 0: the default of the installation."),
+    ),
 ]
 ArgumentBytesOption = Annotated[
     int | None,
-    typer.Option(min=0, help="Refuse jobs with an argument of more bytes. 0: as above."),
+    typer.Option(
+        min=0,
+        help=(
+            "Refuse jobs with an argument larger than this many bytes. 0: the default of the installation."
+        ),
+    ),
 ]
 WorkersOption = Annotated[
     int | None,
-    typer.Option(min=0, help="Register at most this many workers. 0: as above."),
+    typer.Option(min=0, help="Register at most this many workers. 0: the default of the installation."),
 ]
 StreamsOption = Annotated[
     int | None,
-    typer.Option(min=0, help="Serve at most this many live event streams at each master. 0: as above."),
+    typer.Option(
+        min=0,
+        help=(
+            "Serve at most this many live event streams at each master. 0: the default of the installation."
+        ),
+    ),
 ]
 
 
@@ -133,7 +152,7 @@ def set_fields(
 ) -> None:
     """Change the title and quotas of a namespace. The other fields stay unchanged."""
     present = http.get(namespaces.path(name))
-    # Unless told otherwise, change only the version that was just read.
+    # Change only the version that was just read, if the caller gave no other ETag.
     known = if_match or str(present["version"])
     quotas = _changed(
         present["quotas"],
@@ -169,22 +188,31 @@ def move(
     name: NameArgument,
     *,
     to: Annotated[
-        str | None, typer.Option(metavar="STORE", help="Configured store to move the namespace to.")
+        str | None, typer.Option(metavar="STORE", help="Configured store to which to move the namespace.")
     ] = None,
     to_node: Annotated[
         str | None,
         typer.Option(
-            metavar="NODE", help="Node of its Cluster to move it to: host:port or ID. Nothing stops."
+            metavar="NODE",
+            help=(
+                "Node of the namespace's Cluster to which to move it: host:port or ID. The "
+                "namespace is served during the move."
+            ),
         ),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only check and measure the namespace, and change nothing.")
+        bool,
+        typer.Option(
+            "--dry-run", help=("Only check the move and measure the namespace, and change nothing.")
+        ),
     ] = False,
     wait: Annotated[
         bool, typer.Option("--wait/--no-wait", help="Show the progress of the move until it has ended.")
     ] = True,
 ) -> None:
-    """Move a namespace to another store, which stops it meanwhile, or to another node of its Cluster."""
+    """Move a namespace to another store or to another node of its Cluster.
+
+    Masters do not serve the namespace during a move to another store."""
     if (to is None) == (to_node is None):
         exits.fail(exits.USAGE, "use either --to STORE or --to-node NODE")
     parts, body = (("move",), {"store": to}) if to else (("slot", "move"), {"node": to_node})
@@ -243,18 +271,23 @@ def abort_move(
     *,
     node: Annotated[
         bool,
-        typer.Option("--node", help="Abort the move to another node of its Cluster, not to another store."),
+        typer.Option(
+            "--node", help=("Abort a move to another node of the Cluster, not a move to another store.")
+        ),
     ] = False,
     force: Annotated[
         bool,
         typer.Option(
             "--force",
-            help="End the move even if its record is damaged or lost. The namespace stays where its data is, closed.",
+            help=(
+                "End the move even if its record is damaged or lost. The namespace is then closed, in the "
+                "store that has its data."
+            ),
         ),
     ] = False,
     confirm: ConfirmOption = None,
 ) -> None:
-    """Abort the move of a namespace, which is served again in its old store or stays at its old node."""
+    """Abort the move of a namespace. Masters serve it again in its old store or at its old node."""
     if node:
         _, answer = http.call("DELETE", namespaces.path(name, "slot", "move"))
         http.say(answer, f"{name}  {_slot_place(answer)}")
@@ -277,7 +310,10 @@ def delete(
         bool,
         typer.Option(
             "--force",
-            help="Delete it even if it has unfinished jobs, its store is unreachable, or its entry cannot be read.",
+            help=(
+                "Delete the namespace even if it has unfinished jobs, its store is unreachable, or its "
+                "entry in the registry cannot be read."
+            ),
         ),
     ] = False,
     if_match: IfMatchOption = None,
@@ -303,7 +339,7 @@ def stores(http: MasterSession) -> None:
 
 
 def _confirm(name: str, given: str | None, prompt: str) -> None:
-    """End the command unless the name was given again, or is typed now."""
+    """End the command if the name was neither given as a confirmation nor is typed now."""
     typed = given
     if typed is None:
         if not sys.stdin.isatty():

@@ -66,13 +66,15 @@ def mute(
     http: MasterSession,
     name: NameArgument,
     *,
-    lasts: Annotated[str | None, typer.Option("--for", help="How long: 90s, 30m, 2h, 7d.")] = None,
+    lasts: Annotated[
+        str | None, typer.Option("--for", help=("Mute for this time, such as 90s, 30m, 2h or 7d."))
+    ] = None,
     until: Annotated[
         str | None, typer.Option(help="Mute until this instant, such as 2026-11-22T08:00:00Z.")
     ] = None,
     off: Annotated[bool, typer.Option("--off", help="Unmute the notice.")] = False,
 ) -> None:
-    """Mute a notice: it sends no messages for a while."""
+    """Mute a notice, so that it sends no messages for some time."""
     seconds = duration_s(lasts, until)
     if off == (seconds is not None):
         exits.fail(exits.USAGE, "give one of --for, --until and --off")
@@ -89,7 +91,7 @@ def ack(
     *,
     key: Annotated[str | None, typer.Option(help="Key of one incident. Default: all open incidents.")] = None,
 ) -> None:
-    """Acknowledge open incidents: no more messages are sent about them until they are over."""
+    """Acknowledge open incidents, so that they cause no more messages until they are over."""
     answer = http.post(notices.path(name, "acknowledge"), {"key": key})
     http.say(answer, f"{name}  {answer['acknowledged']} incidents acknowledged")
 

@@ -28,7 +28,8 @@ def outbox(
     once: Annotated[
         bool,
         typer.Option(
-            "--once", help="Push the jobs that wait now, and exit; with 5 if no master accepts them."
+            "--once",
+            help=("Push the jobs that wait now, and exit. The exit code is 5 if no master accepts them."),
         ),
     ] = False,
     status: Annotated[
@@ -36,18 +37,17 @@ def outbox(
     ] = False,
     retry_stuck: Annotated[
         bool,
-        typer.Option(
-            "--retry-stuck", help="Retry jobs that a master refused: let them wait again, and exit."
-        ),
+        typer.Option("--retry-stuck", help="Let the jobs that a master refused wait again, and exit."),
     ] = False,
     metrics_port: Annotated[
         int | None, typer.Option(help="Port of 127.0.0.1 that serves metrics for Prometheus.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Relay the jobs that an application wrote to its outbox, and that a crash or an outage of the masters left there.
+    """Relay jobs from an application's outbox to a master. These are jobs that a crash or an outage of the
+    masters left there.
 
-    Any number of relays may run at a time.
+    Any number of relays may run at the same time.
     """
     found = object_at(target)
     from worker_sdk import outbox as sdk

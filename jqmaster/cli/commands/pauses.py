@@ -1,4 +1,5 @@
-"""Commands about pauses: of jobs with a name or a tag, of a constraint, or of one value of its key."""
+"""Commands about pauses. A pause stops jobs with a name or a tag, jobs of a constraint, or jobs of one value of
+its key."""
 
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
@@ -36,7 +37,7 @@ def pause(
     ] = None,
     until: Annotated[str | None, typer.Option(metavar="TIME", help="End the pause at this time.")] = None,
 ) -> None:
-    """Stop starting jobs of a name, a tag, a constraint or one value of its key. Running jobs continue.
+    """Pause the jobs of a name, a tag, a constraint or one value of its key. Running jobs continue.
 
     Without --for and --until, the pause lasts until `jqmaster resume`.
     """
@@ -85,7 +86,7 @@ def resume(
 def list_pauses(http: MasterSession) -> None:
     """List the current pauses, with their authors, reasons and ends."""
     found = [one for one in all_constraints(http) if one["enabled"] and any(_paused_parts(one))]
-    # Print one row for each paused part; give programs the whole constraints.
+    # Print one row for each paused part. For programs, print the whole constraints.
     rows = [{**one, "part": part} for one in found for part in _paused_parts(one)]
     http.show_list(
         found if http.as_json else rows,
@@ -137,7 +138,7 @@ def _is_pause(one: Mapping[str, Any]) -> bool:
 
 
 def _other_pause(present: list[dict[str, Any]], constraint: str | None) -> str:
-    """Return a hint if the constraint itself, or a value of it, is paused."""
+    """Return a hint if the constraint itself or a value of its key is paused."""
     is_paused = any(one["name"] == constraint and any(_paused_parts(one)) for one in present)
     return f" It is paused as a limit: run `jqmaster constraints resume {constraint}`." if is_paused else ""
 
@@ -156,7 +157,7 @@ def _what(one: Mapping[str, Any]) -> str:
 
 
 def _paused_parts(one: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a text for each paused part of a constraint. The constraint may itself be a pause."""
+    """Yield a text for each paused part of a constraint. A pause is a constraint, too."""
     if _is_pause(one):
         yield _what(one)
         return
@@ -170,8 +171,8 @@ def _paused_parts(one: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _origin(one: Mapping[str, Any]) -> tuple[object, object, object]:
-    """Return the author, the beginning and the end of a pause. For a paused constraint, only the time of its last
-    change is known."""
+    """Return the author, the beginning and the end of a pause. If a constraint is paused, only the time of its
+    last change is known."""
     if _is_pause(one):
         return one.get("created_by"), one["created_at"], one.get("expires_at")
     return None, one["changed_at"], None

@@ -25,10 +25,10 @@ def find(
     *,
     reason: Annotated[str, typer.Option(help="Reason for the audit log, without names of people.")] = "",
 ) -> None:
-    """Find texts that identify a person in jobs and in all data about them.
+    """Find texts that identify a person, in jobs, events, failures and notices.
 
-    Standard error lists the data that was searched, and the data that was not. The audit log records the search without
-    the texts.
+    Standard error lists the data that was searched and the data that was not searched. The audit log records the
+    search without the texts.
     """
     found: dict[tuple[str, str], dict[str, Any]] = {}
     searched, unread = Counter[str](), Counter[str]()

@@ -9,7 +9,7 @@ from jqmaster.cli.console import exits, output
 from jqmaster.cli.console.groups import CommandGroup
 from jqmaster.cli.console.http import MasterSession
 
-# The prefix of the tag of sealed jobs. The ID of the key follows it.
+# Prefix of the tag of sealed jobs. The tag continues with the ID of the key.
 TAG_PREFIX: Final = "sealed:"
 
 app = CommandGroup(no_args_is_help=True, help="Sealed jobs, which masters cannot read")
@@ -28,9 +28,9 @@ def check(
         typer.Option(metavar="KEY_ID", help="ID of a key that the workers have. May be given several times."),
     ] = None,
 ) -> None:
-    """Count the jobs that are not over, by the key that sealed them.
+    """Count the unfinished jobs by the key that sealed them.
 
-    With --have, exit with code 1 if a job needs a key that is not listed. Workers must keep such a key.
+    With --have, the exit code is 1 if a job needs a key that is not listed. Workers must keep such a key.
     """
     found: Counter[tuple[str, str]] = Counter()
     for group in ("waiting", "running"):

@@ -18,8 +18,9 @@ from jqmaster.cli.console.settings import ConfigOption, DataDirOption, RedisOpti
 if TYPE_CHECKING:
     from jqmaster.config import Settings
 
-# How many new objects start a garbage collection. Python's default is 700. One batch of jobs creates several times as
-# many, which are freed a moment later. The imports of a master create hundreds of thousands, which stay.
+# Number of new objects that starts a garbage collection. Python's default is 700. One page of jobs creates
+# several times as many objects, which are freed a moment later. The imports of a master create hundreds of
+# thousands of objects, which stay.
 GC_THRESHOLD: Final = 10_000
 
 HostOption = Annotated[
@@ -146,9 +147,9 @@ def _errors_told(settings: "Settings") -> Iterator[None]:
         exits.fail(exits.code_of(error), error.detail)
     except ChildFailedError as error:  # the process has printed the reason
         raise typer.Exit(error.code) from None
-    except ValueError as error:  # for example invalid tokens, or a worker without handlers
+    except ValueError as error:  # for example, invalid tokens or a worker without handlers
         exits.fail(exits.USAGE, str(error))
-    except OSError as error:  # for example a port in use, or an unreadable file
+    except OSError as error:  # for example, a port in use or an unreadable file
         exits.fail(exits.REFUSED, fault_text(error, settings.host, settings.port) or str(error))
 
 
@@ -168,7 +169,7 @@ def _print_first_token(settings: "Settings") -> None:
     from jqmaster.cli.process.listening import check_address
     from jqmaster.embedded import make_directory
 
-    # The first token is shown only once, so first check everything that could make the start fail after it.
+    # The first token is shown only once. So before that, check everything that could make the start fail later.
     check_address(settings.host, settings.port)
     make_directory(settings.data_dir)
     if token := generate_first_token(settings):
@@ -194,9 +195,10 @@ def _run_loop(settings: "Settings", serving: Callable[[], Coroutine[Any, Any, No
 
 @contextlib.contextmanager
 def _collection_put_off() -> Iterator[None]:
-    """Turn garbage collection off while a master imports its modules, because nearly all objects of the imports stay.
+    """Turn garbage collection off while a master imports its modules, because nearly all objects of the imports
+    stay.
 
-    `_freeze_gc` turns it on again after the imports, because the rest of the start may take minutes.
+    `_freeze_gc` turns it on again right after the imports, because the rest of the start may take minutes.
     """
     gc.set_threshold(GC_THRESHOLD)
     gc.disable()
@@ -207,10 +209,10 @@ def _collection_put_off() -> Iterator[None]:
 
 
 def _freeze_gc() -> None:
-    """Exempt all objects that exist now from garbage collection, so that the collector never walks them.
+    """Exempt all existing objects from garbage collection, so that the collector never walks them.
 
-    A collection before that would free only 1 % of the memory, and take a twentieth of the start time. Jobs leave no
-    reference cycles behind. Other objects may, but their memory need not be freed soon.
+    A collection before this step would free only 1 % of the memory, and would take a twentieth of the start time.
+    Jobs leave no reference cycles behind. Other objects may, but nobody needs their memory soon.
     """
     gc.freeze()
     gc.enable()
@@ -269,7 +271,8 @@ async def _serve_several(settings: "Settings") -> None:
 
 
 async def _unless_told(told: asyncio.Event, starting: Coroutine[Any, Any, None]) -> bool:
-    """Wait for the start, and return whether it has completed. A start may take minutes; a signal to stop ends it."""
+    """Wait for the start, and return whether it has completed. A start may take minutes. A signal to stop ends
+    the wait."""
     start, stop = asyncio.create_task(starting), asyncio.create_task(told.wait())
     await asyncio.wait({start, stop}, return_when=asyncio.FIRST_COMPLETED)
     stop.cancel()
@@ -319,8 +322,8 @@ def _stop_event(on_impatience: Callable[[], None]) -> asyncio.Event:
     told = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, told.set)
-    # Obey SIGHUP, which a closing terminal sends: the embedded Valkey must not stay behind. Ignore it if the process
-    # was started by `nohup`.
+    # Stop on SIGHUP, which a closing terminal sends, because the embedded Valkey must not stay behind. Ignore
+    # SIGHUP if `nohup` started the process.
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         loop.add_signal_handler(signal.SIGHUP, told.set)
     loop.add_signal_handler(signal.SIGINT, _interrupt, told, on_impatience)
@@ -336,7 +339,7 @@ def _interrupt(stop: asyncio.Event, on_impatience: Callable[[], None]) -> None:
 
 
 def _end_store(settings: "Settings") -> None:
-    """Stop the master's own Valkey, because nothing else does. Valkey first writes all accepted data."""
+    """Stop the master's own Valkey, because no other process stops it. Valkey first writes all accepted data."""
     from jqmaster.embedded import end_running
 
     if settings.redis_url is None and (pid := end_running(settings.data_dir)):
@@ -365,7 +368,7 @@ def _tell(text: str) -> None:
 
 
 def _discard_unwritable() -> None:
-    """Drop buffered output that does not fit on the disk. Otherwise, it would make the process end with an error."""
+    """Drop buffered output that does not fit on the disk. Otherwise, the process would end with an error."""
     for name in ("stdout", "stderr"):
         try:
             getattr(sys, name).flush()

@@ -66,9 +66,9 @@ def names(
 def remove_contracts(
     http: MasterSession, name: Annotated[str, typer.Argument(metavar="NAME", help="Job name.")]
 ) -> None:
-    """Remove the contracts of a name, so that its arguments are no longer checked.
+    """Remove the contracts of a name, so that masters stop checking its arguments.
 
-    The next worker that registers with a contract for the name sets a new one.
+    The next worker that registers with a contract for the name sets a new contract.
     """
     http.call("DELETE", path_of("/api/contracts", name))
     http.say({"name": name, "contracts_removed": True}, f"{name}  contracts removed")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# The number of keys after which fsck reports its progress again.
+# Number of keys between two progress reports of fsck.
 _KEYS_TOLD: Final = 100_000
 _DOCTORS_PAGES: Final = 20
 _MAX_NAMED: Final = 5
@@ -51,12 +51,12 @@ def fsck(
         bool,
         typer.Option(
             "--repair",
-            help="Repair what the job records prove to be wrong. The audit log lists the repairs.",
+            help="Repair data that the job records prove to be wrong. The audit log lists the repairs.",
         ),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Check that the data in the store is consistent. Read-only without --repair. Masters may keep running."""
+    """Check that the data in the store is consistent. Changes nothing without --repair. Masters may keep running."""
     settings = load_settings(config, redis_url=redis, data_dir=data_dir)
     if repair:
         count = _run(lambda client, settings: _repair(client, settings, as_json=as_json), settings)
@@ -143,7 +143,7 @@ async def _examine(client: "StoreClient", settings: "Settings") -> "StoreReport"
     from jqmaster.store.logs.archive import ArchiveAddress, LogArchive
 
     report = await probe(client.redis, settings)
-    # best effort: the report already names what the store refuses.
+    # best effort: the report already names the calls that the store refuses.
     with contextlib.suppress(StoreUnavailableError):
         report = replace(report, faults=(*report.faults, *await _foreign_keys(client, settings)))
     probes: list[tuple[Callable[[], Coroutine[Any, Any, None]], str]] = []
@@ -163,8 +163,9 @@ async def _examine(client: "StoreClient", settings: "Settings") -> "StoreReport"
 
 
 async def _foreign_keys(client: "StoreClient", settings: "Settings") -> "list[ProbeResult]":
-    """Return faults for keys of other programs that a quick check finds: keys with a fixed name of this program, and
-    keys on the first pages of a scan."""
+    """Return faults for keys of other programs.
+
+    The check is quick: it examines the fixed names of this program's keys, and the first pages of a scan."""
     from jqmaster.store.health.key_types import UNKNOWN, compare_keys, wrong_types
     from jqmaster.store.health.store_report import ProbeResult
     from jqmaster.store.keys import Keys
@@ -172,7 +173,7 @@ async def _foreign_keys(client: "StoreClient", settings: "Settings") -> "list[Pr
     keys = Keys(settings.shard)
     wrong = dict(await wrong_types(client, keys))
     compared = await compare_keys(client, keys, most_pages=_DOCTORS_PAGES)
-    remedy = "Stop the other program, or give one of the two another shard"
+    remedy = "Stop the other program, or use another shard for one of the two programs"
     found = [
         ProbeResult("error", f"{name} {detail}", remedy)
         for name, detail in (wrong | compared.mistyped.details).items()
@@ -190,7 +191,7 @@ async def _foreign_keys(client: "StoreClient", settings: "Settings") -> "list[Pr
 
 
 def _told_by_data_dir(settings: "Settings") -> None:
-    """Raise JqmasterError with the reason why an embedded store cannot run. Return if there is no such reason."""
+    """Raise a JqmasterError with the reason why an embedded store cannot run, if there is one."""
     from jqmaster.embedded import examine
 
     if settings.redis_url is None:
@@ -203,8 +204,9 @@ def _run(
     *,
     when_away: "Callable[[Settings], None]" = lambda _: None,
 ) -> T:
-    """Run `use` on the store, and return its result. `when_away`: called if the store cannot be reached; raises
-    JqmasterError if it knows the reason."""
+    """Run `use` on the store, and return its result.
+
+    `when_away`: called if the store cannot be reached. Raises JqmasterError if it knows the reason."""
     from jqmaster.errors import StoreUnavailableError
 
     async def connected() -> T:

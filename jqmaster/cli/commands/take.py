@@ -44,7 +44,10 @@ def take(
     terminate: Annotated[
         bool,
         typer.Option(
-            "--terminate", help="Send SIGTERM to that process when the job is canceled or its lease is over."
+            "--terminate",
+            help=(
+                "Send SIGTERM to the process that runs the job when the job is canceled or its lease is over."
+            ),
         ),
     ] = False,
 ) -> None:
@@ -104,10 +107,11 @@ def done(
         ),
     ] = None,
     retry: Annotated[
-        bool, typer.Option("--retry/--no-retry", help="With --failure: whether the job may be retried.")
+        bool, typer.Option("--retry/--no-retry", help="With --failure: allow or forbid a retry of the job.")
     ] = True,
     retry_after: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="With --failure: wait at least this long.")
+        float | None,
+        typer.Option(metavar="SECONDS", help=("With --failure: wait at least this long before the retry.")),
     ] = None,
 ) -> None:
     """Report how a job of `jqmaster take` has ended. Exit code 1 if the report came too late to count."""
@@ -145,15 +149,17 @@ def done(
 
 
 def script_pid() -> int:
-    """Return the process ID of the script that runs this command. This skips parents that only wrap the command, as in
-    `timeout 60 jqmaster take …`, and subshells of the script, as in `$(…)`."""
+    """Return the process ID of the script that runs this command.
+
+    Skip parents that only wrap the command, as in `timeout 60 jqmaster take …`. Also skip subshells of the
+    script, as in `$(…)`."""
     pid = os.getppid()
     with contextlib.suppress(OSError, ValueError, IndexError):  # best effort: without /proc, use the parent
         while (parent := _parent_of(pid)) > 1:
             command = _command_of(pid)
             is_wrapper = command[-len(sys.argv) + 1 :] == sys.argv[1:]
-            # Go on to the parent if it has the same command line: then this process is a subshell, which is a fork of
-            # its shell.
+            # If the parent has the same command line, continue with the parent: this process is then a subshell,
+            # a fork of its shell.
             if not is_wrapper and command != _command_of(parent):
                 break
             pid = parent
@@ -175,7 +181,8 @@ def _claimed(http: MasterSession, registered: dict[str, Any], wait_s: float) -> 
     deadline_s = time.monotonic() + wait_s
     while True:
         left_s = max(deadline_s - time.monotonic(), _SHORTEST_WAIT_S)
-        # Limit a poll to the heartbeat interval, because the worker sends heartbeats only between polls.
+        # Limit the wait of a poll to the heartbeat interval, because the worker sends heartbeats only between
+        # polls.
         poll_s = max(min(left_s, registered["heartbeat_interval_s"]), _SHORTEST_WAIT_S)
         poll = {"max": 1, "wait": poll_s, "poll_id": secrets.token_hex(8)}
         _, answer = http.call("POST", f"{path}/claim", body=poll, timeout_s=poll_s + 10)
@@ -197,8 +204,8 @@ def _is_held(order: dict[str, Any], token: str | None) -> bool:
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         env=environment,
-        # Start the process in a new session. It must survive the end of the script and the terminal's signals, because
-        # it reports them.
+        # Start the process in a new session. It must survive the end of the script and the terminal's signals,
+        # because it reports the end of the script.
         start_new_session=True,
         text=True,
     )

@@ -25,7 +25,7 @@ TokenId = Annotated[str, typer.Argument(metavar="ID", help="ID of the token, as 
 @app.command()
 def create(
     http: MasterSession,
-    label: Annotated[str, typer.Argument(help="Text for people that says what uses the token.")],
+    label: Annotated[str, typer.Argument(help="Text for people that says what the token is used for.")],
     *,
     scope: Annotated[
         list[str], typer.Option("--scope", help="Scope: push, work, read, operate or admin. Can be repeated.")
@@ -43,7 +43,7 @@ def create(
         typer.Option(
             "--only-in",
             metavar="NAMESPACE",
-            help="Only namespace that the token gives access to. Can be repeated.",
+            help="Namespace to which the token gives access. Can be repeated. Default: all namespaces.",
         ),
     ] = None,
     ttl_days: Annotated[
@@ -55,7 +55,8 @@ def create(
     """Create a token. It is shown only once."""
     body: dict[str, Any] = {"label": label, "scopes": scope}
     if name and not all(name):
-        # Refuse an empty pattern, which an unset shell variable gives: the token must not become valid for all names.
+        # Refuse an empty pattern, which an unset shell variable gives. Otherwise, the token would be valid for
+        # all names.
         exits.fail(exits.USAGE, "--name: empty; omit it to allow all names")
     if name:
         body["names"] = name
@@ -88,7 +89,7 @@ def rotate(
     ] = 24,
     out: OutOption = None,
 ) -> None:
-    """Replace a token by a new one with the same rights. The old one stays valid for a while."""
+    """Replace a token by a new token with the same rights. The old token stays valid for some time."""
     body = {"overlap_s": overlap_hours * 3600}
     with _opened(out) as descriptor:
         _hand_over(http, http.post(path_of("/api/tokens", token_id, "rotate"), body), descriptor, out)
@@ -102,7 +103,8 @@ def revoke(http: MasterSession, token_id: TokenId) -> None:
 
 
 class _opened:  # noqa: N801  reads as a function
-    """Opens the new file before the token is created, because a token that cannot be written is lost."""
+    """Open the new file before the token is created. Otherwise, the token would be lost if the file cannot be
+    written."""
 
     def __init__(self, file: Path | None) -> None:
         self._file = file

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Maximum number of reasons that are shown. Further reasons are only in the JSON output.
+# Maximum number of reasons to show. Further reasons appear only in the JSON output.
 _MAX_SHOWN: Final = 20
 _GO_ON: Final = "The import was interrupted. Run the command again: it continues, and imports nothing twice."
 
@@ -48,7 +48,7 @@ def export(  # noqa: PLR0917 - options of a command
 ) -> None:
     """Write unfinished jobs, definitions, constraints and other objects as JSON lines, while the system runs.
 
-    Only you can read the file, because it contains the arguments of jobs.
+    Only you get the right to read the file, because it contains the arguments of jobs.
     """
     settings = load_settings(config, redis_url=redis, data_dir=data_dir)
     if str(file) == "-" and with_secrets:
@@ -73,7 +73,10 @@ def import_(  # noqa: PLR0917 - options of a command
         bool,
         typer.Option(
             "--without-results",
-            help="Also import jobs with predecessors that were over. They start without the results of these.",
+            help=(
+                "Also import jobs with finished predecessors. Such jobs start without the results of their "
+                "predecessors."
+            ),
         ),
     ] = False,
     skip_unknown: Annotated[
@@ -174,7 +177,7 @@ def _new_file(path: Path) -> Iterator[IO[bytes]]:
 
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file so that it can be read twice. Standard input is first copied to a temporary file."""
+    """Open a file that the command can read twice. Standard input is first copied to a temporary file."""
     if str(path) == "-":
         with tempfile.TemporaryFile() as copy:
             shutil.copyfileobj(sys.stdin.buffer, copy)
@@ -190,7 +193,7 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
 
 
 def _run(work: Coroutine[Any, Any, T], *, if_interrupted: str = "") -> T:
-    """Run `work`, and return its result. `if_interrupted`: advice for people if the store fails meanwhile."""
+    """Run `work`, and return its result. `if_interrupted`: advice for people if the store fails during `work`."""
     from jqmaster.errors import JqmasterError
 
     try:

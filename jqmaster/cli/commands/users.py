@@ -42,7 +42,7 @@ def add(
     namespace_roles: NamespaceRoles = None,
     password_file: PasswordFile = None,
 ) -> None:
-    """Add a user. The first user must be an admin. From then on, callers on this machine must log in, too."""
+    """Add a user. The first user must be an admin. After that, callers on this machine must log in, too."""
     _check_role(role)
     roles = _roles(namespace_roles)
     body: dict[str, Any] = {"name": name, "role": role, "password": _password(password_file)}

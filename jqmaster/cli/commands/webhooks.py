@@ -56,5 +56,5 @@ def resend(
 
 @app.command()
 def secret() -> None:
-    """Make a secret for the setting webhook_secrets, and print it. The secret is not stored."""
+    """Generate a secret for the setting webhook_secrets, and print it. The secret is not stored."""
     print("whsec_" + base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode())

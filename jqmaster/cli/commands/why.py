@@ -8,9 +8,12 @@ import typer
 from jqmaster.cli.console import output
 from jqmaster.cli.console.http import MasterSession, job_path
 
-# The next step for each verdict whose text does not name one.
+# The next step for each verdict with a text that names no next step.
 _NEXT: Final[Mapping[str, str]] = {
-    "no_worker": "start a worker that serves this name, or correct the name; `jqmaster workers` lists those that run",
+    "no_worker": (
+        "start a worker that serves this name, or correct the name; `jqmaster workers` lists the "
+        "running workers"
+    ),
 }
 
 
@@ -24,7 +27,7 @@ def why(
     tag: Annotated[str | None, typer.Option(help="Ready jobs with this tag.")] = None,
     batch: Annotated[str | None, typer.Option(metavar="ID", help="Ready jobs of this batch.")] = None,
 ) -> None:
-    """Explain why a job is not running and what must change first, or why ready jobs wait."""
+    """Explain why a job is not running and what must change first. Without an ID, explain why ready jobs wait."""
     if job_id is None:
         _explain_backlog(http, {"name": name, "tag": tag, "batch": batch})
         return

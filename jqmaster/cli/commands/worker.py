@@ -27,7 +27,7 @@ def worker(target: str | None = None, **options: Any) -> None:
 
 
 def _parameter(option: WorkerOption) -> inspect.Parameter:
-    """Return a function parameter, from which Typer makes the option."""
+    """Return a function parameter. Typer makes the option from it."""
     kind: Any = Literal[option.choices] if option.choices else option.kind
     if option.is_list:
         kind = list[kind]

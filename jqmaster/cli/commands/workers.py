@@ -48,8 +48,8 @@ def list_groups(
 ) -> None:
     """List machines, versions or labels with the figures of their workers.
 
-    The figures cover the last five minutes. `slow` and `failing` are in comparison with others that serve the same
-    names.
+    The figures cover the last five minutes. `slow` and `failing` compare workers with other workers that serve
+    the same names.
     """
     http.show_list(
         http.get("/api/workers/groups", {"by": by})["groups"],
@@ -142,7 +142,8 @@ def slots(
 
 @app.command("slot-rules")
 def slot_rules(http: MasterSession) -> None:
-    """List the slot rules. Each sets the slots of the workers that run on one machine and have certain labels."""
+    """List the slot rules. Each rule sets the slots of the workers that run on one machine and have certain
+    labels."""
     http.show_list(
         http.get("/api/slot-rules")["slot_rules"],
         ("ID", "NODE", "LABELS", "SLOTS", "SET BY", "SET AT"),
@@ -171,7 +172,7 @@ def _order(http: MasterSession, worker_ids: list[str], order: str, body: Any = N
 def _selection(
     worker_ids: list[str] | None, version: str | None, node: str | None, label: str | None
 ) -> dict[str, Any] | None:
-    """Return the selection in the API's form. None: the command names the workers individually."""
+    """Return the selection in the form of the API. None: the command names the workers individually."""
     chosen: dict[str, Any] = {}
     if version is not None:
         chosen["version"] = version
@@ -214,8 +215,8 @@ def _count_down(http: MasterSession, worker_ids: set[str]) -> None:
 
 
 def _figures(shown: Mapping[str, Any]) -> tuple[object, ...]:
-    """Return the cells of the figures of a worker or of a group; empty if a master of release 0.2 answered, which does
-    not know the figures."""
+    """Return the cells of the figures of a worker or of a group. The cells are empty if a master of release 0.2
+    answered, because it does not know the figures."""
     figures = shown.get("figures")
     if figures is None:
         return ("",) * len(_FIGURES)

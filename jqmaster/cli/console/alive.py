@@ -1,5 +1,7 @@
-"""Check whether the master or worker of a container is alive: `jqmaster healthcheck`. It imports only a little of the
-standard library, because it runs every few seconds in the whole life of a container."""
+"""`jqmaster healthcheck`: check whether the master or worker of a container is alive.
+
+It imports only small parts of the standard library, because it runs every few seconds for the whole life of a
+container."""
 
 # Import as little as possible: even `typing` would take longer than the whole check.
 import os
@@ -12,8 +14,8 @@ if TYPE_CHECKING:
 ALIVE = 0
 UNREACHABLE = 5
 DEFAULT_TIMEOUT_S = 2.0
-# A worker sends a heartbeat every second. If no master has answered one for this long, the worker's leases have expired
-# as well.
+# A worker sends a heartbeat every second. If no master has answered a heartbeat for this long, the worker's
+# leases have expired, too.
 _FRESH_S = 30.0
 _ANYWHERE = frozenset({"", "0.0.0.0", "::", "localhost"})  # noqa: S104 - a comparison
 _DEFAULT_PORT = 8080
@@ -24,8 +26,9 @@ class NotAliveError(Exception):
 
 
 def quick_exit_code(arguments: list[str]) -> int | None:
-    """Run the check for the arguments that containers use: none, or only `--ready`. Return its exit code. Return None
-    for other arguments, which the full command handles."""
+    """Run the check for the arguments that containers use: none, or only `--ready`. Return its exit code.
+
+    Return None for other arguments. The full command handles them."""
     if arguments not in ([], ["--ready"]):
         return None
     try:
@@ -37,8 +40,10 @@ def quick_exit_code(arguments: list[str]) -> int | None:
 
 
 def check(url: str | None = None, timeout_s: float = DEFAULT_TIMEOUT_S, *, is_ready: bool = False) -> None:
-    """Raise NotAliveError if the check fails. It checks `url` if given, else the worker's file if it exists, else the
-    master of the settings.
+    """Raise NotAliveError if the check fails.
+
+    The check examines `url` if it is given. If not, it examines the worker's file if the file exists. If not, it
+    calls the master of the settings.
 
     `is_ready`: the master must also be ready for requests.
     """
@@ -66,7 +71,8 @@ def _age_s(file: str) -> float | None:
 
 
 class _Settings:
-    """The few settings that the check needs, from the environment or the file. Only masters validate them."""
+    """The few settings that the check needs, from the environment or the configuration file. Only masters
+    validate them."""
 
     def __init__(self) -> None:
         self._file: dict[str, object] | None = None
@@ -102,7 +108,7 @@ def _read_file() -> dict[str, object]:
 def _get(address: str, timeout_s: float, settings: _Settings, *, is_refusal_alive: bool) -> int:
     """Return the status of the answer.
 
-    * `is_refusal_alive`: return 200 even if the master requires a certificate, which this check does not have.
+    * `is_refusal_alive`: return 200 even if the master requires a client certificate. This check has none.
     """
     scheme, _, rest = address.partition("://")
     authority, slash, path = rest.partition("/")
@@ -145,7 +151,7 @@ def _connected(host: str, port: int, timeout_s: float) -> "socket.socket":
     is_address = ":" in host or host.replace(".", "").isdigit()
     if not is_address:
         return socket.create_connection((host, port), timeout_s)
-    # Do not resolve the name: that would import the codec for international names, even for an address.
+    # Do not resolve the name. Resolving would import the codec for international names, even for an address.
     connection = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
         connection.settimeout(timeout_s)

@@ -80,9 +80,10 @@ class _Also(Container[int]):
 def in_all_namespaces(
     command: Callable[[MasterSession], None], url: str, token_file: Path | None, *, as_json: bool
 ) -> None:
-    """Run a command in each open namespace, and show all results together. If some namespaces cannot answer, show
-    the others, and end with the exit code of the first one that failed. If no namespace has the object, end with
-    NOT_FOUND."""
+    """Run a command in each open namespace, and show all results together.
+
+    If some namespaces cannot answer, show the results of the others, and end with the exit code of the first
+    namespace that failed. If no namespace has the object, end with NOT_FOUND."""
     try:
         check_one_namespace(url, ALL)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Read values that a command gets as JSON or TOML: in arguments, from files, and from standard input."""
+"""Read values that a command gets as JSON or TOML from arguments, files or standard input."""
 
 import json
 import sys
@@ -12,8 +12,7 @@ from jqmaster.cli.console import exits
 
 
 def parsed(file: str) -> Any:
-    """Return the data of a TOML or JSON file, or of standard input for `-`. End the command if the text is not
-    valid."""
+    """Return the data of a TOML or JSON file. `-` means standard input. End the command if the text is not valid."""
     text = text_of(file)
     try:
         return _as_json(tomllib.loads(text)) if file.endswith(".toml") else json.loads(text)
@@ -22,7 +21,7 @@ def parsed(file: str) -> Any:
 
 
 def _as_json(value: Any) -> Any:
-    """Return a value of TOML with texts in place of its days and times, which JSON lacks."""
+    """Return a TOML value with its days and times as texts, because JSON has no such types."""
     if isinstance(value, dict):
         return {key: _as_json(member) for key, member in value.items()}
     if isinstance(value, list):
@@ -31,7 +30,7 @@ def _as_json(value: Any) -> Any:
 
 
 def document_in(file: str) -> dict[str, Any]:
-    """Return the document of a file, as `parsed` does. End the command if the file holds another value."""
+    """Return the document in a file, like `parsed`. End the command if the file holds a value other than a map."""
     data = parsed(file)
     if not isinstance(data, dict):
         exits.fail(exits.USAGE, f"{file} is not a map")
@@ -39,8 +38,8 @@ def document_in(file: str) -> dict[str, Any]:
 
 
 def value_of(text: str, what: str, hint: str = "") -> Any:
-    """Return the value of a JSON text, of standard input for `-`, or of a file for `@FILE`. End the command if it is
-    not JSON. The error text contains `what`, a word for the value, and `hint`."""
+    """Return the value of a JSON text. `-` means standard input, and `@FILE` means a file. End the command if the
+    text is not JSON. The error text contains `what`, a word for the value, and `hint`."""
     if text == "-" or text.startswith("@"):
         text = text_of(text.removeprefix("@"))
     return json_of(text, what, hint)
@@ -56,8 +55,8 @@ def json_of(text: str, what: str, hint: str = "") -> Any:
 
 
 def pairs_of(texts: Iterable[str], what: str) -> dict[str, str]:
-    """Return texts of the form NAME=VALUE as a map. End the command if one has another form. The error text contains
-    `what`, a word for such a text."""
+    """Return texts of the form NAME=VALUE as a map. End the command if a text has a different form. The error
+    text contains `what`, a word for the text."""
     pairs = {}
     for text in texts:
         name, sign, value = text.partition("=")
@@ -76,7 +75,7 @@ def json_or_text(text: str) -> Any:
 
 
 def text_of(file: str) -> str:
-    """Return the text of a file, or of standard input for `-`. End the command if it cannot be read."""
+    """Return the text of a file. `-` means standard input. End the command if the text cannot be read."""
     try:
         return sys.stdin.read() if file == "-" else Path(file).read_text("utf-8")
     except OSError as error:

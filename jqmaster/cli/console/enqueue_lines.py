@@ -18,8 +18,8 @@ _JOBS_PER_BULK: Final = 1_000
 def enqueue_lines(http: MasterSession, source: str, options: Mapping[str, Any], keep_result: bool) -> None:
     """Enqueue each line of `source` as a job, with `options` as defaults. Print the IDs.
 
-    Every job gets an ID before it is sent, so that a bulk call may be repeated. An error names the first line of the
-    failed call. The jobs of earlier lines are enqueued.
+    Every job gets an ID before it is sent, so that a bulk call can be repeated. If a call fails, the error names
+    the first line of this call. The jobs of earlier lines are enqueued.
     """
     given = {field: value for field, value in options.items() if value is not None}
     if keep_result:

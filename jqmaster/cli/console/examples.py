@@ -1,4 +1,4 @@
-"""The examples at the end of each command's help, in an order in which they can be run. `ID` means an ID."""
+"""The examples at the end of each command's help. They can be run in this order. `ID` stands for an ID."""
 
 from collections.abc import Mapping
 from typing import Final

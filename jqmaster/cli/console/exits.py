@@ -33,12 +33,13 @@ TABLE: Final = (
     (OK, "done"),
     (
         FAILED,
-        "the job did not succeed (in time), or health, doctor, fsck, conformance, seal check or targets test found a "
-        "fault",
+        "the job did not succeed, or not in time; or health, doctor, fsck, conformance, seal check or "
+        "targets test found a fault",
     ),
     (
         USAGE,
-        "an argument, an option, a variable, a file or a setting is not valid, as the command or the master finds",
+        "an argument, an option, a variable, a file or a setting is not valid according to the command or "
+        "the master",
     ),
     (NOT_FOUND, "there is no such object, its result is not kept, or no job came in time"),
     (
@@ -49,7 +50,7 @@ TABLE: Final = (
     (UNREACHABLE, "the master or the store cannot be reached or cannot work now; try again later"),
     (CHANGES, "plan only: there are changes to make"),
 )
-# The codes with which a master answers 422 to values that are valid, but that it cannot accept now.
+# Codes of 422 answers about valid values that the master cannot accept now.
 _REFUSED_VALUES: Final = frozenset({"mail_off", "unchecked_argument", "unserved_name", "webhooks_off"})
 
 __all__ = (
@@ -75,7 +76,7 @@ def told() -> Iterator[None]:
     except JqmasterError as error:
         fail(code_of(error), error.detail)
     except OSError as error:
-        if error.errno == errno.EPIPE:  # the reader of the output has closed it
+        if error.errno == errno.EPIPE:  # the program that reads the output has closed it
             raise
         place = f"{error.filename}: " if error.filename else ""
         fail(REFUSED, f"{place}{error.strerror or error}")

@@ -15,10 +15,11 @@ from jqmaster.domain.jobs.job import FINISHED, JobState
 
 # Pause between two reads of the job. Workers report progress about once a second.
 EVERY_S: Final = 0.5
-# How long to retry while the master does not answer. Replacing a master takes a few seconds.
+# Time for which to retry while the master does not answer. Replacing a master takes a few seconds.
 PATIENCE_S: Final = 60.0
 _RETRY_S: Final = 1.0
-# How long the master waits for new partial results in one call. Must be shorter than the timeout of a call.
+# Time for which the master waits for new partial results in one call. It must be shorter than the timeout of a
+# call.
 _PARTS_WAIT_S: Final = 5
 
 _GOOD: Final = frozenset({JobState.SUCCEEDED, JobState.DISCARDED})
@@ -31,8 +32,8 @@ class Display(Protocol):
 
 
 def follow(http: MasterSession, job_id: str) -> NoReturn:
-    """Show the job until it is over, as a bar in a terminal, otherwise as lines. Then exit with a code for its
-    outcome."""
+    """Show the job until it is over: as a bar in a terminal, and as lines elsewhere. Then exit with a code for
+    its outcome."""
     with _display(http.as_json) as display:
         while True:
             view = asked(http, job_path(job_id))
@@ -76,7 +77,7 @@ def asked(http: MasterSession, path: str, query: Mapping[str, Any] | None = None
             with contextlib.redirect_stderr(held):
                 answer = http.get(path, query)
         except typer.Exit as ended:
-            # If only the archive of logs is unavailable, the caller continues without it, so do not ask again.
+            # If only the archive of logs is unavailable, do not retry: the caller continues without the archive.
             is_final = ended.exit_code != exits.UNREACHABLE or "stored_after" in http.problem
             if is_final or time.monotonic() >= end_s:
                 sys.stderr.write(held.getvalue())

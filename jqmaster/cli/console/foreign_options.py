@@ -1,11 +1,13 @@
-"""Options of other job queues on the command line, and the options here that correspond to them."""
+"""Options of other job queues on the command line, and the corresponding options of this program."""
 
 from typing import Any
 
 
 def suggest_option(error: Exception) -> None:
-    """Add to the error for an unknown option the option that the caller may mean, if the command has it."""
-    # Typer contains its own copy of Click, or uses the installed one, so the class is known only by its attributes.
+    """Add a suggestion to the error for an unknown option, if the command has the option that the caller may
+    mean."""
+    # Typer uses its own copy of Click or the installed Click. So recognize the class of the error by its
+    # attributes.
     name, context = getattr(error, "option_name", None), getattr(error, "ctx", None)
     if not isinstance(name, str) or context is None or not hasattr(error, "possibilities"):
         return

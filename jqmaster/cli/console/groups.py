@@ -43,12 +43,14 @@ FileArgument = Annotated[
 
 
 def with_session(command: Function, *, has_namespace: bool = True, is_reading: bool = False) -> Function:
-    """Return a function for Typer. A command whose first parameter is a MasterSession gets options instead of it: the
-    address, the token, the form of the output, and, with `has_namespace`, the namespace. The session is made from these
+    """Return a function for Typer.
+
+    If the first parameter of a command is a MasterSession, options replace this parameter: the address, the
+    token, the form of the output and, with `has_namespace`, the namespace. The session is made from these
     options.
 
-    `is_reading`: the command changes nothing, and shows a list, or an object with `says_json`. So `--namespace '*'` can
-    run it in all namespaces.
+    `is_reading`: the command changes nothing, and shows a list, or an object with `says_json`. So `--namespace
+    '*'` can run it in all namespaces.
     """
     signature = inspect.signature(command)
     parameters = list(signature.parameters.values())
@@ -81,8 +83,8 @@ def _declare(function: Function, parameters: Iterable[inspect.Parameter]) -> Fun
 
 
 class CommandGroup(typer.Typer):
-    """A group of commands, each of which may begin with a MasterSession. `has_namespace`: False if the commands concern
-    the whole installation."""
+    """A group of commands. The first parameter of a command may be a MasterSession. `has_namespace`: False if the
+    commands concern the whole installation."""
 
     def __init__(self, *, has_namespace: bool = True, **options: Any) -> None:
         super().__init__(cls=GroupWithExamples, **options)
@@ -91,7 +93,7 @@ class CommandGroup(typer.Typer):
     def command(  # type: ignore[override]
         self, name: str | None = None, *, is_reading: bool = False, **options: Any
     ) -> Callable[[Function], Function]:
-        """Register a command, as Typer does. `is_reading`: see `with_session`."""
+        """Register a command, like Typer's `command`. `is_reading`: see `with_session`."""
 
         def register(command: Function) -> Function:
             options.setdefault("cls", CommandWithExamples)
@@ -200,7 +202,8 @@ def post_each(
 
 
 def delete_each(http: MasterSession, paths: Mapping[str, str], done: str) -> NoReturn:
-    """Send a DELETE to each of `paths`, which are by ID, and print the ID with the word `done`. See `each_of`."""
+    """Send a DELETE to each path, and print the object's ID with the word `done`. `paths`: the paths by ID. See
+    `each_of`."""
 
     def delete(one: str) -> None:
         http.call("DELETE", paths[one])
@@ -221,8 +224,8 @@ def each_of(keys: Iterable[str], act: Callable[[str], None]) -> NoReturn:
 
 
 def confirmed(question: str, *, is_given: bool) -> None:
-    """Ask for confirmation at the terminal, unless `--yes` is given. End the command if there is no terminal, or if the
-    answer is no."""
+    """Ask for confirmation at the terminal if `--yes` is not given. End the command if there is no terminal or
+    the answer is no."""
     if is_given:
         return
     if not sys.stdin.isatty():

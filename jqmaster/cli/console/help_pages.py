@@ -10,7 +10,7 @@ _FORMER_NAMES: Final = {"token": "tokens", "user": "users"}
 
 
 class CommandWithExamples(TyperCommand):
-    """A command whose help ends with examples."""
+    """A command with examples at the end of its help."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         show_no_type_of_flags(self.get_params(ctx))
@@ -19,7 +19,7 @@ class CommandWithExamples(TyperCommand):
 
 
 class GroupWithExamples(TyperGroup):
-    """A group whose help ends with examples of its command `list`."""
+    """A group with examples of its command `list` at the end of its help."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         show_no_type_of_flags(self.get_params(ctx))
@@ -47,5 +47,6 @@ def _add_examples(path: str, formatter: Any) -> None:
     from jqmaster.cli.console.examples import EXAMPLES
 
     if lines := EXAMPLES.get(path):
-        # Write the examples without Typer's markup, which would interpret brackets and wrap lines that people copy.
+        # Write the examples without Typer's markup. The markup would interpret brackets and wrap lines that
+        # people copy.
         formatter.write("".join(["Examples:\n", *(f"  {line}\n" for line in lines)]))

@@ -38,7 +38,7 @@ NamespaceOption = Annotated[
         rich_help_panel=_PANEL,
     ),
 ]
-# There is no option for the token itself, because every process of the machine can read a command line.
+# There is no option for the token itself, because every process on the machine can read the command line.
 TokenOption = Annotated[
     Path | None,
     typer.Option(
@@ -91,16 +91,17 @@ class MasterSession:
             headers["Authorization"] = f"Bearer {token}"
         self.url = url
         self._unserved: set[str] = set()
-        # The limit at which a list ended, although there may be more entries. None: all were listed.
+        # The limit at which a list ended although there may be more entries. None: all entries were listed.
         self._cut_at: int | None = None
         is_loopback = _is_loopback(parts.hostname)
         self._options: dict[str, Any] = {
             "base_url": url.rstrip("/"),
             "headers": headers,
             "timeout": httpx.Timeout(30, connect=5),
-            # Load the system's certificates only if they are needed, because that takes 40 ms.
+            # Load the system's certificates only if they are needed, because loading takes 40 ms.
             "verify": _tls() or not (is_loopback and parts.scheme == "http"),
-            # For a loopback address, ignore a proxy from the environment: it cannot reach this machine's loopback.
+            # For a loopback address, ignore a proxy from the environment, because the proxy cannot reach this
+            # machine's loopback.
             "trust_env": not is_loopback,
         }
         # The problem document from the last failed call.
@@ -135,8 +136,8 @@ class MasterSession:
         text: str | None = None,
         timeout_s: float = 30,
     ) -> "tuple[int, Any]":
-        """Make a call. Return the status and the decoded answer, if the status is below 400 or in `admit`. Otherwise,
-        end the command.
+        """Make a call. If the status is below 400 or in `admit`, return the status and the decoded answer.
+        Otherwise, end the command.
 
         `text`: a body that is already JSON. Unlike `body`, it can be null.
         """
@@ -173,8 +174,9 @@ class MasterSession:
             and response.status_code == 404
             and isinstance(answer, dict)
             and answer.get("code") == "not_found"
-            # If a 404 has another detail, the master itself has explained it: the path belongs to the installation, not
-            # to a namespace. Masters of earlier releases give no detail for a path that does not exist.
+            # A 404 with a different detail comes from a master that explains it: the path belongs to the
+            # installation, not to a namespace. Masters of earlier releases give no detail for a path that does
+            # not exist.
             and str(answer.get("detail") or _NO_PATH).startswith(_NO_PATH)
         ):
             exits.fail(
@@ -190,7 +192,8 @@ class MasterSession:
         return response.status_code, answer
 
     def _right_text(self, status: int) -> str:
-        """Return how to get the right that a master demands; empty if the status does not concern rights."""
+        """Return a text about getting the right that the master requires. The text is empty if the status does
+        not concern rights."""
         if status == 403 and " the scope " in str(self.problem.get("detail")):
             remedy = "An administrator makes one with `jqmaster tokens create`."
             return f"\n  {self.url} needs a token with this scope. {remedy}"
@@ -209,7 +212,8 @@ class MasterSession:
         return self.call("POST", path, body=body)[1]
 
     def says_json(self, answer: Any) -> bool:
-        """Print the answer as a line of JSON if the output is for programs. Return whether it is."""
+        """Print the answer as a line of JSON if the output is for programs. Return whether the output is for
+        programs."""
         if self.as_json:
             output.say_json(answer)
         return self.as_json
@@ -228,8 +232,8 @@ class MasterSession:
         limit: int | None = None,
         more: str = "",
     ) -> None:
-        """Print each item as a line of JSON for programs, or for people as a table row that `row` makes. On a terminal,
-        say if the list ended at its limit.
+        """Print each item: for programs as a line of JSON, for people as a table row that `row` makes. On a
+        terminal, say if the list ended at its limit.
 
         * `limit`: the limit of a list that was not read with `listed`.
         * `more`: another way to see more.
@@ -292,8 +296,8 @@ def _reason(error: "httpx.TransportError", url: str) -> str:
 
 
 def _tls() -> "ssl.SSLContext | None":
-    """Return the TLS context with the files in JQMASTER_CLIENT_…, as workers and pushers use it. None: no file is
-    set."""
+    """Return the TLS context with the files in JQMASTER_CLIENT_…, which workers and pushers also use. None: no
+    file is set."""
     files = [os.environ.get(f"JQMASTER_CLIENT_{name}") for name in ("CAFILE", "CERTFILE", "KEYFILE")]
     if not any(files):
         return None
@@ -332,7 +336,7 @@ def _problem_text(response: "httpx.Response", problem: Any) -> str:
         return f"the master answered {response.status_code}"
     text = problem.get("detail") or problem.get("title") or f"the master answered {response.status_code}"
     lines = [f"{text} ({response.status_code} {problem.get('code', '')})"]
-    # Skip errors whose text `detail` already contains.
+    # Skip errors if `detail` already contains their text.
     broken = [rule for rule in problem.get("errors") or [] if str(rule.get("msg")) not in text]
     lines += [rule_line(rule.get("loc", []), rule.get("msg")) for rule in broken]
     if wait_s := response.headers.get("retry-after"):

@@ -1,4 +1,4 @@
-"""The result of a job, which a command waits for and prints."""
+"""Wait for the result of a job and print it."""
 
 import time
 from typing import Any
@@ -24,7 +24,7 @@ def print_result(http: MasterSession, job_id: str, wait_s: float) -> None:
 
 
 def no_result_text(http: MasterSession, job_id: str) -> str:
-    """Return why there is no result of the job. End the command if there is no such job."""
+    """Return the reason why the job has no result. End the command if there is no such job."""
     status, job = http.call("GET", job_path(job_id), admit=(403,))
     if status == 403:
         return f"there is no result of job {job_id}; the scope read is needed to see its state"

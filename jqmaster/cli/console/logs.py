@@ -1,5 +1,5 @@
-"""Format a master's log lines, one per event, for people or for programs. They contain no secrets and no active
-characters."""
+"""Format a master's log lines, one per event, for people or for programs. The lines contain no secrets and no
+characters that control a terminal."""
 
 import functools
 import json
@@ -22,7 +22,7 @@ Event = dict[str, Any]
 LogFormat = Literal["console", "json"]
 
 REDACTED: Final = "[redacted]"
-# The shortest secret that is hidden in logs. Ordinary words may contain shorter ones.
+# Minimum length of a secret that is hidden in logs. A shorter secret could be part of ordinary words.
 MIN_SECRET: Final = 6
 
 _HIDDEN: Final = (
@@ -49,7 +49,8 @@ _HINTS: Final = (
     "key",
     "token",
 )
-# Finds arguments that are IDs: in `job %s: …`, the first argument is a job ID. For programs, such IDs become fields.
+# Finds arguments that are IDs: in `job %s: …`, the first argument is a job ID. In output for programs, such IDs
+# become fields.
 _NAMED: Final = re.compile(r"(job|worker|master|constraint|setting)s? (?=%s)", re.IGNORECASE)
 _PLACE: Final = re.compile(r"%%|%[-#0 +]*\d*(?:\.\d+)?[a-zA-Z]")
 _FIELDS: Final = {"job": "job_id", "worker": "worker_id", "master": "master_id"}
@@ -63,8 +64,7 @@ def set_up(level: str, log_format: LogFormat = "console", *, secrets: Iterable[s
 
 
 def route_structlog() -> None:
-    """Pass messages that other code logs with structlog to the standard library. Masters themselves do not use
-    structlog."""
+    """Pass structlog messages of other code to the standard library. Masters themselves do not use structlog."""
     import structlog
 
     structlog.configure(
@@ -140,7 +140,7 @@ def _add_request(event: Event) -> None:
 
 @functools.lru_cache(maxsize=512)
 def _fields_of(template: str) -> tuple[tuple[str, int], ...]:
-    """Return the index of each argument that is an ID, with its field."""
+    """Return the index of each argument that is an ID, with the name of its field."""
     starts = [match.start() for match in _PLACE.finditer(template) if match[0] != "%%"]
     places = {start: n for n, start in enumerate(starts)}
     found: dict[str, int] = {}
@@ -167,14 +167,14 @@ def _make_harmless(event: Event, secrets: tuple[str, ...], *, keeps_lines: bool)
             event[key] = text
             continue
         text = escape_controls(redacted(text, secrets))
-        # Escape line feeds, because text from outside must not start a new line. Tracebacks keep theirs, because they
-        # come from this program.
+        # Escape line feeds, because text from outside must not start a new line. Tracebacks keep their line
+        # feeds, because they come from this program.
         event[key] = text if keeps_lines or key == "exception" else text.replace("\n", "\\n")
 
 
 def _is_plain(text: str, secrets: tuple[str, ...]) -> bool:
-    """Return whether a text contains nothing to hide and no active characters. Most texts pass, and this is far
-    faster than the patterns."""
+    """Return whether a text contains nothing to hide and no characters that control a terminal. Most texts pass
+    this check, which is far faster than the patterns."""
     if not (text.isascii() and text.isprintable()):
         return False
     small = text.lower()

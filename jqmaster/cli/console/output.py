@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from worker_sdk.transport import standard_streams
 
-# A cell that is longer than this and contains blanks counts as prose and may be wrapped.
+# A longer cell that contains blanks counts as prose and may be wrapped.
 _WHOLE: Final = 30
 _GAP: Final = 2
 _PIPE: Final = 400
@@ -36,8 +36,8 @@ def show_value(value: Any) -> None:
 
 
 def _is_narrow() -> bool:
-    """Return whether the encoding of standard output lacks some characters. JSON output must then escape them itself to
-    stay JSON."""
+    """Return whether the encoding of standard output lacks some characters. If so, JSON output must escape these
+    characters itself to stay JSON."""
     return sys.stdout.encoding.lower() not in ("utf-8", "utf8")
 
 
@@ -47,14 +47,14 @@ def _inert_json(text: str) -> str:
 
 
 def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str = "") -> None:
-    """Print a table. Only prose is wrapped to the width of the terminal. IDs, times and names stay whole, so that
-    people can copy them: a row that is too long continues in the next line of the terminal."""
+    """Print a table. Only prose is wrapped to the width of the terminal. IDs, times and names stay in one piece,
+    so that people can copy them. A row that is too long continues in the next line of the terminal."""
     from rich.console import Console
     from rich.segment import Segment, Segments
     from rich.table import Table
     from rich.text import Text
 
-    # Pass Text objects, because a string such as the job name [red] would be read as markup.
+    # Pass Text objects, because a string such as the job name [red] would be interpreted as markup.
     cells = [[Text("" if cell is None else escape_controls(cell)) for cell in row] for row in rows]
     table = Table(title=title or None, box=None, pad_edge=False, title_justify="left")
     least = 0
@@ -66,7 +66,7 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, titl
         least += _GAP + (min(widest, _WHOLE) if is_prose else widest)
     for row in cells:
         table.add_row(*row)
-    # Only a terminal has a width. To a pipe, write whole lines.
+    # Only a terminal has a width. Write whole lines to a pipe.
     console = Console()
     console = Console(width=max(least, console.width if console.is_terminal else _PIPE))
     # Remove blanks after the last cell, because they would become separate lines in a narrow terminal.
@@ -85,7 +85,7 @@ def show_list(
     *,
     as_json: bool,
 ) -> None:
-    """Print each item as a complete line of JSON, or as a table row that `row` makes."""
+    """Print each item as one line of JSON, or as a table row that `row` makes."""
     if as_json:
         for one in found:
             say_json(one)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _PASSWORD_IN_URL = re.compile(r"://[^/?#@]*:[^/?#]+@|[?&]password=", re.IGNORECASE)
 
-# Settings of files that are used together: the certificate, its key, and the authorities.
+# Settings that name files which are used together: the certificate, its key, and the CA certificates.
 _TLS_FILES = (
     ("tls_certfile", "tls_keyfile", ""),
     ("", "", "tls_client_cafile"),
@@ -48,7 +48,8 @@ ConfigOption = Annotated[
 
 
 def refuse_misspelt_variables() -> None:
-    """End the command if a JQMASTER_… variable is misspelt, and print a warning about others that no program reads."""
+    """End the command if a JQMASTER_… variable is misspelt. Print a warning about other JQMASTER_… variables that
+    no program reads."""
     from worker_sdk.transport.variables import unknown_text, unknown_variables
 
     found = unknown_variables(os.environ)
@@ -60,8 +61,9 @@ def refuse_misspelt_variables() -> None:
 
 
 def load_settings(config: Path | None = None, **given: Any) -> "Settings":
-    """Return the settings from all sources. `given`: values of options; None means that the option is not given. End
-    the command if they are not valid."""
+    """Return the settings from all sources. End the command if they are not valid.
+
+    `given`: values of options. None: the option is not given."""
     if _PASSWORD_IN_URL.search(given.get("redis_url") or ""):
         exits.fail(
             exits.USAGE,
@@ -89,7 +91,7 @@ def load_settings(config: Path | None = None, **given: Any) -> "Settings":
 
 
 def _check_tls_files(settings: "Settings") -> None:
-    """End the command if a certificate, a key or a file of authorities cannot be used."""
+    """End the command if a certificate, a key or a file of CA certificates cannot be used."""
     from worker_sdk.transport.tls import TlsFileError, check_files
 
     for names in _TLS_FILES:
@@ -109,7 +111,7 @@ def _fault(loc: tuple[str | int, ...], kind: str, msg: str) -> str:
 
     name = ".".join(map(str, loc)) or "settings"
     if kind == "string_pattern_mismatch" and (field := Settings.model_fields.get(name)):
-        # Show the setting's description, which has examples. The pattern is unreadable for people.
+        # Show the setting's description, which has examples, because people cannot read the pattern.
         return f"{name}: not valid. It is: {(field.description or msg).replace('`', '')}"
     if kind != "extra_forbidden":
         return f"{name}: {msg}"

@@ -1,4 +1,5 @@
-"""The words of the web UI and the glossary for the states of workers and masters, which the API names otherwise."""
+"""The words of the web UI and the glossary for the states of workers and masters. The API has different names for
+these states."""
 
 from collections.abc import Mapping
 from typing import Final

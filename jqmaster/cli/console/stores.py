@@ -1,4 +1,4 @@
-"""Access of commands to the store: its address, and a client whose errors name the address."""
+"""Access of commands to the store: its address, and a client with errors that name this address."""
 
 import contextlib
 from collections.abc import AsyncIterator, Callable
@@ -12,8 +12,10 @@ if TYPE_CHECKING:
 
 
 def url_of(settings: "Settings", *, when_away: "Callable[[Settings], None]" = lambda _: None) -> str:
-    """Return the address of the configured store, or of the embedded one. End the command if the embedded one does not
-    run. `when_away`: raises JqmasterError if it knows the reason."""
+    """Return the address of the configured store or of the embedded store. End the command if the embedded store
+    does not run.
+
+    `when_away`: raises JqmasterError if it knows the reason."""
     from jqmaster.embedded import url_of_running
 
     url = settings.redis_url.get_secret_value() if settings.redis_url else url_of_running(settings.data_dir)
@@ -28,7 +30,8 @@ def url_of(settings: "Settings", *, when_away: "Callable[[Settings], None]" = la
 
 @contextlib.asynccontextmanager
 async def shard_at(url: str, settings: "Settings") -> "AsyncIterator[Shard]":
-    """Connect to the shard of the settings. Errors of the store that end the block name its address."""
+    """Connect to the shard of the settings. If an error of the store ends the block, the error names the store's
+    address."""
     from jqmaster.store.keys import Keys
     from jqmaster.store.link.access import StoreAccess, naming_the_store
     from jqmaster.store.link.client import StoreClient

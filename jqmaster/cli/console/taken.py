@@ -1,4 +1,5 @@
-"""Files that `jqmaster take` writes for `jqmaster done`: one for each job that this user has taken on this machine."""
+"""Files that `jqmaster take` writes for `jqmaster done`. There is one file for each job that this user has taken
+on this machine."""
 
 import contextlib
 import json
@@ -14,7 +15,10 @@ from jqmaster.cli.console import exits
 
 @dataclass(frozen=True, slots=True)
 class TakenJob:
-    """A job that was taken. `token`: the right to settle it. `worker_id`: the worker that took it."""
+    """A job that was taken.
+    * `token`: the right to settle the attempt.
+    * `worker_id`: the worker that took the job.
+    """
 
     job_id: str
     token: str
@@ -59,7 +63,8 @@ def _directory() -> Path:
 
 
 def _file(job_id: str) -> Path:
-    # Use only the last part of the ID. An ID has no slash, so typed text cannot name a file in another directory.
+    # Use only the part of the text after the last slash. Valid IDs have no slash. So typed text cannot name a
+    # file in another directory.
     return _directory() / f"{Path(job_id).name}.json"
 
 

@@ -36,8 +36,8 @@ _DECLARED: Final = (
     ),
     ClientVariable(
         ("JQMASTER_BACKUP_PASSPHRASE",), "--passphrase-file",
-        "Passphrase with which `jqmaster backup` encrypts a backup, and with which `verify` and `restore` read it. "
-        "The file takes precedence.",
+        "Passphrase for backups. `jqmaster backup` encrypts a backup with it, and `verify` and `restore` "
+        "read the backup with it. A passphrase file takes precedence.",
     ),
     ClientVariable(
         ("JQMASTER_CLIENT_CERTFILE", "JQMASTER_CLIENT_KEYFILE"), "",
@@ -49,11 +49,13 @@ _DECLARED: Final = (
     ),
     ClientVariable(
         ("JQMASTER_WORKER_CLIENT_CAFILE",), "",
-        "CA certificates (PEM). If set, the worker accepts only masters whose certificate is signed by one of them.",
+        "CA certificates (PEM). If set, the worker accepts only masters with a certificate that one of "
+        "these CAs signed.",
     ),
     ClientVariable(
         ("JQMASTER_HEALTH_FILE",), "",
-        "File whose time a worker updates while a master answers its heartbeats. `jqmaster healthcheck` reads it.",
+        "File that a worker touches while a master answers its heartbeats. `jqmaster healthcheck` checks "
+        "the time of the file.",
     ),
 )  # fmt: skip
 _NAMED: Final = {name for one in _DECLARED for name in one.names}
@@ -78,13 +80,14 @@ which means its start in UTC:
   90s    30m    2h    7d
 """
 _JSON: Final = """\
-With --json, a command prints its answer for programs: one line of JSON for each object, as the API has it. A list is
-one line for each entry, so that tools can read it while it comes. Standard error has the rest, and the exit code tells
-whether it went well (jqmaster help exit-codes).
+With --json, a command prints its answer for programs: one line of JSON for each object, in the form of the API. A
+list has one line for each entry, so that tools can read it while it arrives. Other messages go to standard error.
+The exit code tells whether the command succeeded (jqmaster help exit-codes).
 
   jqmaster jobs --state failed --json | jq -r .id | xargs jqmaster retry
 
-Arguments that take JSON also take @FILE, a file with it, and - for standard input. Text needs its quotes: '"text"'.
+An argument that takes JSON also takes @FILE for a file with JSON, and - for standard input. Text needs its quotes:
+'"text"'.
 """
 _MATCHERS: Final = """\
 A matcher selects jobs for a constraint, a pause or a notice. It is a map in JSON:

@@ -15,8 +15,8 @@ def document_of(view: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def document_of_request(name: str, request: "CalendarRequest") -> dict[str, Any]:
-    """Return the document that a master would show for this request, without a weekend if the request has none. Raise
-    InvalidError if the request is not valid."""
+    """Return the document that a master would show for this request. It has no weekend if the request has none.
+    Raise InvalidError if the request is not valid."""
     from jqmaster.domain.calendars.calendar import CalendarError, holidays_of
     from jqmaster.errors import FieldError, InvalidError
     from jqmaster.service.calendars.editor import in_order

@@ -19,10 +19,10 @@ def checked_tables(
     model: type[RequestT],
     document_of: Callable[[str, RequestT], dict[str, Any]],
 ) -> tuple[dict[str, tuple[Table, dict[str, Any]]], list[str]]:
-    """Return by name the valid tables, each with its document as the master would show it; and the faults of the other
-    tables.
+    """Return the valid tables by name, each with the document that the master would show, and the faults of the
+    other tables.
 
-    * `document_of`: makes a document from a name and a request; it may raise TypeError and JqmasterError.
+    * `document_of`: makes a document from a name and a request. It may raise TypeError and JqmasterError.
     * `kind`: the kind of object, for the texts of the faults.
     """
     from pydantic import ValidationError

@@ -7,8 +7,8 @@ from jqmaster.cli.console.groups import NamedObjects, if_match_of
 from jqmaster.cli.console.http import MasterSession
 from jqmaster.cli.declared.constraint_files import canonical_json, document_of
 
-# Maximum number of tries if somebody else changes the constraint between reading and writing it. More conflicts in a
-# row are unlikely.
+# Maximum number of tries if somebody else changes the constraint between the read and the write. More conflicts
+# in a row are unlikely.
 _MAX_REPEATS = 5
 CONSTRAINTS: Final = NamedObjects("constraint", "/api/constraints")
 
@@ -45,5 +45,5 @@ def set_paused(http: MasterSession, name: str, value: str | None, *, is_paused: 
 
 
 def whole(value: Any) -> Any:
-    """Return a value of a key in the form in which the master compares it, where 1.0 equals 1."""
+    """Return a value of a key in the form in which the master compares values: 1.0 equals 1."""
     return int(value) if isinstance(value, float) and value.is_integer() else value

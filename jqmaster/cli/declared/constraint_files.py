@@ -1,4 +1,4 @@
-"""Constraints in a file, and the changes that make a master's constraints equal to them."""
+"""Constraints in a file, and the changes that make a master's constraints equal to the constraints in the file."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,8 +25,8 @@ _NEW: Final[dict[str, Any]] = {"reason": "", "expires_at": None, "reserve": []}
 
 
 def constraints_in(file: str) -> dict[str, dict[str, Any]]:
-    """Return by name each constraint of FILE as the master would show it. If the file has faults, end the command with
-    all of them."""
+    """Return the constraints of FILE by name, in the form that the master would show. If the file has faults, end
+    the command and print all faults."""
     wanted, faults = checked(_read(file))
     if faults:
         exits.fail(exits.USAGE, "\n".join(f"{file}: {fault}" for fault in faults))
@@ -34,7 +34,8 @@ def constraints_in(file: str) -> dict[str, dict[str, Any]]:
 
 
 def checked(tables: Iterable[Mapping[str, Any]]) -> tuple[dict[str, dict[str, Any]], list[str]]:
-    """Return by name the valid constraints, each as the master would show it; and the faults of the others."""
+    """Return the valid constraints by name, in the form that the master would show, and the faults of the other
+    constraints."""
     from jqmaster.api.constraints.schemas import ConstraintRequest
     from jqmaster.service.constraints.documents import describe, draft_of
 
@@ -50,8 +51,8 @@ def _read(file: str) -> list[dict[str, Any]]:
     one constraint."""
     tables = data = parsed(file)
     if data == {}:
-        # Refuse a file without constraints: a truncated file must not remove all limits. To remove them on purpose, use
-        # `{"constraint": []}`.
+        # Refuse a file without constraints, because a truncated file must not remove all limits. To remove all
+        # limits on purpose, use `{"constraint": []}`.
         exits.fail(exits.USAGE, f"{file} has no constraints")
     if isinstance(data, dict) and "constraints" in data:
         exits.fail(
@@ -73,7 +74,7 @@ def only_one(file: str) -> dict[str, Any]:
 
 
 class ConstraintChange(NamedTuple):
-    """A change of one constraint. A creation has no `before`, and a deletion no `after`."""
+    """A change of one constraint. A creation has no `before`. A deletion has no `after`."""
 
     name: str
     etag: str

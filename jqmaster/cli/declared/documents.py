@@ -1,4 +1,5 @@
-"""The constraints, calendars and definitions that a file or a module declares, each as the master would show it."""
+"""The constraints, calendars and definitions that a file or a module declares, in the form that the master would
+show."""
 
 import json
 import re
@@ -21,7 +22,7 @@ _PLANNED: Final = ("notice",)
 _MODULE: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _UNNAMEABLE: Final = re.compile(r"[^A-Za-z0-9_.:\-]")
 _KINDS_TEXT: Final = "constraint, calendar and definition"
-# Fields that operators change during an incident. They stay as they are unless the source sets them.
+# Fields that operators change during an incident. They stay unchanged if the source does not set them.
 LEFT_TO_OPERATORS: Final = ("enabled", "reason")
 
 
@@ -35,8 +36,8 @@ class DeclaredDocuments:
 
 
 def declared_by(target: str, source: str | None) -> DeclaredDocuments:
-    """Return the declarations of a file, or of the Tasks at MODULE:OBJECT. If they have faults, end the command with
-    all of them."""
+    """Return the declarations of a file, or of the Tasks at MODULE:OBJECT. If they have faults, end the command
+    and print all faults."""
     is_module = _MODULE.fullmatch(target) is not None and not Path(target).exists()
     tables = _tables_of_module(target) if is_module else _tables_of_file(target)
     constraints, faults = constraint_files.checked(tables["constraint"])
@@ -55,8 +56,8 @@ def declared_by(target: str, source: str | None) -> DeclaredDocuments:
 def _tables_of_file(file: str) -> dict[str, list[dict[str, Any]]]:
     data = parsed(file)
     if not isinstance(data, dict) or not data:
-        # Refuse a file without tables: a truncated file must not remove everything. To do so on purpose, use
-        # `{"definition": []}`.
+        # Refuse a file without tables, because a truncated file must not remove all objects. To remove all
+        # objects on purpose, use `{"definition": []}`.
         exits.fail(exits.USAGE, f"{file} declares nothing: expected tables named {_KINDS_TEXT}")
     for name in data:
         if name in _PLANNED:
@@ -86,8 +87,8 @@ def _tables_of_module(target: str) -> dict[str, list[dict[str, Any]]]:
 
 
 def _checked_calendars(tables: Iterable[Mapping[str, Any]]) -> tuple[dict[str, dict[str, Any]], list[str]]:
-    """Return by name the valid calendars, each as the master would show it; and the faults of the others. The weekend
-    is missing if the source does not set it."""
+    """Return the valid calendars by name, in the form that the master would show, and the faults of the other
+    calendars. The weekend is missing if the source does not set it."""
     from jqmaster.api.calendars.schemas import CalendarRequest
     from jqmaster.cli.declared.calendar_documents import document_of_request
 
@@ -96,8 +97,8 @@ def _checked_calendars(tables: Iterable[Mapping[str, Any]]) -> tuple[dict[str, d
 
 
 def _checked_definitions(tables: Iterable[Mapping[str, Any]]) -> tuple[dict[str, dict[str, Any]], list[str]]:
-    """Return by name the valid definitions, each as the master would show it; and the faults of the others. Fields of
-    LEFT_TO_OPERATORS are missing if the source does not set them."""
+    """Return the valid definitions by name, in the form that the master would show, and the faults of the other
+    definitions. Fields of LEFT_TO_OPERATORS are missing if the source does not set them."""
     from jqmaster.api.definitions.schemas import DefinitionRequest
     from jqmaster.service.definitions.documents import describe, draft_of
 

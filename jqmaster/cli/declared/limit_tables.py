@@ -15,8 +15,8 @@ _DEFAULT_VALUE: Final = "*"
 
 
 def table_in(file: str) -> list[dict[str, Any]]:
-    """Return the rows of a table of limits. A file named *.csv is read as CSV, any other as JSON. Each row has `value`,
-    and the other columns that are not empty. End the command if the file has another form."""
+    """Return the rows of a table of limits. A file named *.csv is read as CSV, any other file as JSON. Each row
+    has `value` and the columns that are not empty. End the command if the file has a different form."""
     rows = _csv_rows(file) if file.endswith(".csv") else _json_rows(file)
     if not rows:
         exits.fail(exits.USAGE, f"{file} has no values")
@@ -42,8 +42,8 @@ def _csv_rows(file: str) -> list[dict[str, Any]]:
 
 
 def _json_rows(file: str) -> list[dict[str, Any]]:
-    """Return the rows of a JSON file: `{value: limit or {column: …}}`, or `[{value: …, column: …}]` for values of any
-    type."""
+    """Return the rows of a JSON file. It has the form `{value: limit or {column: …}}` or, for values of any type,
+    `[{value: …, column: …}]`."""
     data = parsed(file)
     if isinstance(data, dict):
         data = [
@@ -81,8 +81,8 @@ def _number(place: str, column: str, text: str, kind: type[int] | type[float]) -
 
 
 def rate_of(text: str, what: str) -> dict[str, Any]:
-    """Return the rate from a text such as LIMIT/SECONDS. End the command if it has another form. The error text begins
-    with `what`."""
+    """Return the rate in a text of the form LIMIT/SECONDS. End the command if the text has a different form. The
+    error text begins with `what`."""
     limit, slash, period = text.partition("/")
     try:
         return {"limit": int(limit), "period_s": float(period if slash else "")}

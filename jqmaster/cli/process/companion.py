@@ -1,8 +1,7 @@
 """The worker of `jqmaster serve --with-worker`, in the master's process but with its own thread and event loop.
 
-So a handler that blocks its loop delays neither the leases of other workers nor the lead. The worker calls its master
-over HTTP, as every worker does, so handlers behave as in a separate worker process.
-"""
+So a handler that blocks the worker's loop delays neither the leases of other workers nor the lead. The worker
+calls its master over HTTP, like every worker. So handlers behave in the same way as in a separate worker process."""
 
 import asyncio
 import logging

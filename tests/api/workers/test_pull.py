@@ -428,4 +428,4 @@ async def test_a_withdrawal_needs_no_number_of_jobs(api: Api, master: Master, pu
     await call
     status, problem = await api.call("POST", path, {"wait": 1})
     assert status == 422
-    assert problem["errors"] == [{"loc": ["max"], "msg": "required unless withdraw is true"}]
+    assert problem["errors"] == [{"loc": ["max"], "msg": "required if withdraw is not true"}]
