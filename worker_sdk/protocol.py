@@ -66,16 +66,16 @@ class ClaimRef(TypedDict):
 
 class ClaimRequest(TypedDict):
     """Poll of a worker without an address. Make one call at a time: a later call ends the previous
-    one."""
+    call."""
 
-    # True: withdraw the call with this `poll_id`. Jobs that were returned to it wait again.
+    # True: withdraw the call with this `poll_id`. Jobs in its answer wait again.
     withdraw: NotRequired[bool]
-    # Maximum number of jobs to take now. Required unless the call withdraws another.
+    # Maximum number of jobs to take now. Required if `withdraw` is not true.
     max: NotRequired[int | None]
     # Seconds to wait for the first job: at most 60, and at least 0.25.
     wait: NotRequired[float]
-    # A new ID for each call, chosen by the worker. If the answer was lost, repeat the call with the same ID
-    # at any master to get the same jobs. A new ID confirms that the previous answers arrived.
+    # ID of the call. The worker chooses a new ID for each call. If the answer was lost, repeat the call with
+    # the same ID at any master to get the same jobs. A new ID confirms that the previous answers arrived.
     poll_id: NotRequired[str | None]
     # Jobs of earlier answers that the worker did not start and refuses. They wait again as if they had never
     # been claimed.
@@ -96,9 +96,9 @@ class ContractRequest(TypedDict):
     # Version of the contract, for people.
     version: NotRequired[str]
     # JSON Schema (draft 2020-12) of the argument, without references to other documents. Null: any argument.
-    # In the schema, binary is base64 text, a timestamp is ISO 8601 text, and keys of maps are texts. The
-    # formats `byte`, `date`, `date-time`, `decimal`, `duration`, `time` and `uuid` are checked; other formats
-    # are only informative.
+    # The schema applies to a JSON form of the argument, with base64 text for binary, ISO 8601 text for
+    # timestamps, and texts for map keys. Masters check the formats `byte`, `date`, `date-time`, `decimal`,
+    # `duration`, `time` and `uuid`. Other formats are only informative.
     argument_schema: NotRequired[dict[str, Any] | None]
     # Default options of jobs with this name, for people and for forms.
     options: NotRequired[dict[str, Any]]
@@ -113,10 +113,10 @@ class Dispatch(TypedDict):
     attempt: int
     # Right to settle this claim. Name it in heartbeats and results.
     token: str
-    # Number that grows with every claim, also across failovers. Your database can use it to reject a stale
+    # Number that grows with every claim, even across failovers. Your database can use it to reject a late
     # writer.
     fence: int
-    # Action to perform. `callback`: the attempt continues with the callbacks of its challenge; only an
+    # Action to perform. `callback`: the attempt continues with the callbacks of its challenge. Only an
     # attempt that reported `challenged` gets this phase. Future releases may add phases.
     phase: Literal["run", "callback"]
     # Selects the handler.
@@ -149,61 +149,62 @@ class HeartbeatAnswer(TypedDict):
 
     epoch: int
     store_time_ms: int
-    # Newest fence of any claim at `store_time_ms`. If `store_time_ms` is earlier than it can be, the store's
-    # clock was set back. In this case, refuse offers with this fence or a lower one as `too_late`. If
-    # omitted: 0.
+    # Newest fence of any claim at `store_time_ms`. If `store_time_ms` is impossibly early, the store's clock
+    # was set back. In this case, refuse offers with this fence or a lower fence as `too_late`. If omitted: 0.
     fence: NotRequired[int]
-    # New end of the renewed leases. Equal to `store_time_ms` if no lease was renewed; the leases then keep
+    # New end of the renewed leases. If no lease was renewed, this equals `store_time_ms`, and the leases keep
     # their previous end.
     lease_until_ms: int
     # Heartbeat interval from now on. If omitted, it is unchanged.
     heartbeat_interval_s: NotRequired[float]
     # Duration of leases from now on. If omitted, it is unchanged.
     lease_s: NotRequired[float]
-    # Claims whose job was canceled. Stop the job and report `canceled`, which frees its slot at once. Any
-    # other result is answered `stale` and changes nothing.
+    # Claims of canceled jobs. Stop each job and report `canceled`, which frees its slot at once. Any other
+    # result is answered `stale` and changes nothing.
     cancel: list[ClaimView]
-    # Claims that are over. Stop the job and report nothing.
+    # Claims that are over. Stop each job and report nothing.
     lost: list[ClaimView]
     # True: finish the running jobs. No more will come.
     drain: bool
-    # True: the worker was detached. Send heartbeats with `asks_to_continue`, up to `continue_questions`
-    # times, `continue_pause_s` apart. If no master permits it, stop all jobs and register again.
+    # True: the worker was detached. Send up to `continue_questions` heartbeats with `asks_to_continue`,
+    # `continue_pause_s` seconds apart. If no answer permits the worker to continue, stop all jobs and
+    # register again.
     detached: bool
-    # Number of jobs that the worker may run from now on. An operator may have changed it. Finish running jobs
-    # that exceed the number. If omitted, the registered number applies.
+    # Number of jobs that the worker may run from now on. An operator may have changed this number. Finish the
+    # running jobs even if they exceed it. If omitted, the registered number applies.
     max_jobs: NotRequired[int]
     # Maximum number of heartbeats with `asks_to_continue`. If omitted: 3.
     continue_questions: NotRequired[int]
-    # Seconds between two such heartbeats. If omitted: 0.3.
+    # Seconds between two heartbeats with `asks_to_continue`. If omitted: 0.3.
     continue_pause_s: NotRequired[float]
     # Invalid fields of the heartbeat, which were ignored, with their faults. Missing if there are none.
     ignored: NotRequired[list[ProblemField]]
 
 
 class HeartbeatRequest(TypedDict):
-    """Sign of life of a worker. It renews each lease whose token it names, even if other fields are
-    invalid. Invalid fields are ignored, and the answer names them in `ignored`."""
+    """Sign of life of a worker. It renews the leases of all tokens that it names, even if other fields
+    are invalid. Invalid fields are ignored, and the answer names them in `ignored`."""
 
     # All claims whose result no master has confirmed yet.
     running: list[ReportedClaim]
-    # Number of further jobs that the worker would take. It is only shown to people. Masters count the
+    # Number of further jobs that the worker would take. Only people see this number. Masters count the
     # worker's claims instead.
     free: int
     # Store time, rounded down, at which `running` was read. If an offer had ended by this time and is not in
-    # `running`, it was not accepted, and its job waits again without counting a loss. If this field is
-    # omitted, that happens later: when a heartbeat arrives more than a lease after the end of the offer.
+    # `running`, the worker did not accept it. Its job then waits again without counting a loss. If this field
+    # is omitted, the job waits again only when a heartbeat arrives more than a lease after the end of the
+    # offer.
     as_of_ms: NotRequired[int]
-    # Number of jobs that the worker runs at the same time from now on. Send it if it differs from the number
-    # with which the worker registered, for example because the worker shares its slots between namespaces. A
-    # number that an operator has set is an upper bound. If omitted, the number is unchanged.
+    # Number of jobs that the worker can run at the same time from now on. Send it if it differs from the
+    # registered number, for example because the worker shares its slots between namespaces. A number that an
+    # operator has set is an upper bound. If omitted, the number is unchanged.
     max_jobs: NotRequired[int | None]
-    # True: the previous answer was `detached`, and the worker requests to continue its jobs. An answer
-    # without `detached` permits this.
+    # True: the previous answer was `detached`, and the worker asks to continue its jobs. An answer without
+    # `detached` permits this.
     asks_to_continue: NotRequired[bool]
-    # Proof for a worker whose bearer token was changed while it runs. Send it only after a 403
-    # `foreign_worker`: hex HMAC-SHA256(secret, text), where text is `adopt`, the worker ID and the hex
-    # SHA-256 of the bearer token, joined by line feeds. The worker then belongs to the new token.
+    # Proof of a running worker that its bearer token was replaced. Send it only after a 403 `foreign_worker`.
+    # It is the hex HMAC-SHA256(secret, text). The text consists of `adopt`, the worker ID and the hex SHA-256
+    # of the bearer token, joined by line feeds. The worker then belongs to the new token.
     proof: NotRequired[str | None]
 
 
@@ -212,12 +213,14 @@ class JobInput(TypedDict):
 
     # UUID in lower case. Masters generate UUIDv7.
     job_id: str
-    # State of the predecessor. Null: it was deleted.
+    # State of the predecessor. Null: the predecessor was deleted.
     state: str | None
-    # Its result, as `GET /api/jobs/{job_id}/result` returns it. Null: `omitted` says why.
+    # Result of the predecessor, as `GET /api/jobs/{job_id}/result` returns it. Null: `omitted` gives the
+    # reason.
     result: Any
-    # not_kept: there is no result. too_large: it does not fit in the 1 MiB that the results of all
-    # predecessors share. Null: the result is there. Future releases may add values.
+    # Reason why the result is missing. not_kept: there is no result. too_large: the results of all
+    # predecessors share 1 MiB, and this result does not fit. Null: the result is not missing. Future releases
+    # may add values.
     omitted: Literal["too_large", "not_kept"] | None
 
 
@@ -227,7 +230,7 @@ class OutsideCallback(TypedDict):
     content_type: str
     # Binary. In JSON: {"$bin": base64}.
     body: Any
-    # Store time (Unix ms) of its arrival.
+    # Store time (Unix ms) at which the callback arrived.
     received_at_ms: int
 
 
@@ -238,14 +241,14 @@ class Problem(TypedDict):
     title: str
     status: int
     detail: str
-    # Stable code for programs. docs/errors.md describes each. Future releases may add codes: treat an unknown
-    # code by its status.
+    # Stable code for programs. docs/errors.md describes all codes. Future releases may add codes. Treat an
+    # unknown code according to the status.
     code: ProblemCode | str
     errors: list[ProblemField]
-    # Only with the codes not_unique and offer_under_way: the job that holds the uniqueness key.
+    # The job that holds the uniqueness key. Sent only with the codes not_unique and offer_under_way.
     job_id: NotRequired[str]
-    # Sent only with the code archive_unavailable, if the store still holds part of the log. Pass it as
-    # `after` to read that part without the archive.
+    # Position at which the part of the log in the store begins. Pass it as `after` to read that part without
+    # the archive. Sent only with the code archive_unavailable, if the store still has part of the log.
     stored_after: NotRequired[int]
 
 
@@ -265,32 +268,33 @@ class ProgressRequest(TypedDict):
 
 
 class PushAnswer(TypedDict):
-    """The worker's answer to a push. Every job of the push is in one of the lists. A token that the
-    worker has seen before is accepted, but not started again. Results follow later."""
+    """The worker's answer to a push. Every job of the push is in one of the lists. If the worker has seen
+    a token before, it accepts the job but does not start it again. Results follow later."""
 
     accepted: list[str]
     rejected: list[Rejected]
 
 
 class RegisterAnswer(TypedDict):
-    """Confirmation of a registration. From now on jobs may arrive, and the master expects heartbeats."""
+    """Confirmation of a registration. From this time on, jobs may arrive, and the master expects
+    heartbeats."""
 
     # ID of the worker. Valid until the worker unregisters or is forgotten.
     worker_id: str
-    # Epoch of the newest leadership. 0 before the first.
+    # Epoch of the newest leadership. 0 before the first election.
     epoch: int
     # Store time (Unix ms), the only clock for offers and leases.
     store_time_ms: int
     heartbeat_interval_s: float
-    # Duration of a lease, counted from the last heartbeat that named its token.
+    # Duration of a lease, counted from the last heartbeat that named the lease's token.
     lease_s: float
 
 
 class RegisterRequest(TypedDict):
     """Registration of a worker."""
 
-    # URL at which masters reach the worker. Null: the worker pulls. The field is required so that it cannot
-    # be forgotten.
+    # URL at which masters reach the worker. Null: the worker pulls. The field is required so that nobody
+    # forgets it.
     url: str | None
     names: list[str]
     max_jobs: int
@@ -298,15 +302,15 @@ class RegisterRequest(TypedDict):
     pid: NotRequired[int]
     labels: NotRequired[dict[str, str]]
     version: NotRequired[str]
-    # Secret chosen by the worker. Its UTF-8 bytes are the key of all signatures. A worker that pulls must
-    # also send one, although nothing is signed for it.
+    # Secret that the worker chose. Its UTF-8 bytes are the key of all signatures. A worker that pulls must
+    # also send a secret, although nothing is signed for it.
     secret: str
-    # Name of the current boot of this machine. Send it only from a process that holds a lock which every
-    # worker at this `url` must hold. If the previous worker at the URL sent the same name, that worker must
-    # have ended, so its jobs can run again at once. Otherwise they can run again when their leases end.
+    # Name of the current boot of this machine. Send it only if the process holds a lock that every worker at
+    # this `url` must hold. If the previous worker at the URL sent the same name, that worker must have ended,
+    # so its jobs can run again at once. Otherwise, they can run again when their leases end.
     place: NotRequired[str]
-    # Contracts of the names, or of some of them. Masters of release 0.2 refuse a registration with this
-    # field. In that case, register without it.
+    # Contracts of all or some of the names. Masters of release 0.2 refuse a registration with this field. In
+    # that case, register without this field.
     contracts: NotRequired[dict[str, ContractRequest]]
 
 
@@ -316,7 +320,7 @@ class Rejected(TypedDict):
     # UUID in lower case. Masters generate UUIDv7.
     job_id: str
     reason: Literal["busy", "unknown_name", "draining", "stale_epoch", "too_late", "duplicate"]
-    # Seconds until the worker wants to be offered jobs again.
+    # Seconds until the worker wants offers again.
     retry_after: NotRequired[float | None]
 
 
@@ -327,16 +331,16 @@ class ReportedClaim(TypedDict):
     job_id: str
     token: str
     progress: NotRequired[ProgressRequest | None]
-    # Binary of at most 16 KiB; in JSON `{"$bin": base64}`. Any other value is stored as its MessagePack
-    # encoding. The next attempt, on any worker, gets the binary in the field `checkpoint` of its `Dispatch`,
-    # to continue where this attempt stops. Masters do not interpret it; `worker_sdk` puts MessagePack there.
-    # The checkpoint is saved if the heartbeat is answered, the claim is in neither `cancel` nor `lost`, and
-    # `ignored` does not name the checkpoint.
+    # Checkpoint: binary of at most 16 KiB, in JSON `{"$bin": base64}`. Any other value is stored as its
+    # MessagePack encoding. The next attempt, on any worker, gets the binary in the field `checkpoint` of its
+    # `Dispatch`, so that it can continue where this attempt stops. Masters do not interpret the binary.
+    # `worker_sdk` writes MessagePack. If the heartbeat is answered, the checkpoint is saved, with these
+    # exceptions: `cancel` or `lost` contains the claim, or `ignored` names the checkpoint.
     checkpoint: NotRequired[Any | None]
-    # Number of this report: higher in each later heartbeat with `progress` or `checkpoint` of the claim. A
-    # master that stood still may process a heartbeat long after the worker stopped waiting for its answer.
-    # Such a report is ignored if a later one is already saved. If `seq` is omitted, the report replaces any
-    # other one.
+    # Number of this report. It must grow with each heartbeat that has `progress` or `checkpoint` of the
+    # claim. A master that stood still may process a heartbeat long after the worker stopped waiting for the
+    # answer. Such a report is ignored if a later report is already saved. If `seq` is omitted, the report
+    # replaces any other report.
     seq: NotRequired[int | None]
 
 
@@ -349,7 +353,7 @@ class RunningClaim(TypedDict):
 
 
 class StartRequest(TypedDict):
-    """Accepted jobs that the worker wants to start, for handlers that need a confirmation first."""
+    """Accepted jobs that the worker wants to start, if their handlers need a confirmation first."""
 
     starts: list[ClaimRef]
 

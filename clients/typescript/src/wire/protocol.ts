@@ -252,17 +252,17 @@ export interface ClaimRef {
   token: string;
 }
 
-/** Poll of a worker without an address. Make one call at a time: a later call ends the previous one. */
+/** Poll of a worker without an address. Make one call at a time: a later call ends the previous call. */
 export interface ClaimRequest {
-  /** True: withdraw the call with this `poll_id`. Jobs that were returned to it wait again. */
+  /** True: withdraw the call with this `poll_id`. Jobs in its answer wait again. */
   withdraw?: boolean;
-  /** Maximum number of jobs to take now. Required unless the call withdraws another. */
+  /** Maximum number of jobs to take now. Required if `withdraw` is not true. */
   max?: number | null;
   /** Seconds to wait for the first job: at most 60, and at least 0.25. */
   wait?: number;
   /**
-   * A new ID for each call, chosen by the worker. If the answer was lost, repeat the call with the same ID at any
-   * master to get the same jobs. A new ID confirms that the previous answers arrived.
+   * ID of the call. The worker chooses a new ID for each call. If the answer was lost, repeat the call with the
+   * same ID at any master to get the same jobs. A new ID confirms that the previous answers arrived.
    */
   poll_id?: string | null;
   /**
@@ -284,9 +284,10 @@ export interface ContractRequest {
   /** Version of the contract, for people. */
   version?: string;
   /**
-   * JSON Schema (draft 2020-12) of the argument, without references to other documents. Null: any argument. In the
-   * schema, binary is base64 text, a timestamp is ISO 8601 text, and keys of maps are texts. The formats `byte`,
-   * `date`, `date-time`, `decimal`, `duration`, `time` and `uuid` are checked; other formats are only informative.
+   * JSON Schema (draft 2020-12) of the argument, without references to other documents. Null: any argument. The
+   * schema applies to a JSON form of the argument, with base64 text for binary, ISO 8601 text for timestamps, and
+   * texts for map keys. Masters check the formats `byte`, `date`, `date-time`, `decimal`, `duration`, `time` and
+   * `uuid`. Other formats are only informative.
    */
   argument_schema?: Record<string, unknown> | null;
   /** Default options of jobs with this name, for people and for forms. */
@@ -374,11 +375,11 @@ export interface Dispatch {
   /** Right to settle this claim. Name it in heartbeats and results. */
   token: string;
   /**
-   * Number that grows with every claim, also across failovers. Your database can use it to reject a stale writer.
+   * Number that grows with every claim, even across failovers. Your database can use it to reject a late writer.
    */
   fence: number;
   /**
-   * Action to perform. `callback`: the attempt continues with the callbacks of its challenge; only an attempt that
+   * Action to perform. `callback`: the attempt continues with the callbacks of its challenge. Only an attempt that
    * reported `challenged` gets this phase. Future releases may add phases.
    */
   phase: "run" | "callback";
@@ -500,12 +501,12 @@ export interface HeartbeatAnswer {
   epoch: number;
   store_time_ms: number;
   /**
-   * Newest fence of any claim at `store_time_ms`. If `store_time_ms` is earlier than it can be, the store's clock
-   * was set back. In this case, refuse offers with this fence or a lower one as `too_late`. If omitted: 0.
+   * Newest fence of any claim at `store_time_ms`. If `store_time_ms` is impossibly early, the store's clock was set
+   * back. In this case, refuse offers with this fence or a lower fence as `too_late`. If omitted: 0.
    */
   fence?: number;
   /**
-   * New end of the renewed leases. Equal to `store_time_ms` if no lease was renewed; the leases then keep their
+   * New end of the renewed leases. If no lease was renewed, this equals `store_time_ms`, and the leases keep their
    * previous end.
    */
   lease_until_ms: number;
@@ -514,65 +515,66 @@ export interface HeartbeatAnswer {
   /** Duration of leases from now on. If omitted, it is unchanged. */
   lease_s?: number;
   /**
-   * Claims whose job was canceled. Stop the job and report `canceled`, which frees its slot at once. Any other
-   * result is answered `stale` and changes nothing.
+   * Claims of canceled jobs. Stop each job and report `canceled`, which frees its slot at once. Any other result is
+   * answered `stale` and changes nothing.
    */
   cancel: ClaimView[];
-  /** Claims that are over. Stop the job and report nothing. */
+  /** Claims that are over. Stop each job and report nothing. */
   lost: ClaimView[];
   /** True: finish the running jobs. No more will come. */
   drain: boolean;
   /**
-   * True: the worker was detached. Send heartbeats with `asks_to_continue`, up to `continue_questions` times,
-   * `continue_pause_s` apart. If no master permits it, stop all jobs and register again.
+   * True: the worker was detached. Send up to `continue_questions` heartbeats with `asks_to_continue`,
+   * `continue_pause_s` seconds apart. If no answer permits the worker to continue, stop all jobs and register
+   * again.
    */
   detached: boolean;
   /**
-   * Number of jobs that the worker may run from now on. An operator may have changed it. Finish running jobs that
-   * exceed the number. If omitted, the registered number applies.
+   * Number of jobs that the worker may run from now on. An operator may have changed this number. Finish the
+   * running jobs even if they exceed it. If omitted, the registered number applies.
    */
   max_jobs?: number;
   /** Maximum number of heartbeats with `asks_to_continue`. If omitted: 3. */
   continue_questions?: number;
-  /** Seconds between two such heartbeats. If omitted: 0.3. */
+  /** Seconds between two heartbeats with `asks_to_continue`. If omitted: 0.3. */
   continue_pause_s?: number;
   /** Invalid fields of the heartbeat, which were ignored, with their faults. Missing if there are none. */
   ignored?: ProblemField[];
 }
 
 /**
- * Sign of life of a worker. It renews each lease whose token it names, even if other fields are invalid. Invalid
- * fields are ignored, and the answer names them in `ignored`.
+ * Sign of life of a worker. It renews the leases of all tokens that it names, even if other fields are invalid.
+ * Invalid fields are ignored, and the answer names them in `ignored`.
  */
 export interface HeartbeatRequest {
   /** All claims whose result no master has confirmed yet. */
   running: ReportedClaim[];
   /**
-   * Number of further jobs that the worker would take. It is only shown to people. Masters count the worker's
+   * Number of further jobs that the worker would take. Only people see this number. Masters count the worker's
    * claims instead.
    */
   free: number;
   /**
    * Store time, rounded down, at which `running` was read. If an offer had ended by this time and is not in
-   * `running`, it was not accepted, and its job waits again without counting a loss. If this field is omitted, that
-   * happens later: when a heartbeat arrives more than a lease after the end of the offer.
+   * `running`, the worker did not accept it. Its job then waits again without counting a loss. If this field is
+   * omitted, the job waits again only when a heartbeat arrives more than a lease after the end of the offer.
    */
   as_of_ms?: number;
   /**
-   * Number of jobs that the worker runs at the same time from now on. Send it if it differs from the number with
-   * which the worker registered, for example because the worker shares its slots between namespaces. A number that
-   * an operator has set is an upper bound. If omitted, the number is unchanged.
+   * Number of jobs that the worker can run at the same time from now on. Send it if it differs from the registered
+   * number, for example because the worker shares its slots between namespaces. A number that an operator has set
+   * is an upper bound. If omitted, the number is unchanged.
    */
   max_jobs?: number | null;
   /**
-   * True: the previous answer was `detached`, and the worker requests to continue its jobs. An answer without
+   * True: the previous answer was `detached`, and the worker asks to continue its jobs. An answer without
    * `detached` permits this.
    */
   asks_to_continue?: boolean;
   /**
-   * Proof for a worker whose bearer token was changed while it runs. Send it only after a 403 `foreign_worker`: hex
-   * HMAC-SHA256(secret, text), where text is `adopt`, the worker ID and the hex SHA-256 of the bearer token, joined
-   * by line feeds. The worker then belongs to the new token.
+   * Proof of a running worker that its bearer token was replaced. Send it only after a 403 `foreign_worker`. It is
+   * the hex HMAC-SHA256(secret, text). The text consists of `adopt`, the worker ID and the hex SHA-256 of the
+   * bearer token, joined by line feeds. The worker then belongs to the new token.
    */
   proof?: string | null;
 }
@@ -602,13 +604,13 @@ export interface JobEvent {
 export interface JobInput {
   /** UUID in lower case. Masters generate UUIDv7. */
   job_id: string;
-  /** State of the predecessor. Null: it was deleted. */
+  /** State of the predecessor. Null: the predecessor was deleted. */
   state: string | null;
-  /** Its result, as `GET /api/jobs/{job_id}/result` returns it. Null: `omitted` says why. */
+  /** Result of the predecessor, as `GET /api/jobs/{job_id}/result` returns it. Null: `omitted` gives the reason. */
   result: unknown;
   /**
-   * not_kept: there is no result. too_large: it does not fit in the 1 MiB that the results of all predecessors
-   * share. Null: the result is there. Future releases may add values.
+   * Reason why the result is missing. not_kept: there is no result. too_large: the results of all predecessors
+   * share 1 MiB, and this result does not fit. Null: the result is not missing. Future releases may add values.
    */
   omitted: "too_large" | "not_kept" | null;
 }
@@ -927,7 +929,7 @@ export interface OutsideCallback {
   content_type: string;
   /** Binary. In JSON: {"$bin": base64}. */
   body: unknown;
-  /** Store time (Unix ms) of its arrival. */
+  /** Store time (Unix ms) at which the callback arrived. */
   received_at_ms: number;
 }
 
@@ -954,16 +956,16 @@ export interface Problem {
   status: number;
   detail: string;
   /**
-   * Stable code for programs. docs/errors.md describes each. Future releases may add codes: treat an unknown code
-   * by its status.
+   * Stable code for programs. docs/errors.md describes all codes. Future releases may add codes. Treat an unknown
+   * code according to the status.
    */
   code: ProblemCode | (string & {});
   errors: ProblemField[];
-  /** Only with the codes not_unique and offer_under_way: the job that holds the uniqueness key. */
+  /** The job that holds the uniqueness key. Sent only with the codes not_unique and offer_under_way. */
   job_id?: string;
   /**
-   * Sent only with the code archive_unavailable, if the store still holds part of the log. Pass it as `after` to
-   * read that part without the archive.
+   * Position at which the part of the log in the store begins. Pass it as `after` to read that part without the
+   * archive. Sent only with the code archive_unavailable, if the store still has part of the log.
    */
   stored_after?: number;
 }
@@ -1195,8 +1197,8 @@ export interface ProgressView {
 }
 
 /**
- * The worker's answer to a push. Every job of the push is in one of the lists. A token that the worker has seen
- * before is accepted, but not started again. Results follow later.
+ * The worker's answer to a push. Every job of the push is in one of the lists. If the worker has seen a token
+ * before, it accepts the job but does not start it again. Results follow later.
  */
 export interface PushAnswer {
   accepted: string[];
@@ -1213,24 +1215,23 @@ export interface RefusedResult {
   errors: ProblemField[];
 }
 
-/** Confirmation of a registration. From now on jobs may arrive, and the master expects heartbeats. */
+/** Confirmation of a registration. From this time on, jobs may arrive, and the master expects heartbeats. */
 export interface RegisterAnswer {
   /** ID of the worker. Valid until the worker unregisters or is forgotten. */
   worker_id: string;
-  /** Epoch of the newest leadership. 0 before the first. */
+  /** Epoch of the newest leadership. 0 before the first election. */
   epoch: number;
   /** Store time (Unix ms), the only clock for offers and leases. */
   store_time_ms: number;
   heartbeat_interval_s: number;
-  /** Duration of a lease, counted from the last heartbeat that named its token. */
+  /** Duration of a lease, counted from the last heartbeat that named the lease's token. */
   lease_s: number;
 }
 
 /** Registration of a worker. */
 export interface RegisterRequest {
   /**
-   * URL at which masters reach the worker. Null: the worker pulls. The field is required so that it cannot be
-   * forgotten.
+   * URL at which masters reach the worker. Null: the worker pulls. The field is required so that nobody forgets it.
    */
   url: string | null;
   names: string[];
@@ -1240,19 +1241,19 @@ export interface RegisterRequest {
   labels?: Record<string, string>;
   version?: string;
   /**
-   * Secret chosen by the worker. Its UTF-8 bytes are the key of all signatures. A worker that pulls must also send
-   * one, although nothing is signed for it.
+   * Secret that the worker chose. Its UTF-8 bytes are the key of all signatures. A worker that pulls must also send
+   * a secret, although nothing is signed for it.
    */
   secret: string;
   /**
-   * Name of the current boot of this machine. Send it only from a process that holds a lock which every worker at
-   * this `url` must hold. If the previous worker at the URL sent the same name, that worker must have ended, so its
-   * jobs can run again at once. Otherwise they can run again when their leases end.
+   * Name of the current boot of this machine. Send it only if the process holds a lock that every worker at this
+   * `url` must hold. If the previous worker at the URL sent the same name, that worker must have ended, so its jobs
+   * can run again at once. Otherwise, they can run again when their leases end.
    */
   place?: string;
   /**
-   * Contracts of the names, or of some of them. Masters of release 0.2 refuse a registration with this field. In
-   * that case, register without it.
+   * Contracts of all or some of the names. Masters of release 0.2 refuse a registration with this field. In that
+   * case, register without this field.
    */
   contracts?: Record<string, ContractRequest>;
 }
@@ -1262,7 +1263,7 @@ export interface Rejected {
   /** UUID in lower case. Masters generate UUIDv7. */
   job_id: string;
   reason: "busy" | "unknown_name" | "draining" | "stale_epoch" | "too_late" | "duplicate";
-  /** Seconds until the worker wants to be offered jobs again. */
+  /** Seconds until the worker wants offers again. */
   retry_after?: number | null;
 }
 
@@ -1273,17 +1274,18 @@ export interface ReportedClaim {
   token: string;
   progress?: ProgressRequest | null;
   /**
-   * Binary of at most 16 KiB; in JSON `{"$bin": base64}`. Any other value is stored as its MessagePack encoding.
-   * The next attempt, on any worker, gets the binary in the field `checkpoint` of its `Dispatch`, to continue where
-   * this attempt stops. Masters do not interpret it; `worker_sdk` puts MessagePack there. The checkpoint is saved
-   * if the heartbeat is answered, the claim is in neither `cancel` nor `lost`, and `ignored` does not name the
-   * checkpoint.
+   * Checkpoint: binary of at most 16 KiB, in JSON `{"$bin": base64}`. Any other value is stored as its MessagePack
+   * encoding. The next attempt, on any worker, gets the binary in the field `checkpoint` of its `Dispatch`, so that
+   * it can continue where this attempt stops. Masters do not interpret the binary. `worker_sdk` writes MessagePack.
+   * If the heartbeat is answered, the checkpoint is saved, with these exceptions: `cancel` or `lost` contains the
+   * claim, or `ignored` names the checkpoint.
    */
   checkpoint?: unknown;
   /**
-   * Number of this report: higher in each later heartbeat with `progress` or `checkpoint` of the claim. A master
-   * that stood still may process a heartbeat long after the worker stopped waiting for its answer. Such a report is
-   * ignored if a later one is already saved. If `seq` is omitted, the report replaces any other one.
+   * Number of this report. It must grow with each heartbeat that has `progress` or `checkpoint` of the claim. A
+   * master that stood still may process a heartbeat long after the worker stopped waiting for the answer. Such a
+   * report is ignored if a later report is already saved. If `seq` is omitted, the report replaces any other
+   * report.
    */
   seq?: number | null;
 }
@@ -1309,18 +1311,19 @@ export interface ResultsAnswer {
   accepted: string[];
   stale: string[];
   /**
-   * Invalid results. They are in neither `accepted` nor `stale`, and do not affect the valid results. Missing if
-   * there are none. If no result of the call is valid, the answer is the problem of the first result instead.
+   * Invalid results. They appear in neither `accepted` nor `stale`, and do not affect the valid results. Missing if
+   * all results are valid. If no result of the call is valid, the answer is the problem of the first result
+   * instead.
    */
   refused?: RefusedResult[];
   /**
-   * Jobs for the slots that the report freed, for a worker that sent `JQ-Jobs-After`. Check each as if it had been
-   * pushed, and report `handed_back` for a job that you do not take. Missing if there are none.
+   * Jobs for the slots that the report freed, if the worker sent `JQ-Jobs-After`. Check each job in the same way as
+   * a pushed job. Report `handed_back` for a job that you do not take. Missing if there are none.
    */
   jobs?: Dispatch[];
-  /** Epoch of the leadership that offers `jobs`. Missing without them. */
+  /** Epoch of the leadership that offers `jobs`. Missing if `jobs` is missing. */
   epoch?: number;
-  /** Store time (Unix ms) at which `jobs` were claimed. Missing without them. */
+  /** Store time (Unix ms) at which `jobs` were claimed. Missing if `jobs` is missing. */
   store_time_ms?: number;
 }
 
