@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 TICK_S: Final = 0.5
-# Timers fire a little early or late. A tick that is nearer than this counts as the present one.
+# Timers fire a little early or late. A tick that is nearer than this time counts as the present tick.
 _TICK_SLACK_S: Final = 0.02
-# How often loops without work are asked whether they have work.
+# Interval at which idle loops are asked whether they have work.
 ASK_S: Final = 2 * TICK_S
 # Special times of a `DueTime`: due at once, and never due.
 NOW_S: Final = float("-inf")
@@ -18,7 +18,8 @@ NEVER_S: Final = float("inf")
 
 
 class Clock(Protocol):
-    """A monotonic clock and a way to wait on it. Durations only; never stored, never compared across processes."""
+    """A monotonic clock, with waits by this clock. Use its times only for durations. Never store them or compare
+    them between processes."""
 
     def monotonic_s(self) -> float: ...
 
@@ -28,7 +29,7 @@ class Clock(Protocol):
 class SystemClock:
     """The clock of production."""
 
-    # Assign the function instead of wrapping it, because a lone job reads the clock a dozen times.
+    # Assign the function instead of wrapping it, because even a single job reads the clock a dozen times.
     monotonic_s = staticmethod(time.monotonic)
 
     async def sleep(self, seconds: float) -> None:
@@ -36,11 +37,11 @@ class SystemClock:
 
 
 def until_tick_s(now_s: float, seconds: float) -> float:
-    """Return how long to sleep between polls `seconds` apart, rounded down to a tick: at most `TICK_S` less. `now_s`
-    is from a monotonic clock.
+    """Return the time to sleep between polls that are `seconds` apart. `now_s`: the time by a monotonic clock.
 
-    So all loops wake on the same ticks, which costs an idle process, its store and the disk one wake-up instead of
-    many. Callers that compare the times of such rounds must allow for the rounding.
+    The result is rounded down so that the sleep ends at a tick, which shortens it by at most `TICK_S`. So all
+    loops wake at the same ticks. An idle process, its store and the disk then have one wake-up instead of many.
+    Callers that compare the times of their rounds must allow for the rounding.
     """
     if seconds < TICK_S:
         return seconds
@@ -64,7 +65,7 @@ async def wait_for_event(event: asyncio.Event, most_s: float) -> bool:
 
 
 class DueTime:
-    """The earliest time at which a loop that rests may have something to do, by the clock of its `SharedRests`."""
+    """The earliest time at which a resting loop may have something to do, by the clock of its `SharedRests`."""
 
     __slots__ = ("at_s",)
 
@@ -73,9 +74,11 @@ class DueTime:
 
 
 class SharedRests:
-    """Rests of loops that have nothing to do. One timer asks all resting loops every `ASK_S` whether they have work. So
-    an idle loop costs its process a function call instead of a wake-up. A loop with a `DueTime` is not asked before
-    that time. `now_s`: returns the time by `clock`.
+    """Rests of loops that have nothing to do.
+
+    Every `ASK_S` seconds, one timer asks all resting loops whether they have work. So an idle loop costs its
+    process a function call instead of a wake-up. A loop with a `DueTime` is not asked before that time. `now_s`:
+    returns the time by `clock`.
     """
 
     def __init__(self, clock: Clock | None = None) -> None:
@@ -93,8 +96,10 @@ class SharedRests:
         every: int = 1,
         due: DueTime | None = None,
     ) -> None:
-        """Wait for an event, which is set at the latest `every` times `ASK_S` after `has_work` returns true, and clear
-        it. `due`: `has_work` is not called earlier; it may change at any time."""
+        """Wait for an event, and clear it. The event is set at the latest `every` × `ASK_S` seconds after
+        `has_work` returns true.
+
+        `due`: the time before which `has_work` is not called. This time may change during the wait."""
         number = next(self._numbers)
         self._resting[number] = event, has_work, every, due or DueTime()
         if self._timer is None:
@@ -119,11 +124,11 @@ class SharedRests:
         for number, (event, has_work, every, due) in self._resting.items():
             if due.at_s > now_s:
                 continue
-            # Spread loops with the same interval over the ticks.
+            # Distribute loops with the same interval over the ticks.
             if every > 1 and (tick + number) % every:
                 continue
             try:
                 if has_work():
                     event.set()
-            except Exception:  # wake the loop, which will meet the error itself and report it
+            except Exception:  # wake the loop; it will get the same error and report it
                 event.set()

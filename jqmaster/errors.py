@@ -1,8 +1,7 @@
-"""Every error that a caller may get, one class per case that it may treat differently.
+"""Every error that a caller may get. Each case that a caller may treat differently has its own class.
 
-`code` is stable and reaches the client unchanged. The HTTP status of each class is decided in one table,
-`jqmaster/api/http/problems.py`, and nowhere else.
-"""
+`code` is stable and reaches the client unchanged. Only the table in `jqmaster/api/http/problems.py` decides the
+HTTP status of each class."""
 
 import contextlib
 from collections.abc import Iterator, Sequence
@@ -12,14 +11,18 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One invalid field: `loc` is its path (`("jobs", 3, "priority")`), `msg` says what is wrong."""
+    """One invalid field.
+    * `loc`: its path, such as `("jobs", 3, "priority")`.
+    * `msg`: its fault.
+    """
 
     loc: tuple[str | int, ...]
     msg: str
 
 
 class JqmasterError(Exception):
-    """Base of all errors. `detail` is for people. It never holds a secret, and echoes input only in short."""
+    """Base of all errors. `detail` is for people. It never contains a secret, and repeats only short pieces of
+    the input."""
 
     code = "internal"
 
@@ -40,8 +43,10 @@ class JqmasterError(Exception):
 
 
 class StaleEpochError(Exception):
-    """Raised for a write under an old epoch: the store knows a newer one, and nothing was written. This is not a
-    JqmasterError, because no caller of this service gets it. A leader that gets this error no longer leads.
+    """Raised for a write under an old epoch. The store knows a newer epoch, and nothing was written. A leader
+    that gets this error no longer leads.
+
+    This class is not a JqmasterError, because no caller of this service gets it.
     """
 
 
@@ -52,13 +57,13 @@ class UnparsableError(JqmasterError):
 
 
 class InvalidError(JqmasterError):
-    """The request is not valid; `errors` names each field and what is wrong with it."""
+    """The request is not valid. `errors` names each invalid field and its fault."""
 
     code = "invalid"
 
 
 def invalid(errors: Sequence[FieldError]) -> InvalidError:
-    """Return the refusal of a request for invalid fields. `detail` repeats the first of them."""
+    """Return the error for a request with invalid fields. `detail` repeats the first fault."""
     first = errors[0]
     path = ".".join(str(part)[:64] for part in first.loc)
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
@@ -100,8 +105,8 @@ class NotUniqueError(ConflictError):
 
 
 class OfferUnderWayError(NotUniqueError):
-    """Another job, `job_id`, holds the uniqueness key, and is being offered to a worker. It will be known within
-    moments whether the job can be replaced."""
+    """Another job, `job_id`, holds the uniqueness key, and is being offered to a worker. The master will know
+    within moments whether the job can be replaced."""
 
     code = "offer_under_way"
 
@@ -137,20 +142,20 @@ class ForbiddenError(JqmasterError):
 
 
 class AddressRefusedError(InvalidError):
-    """A URL that the master must not or cannot call (egress guard, address proof)."""
+    """A URL that the master must not or cannot call, according to the egress guard or the proof of address."""
 
     code = "address_refused"
 
 
 class OverloadedError(JqmasterError):
-    """A limit of the master is reached, or others keep changing an object faster than the request can follow. The
-    request had no effect; try again after `retry_after_s`."""
+    """A limit of the master is reached, or other callers change an object so often that the request cannot
+    complete. The request had no effect. Try again after `retry_after_s` seconds."""
 
     code = "overloaded"
 
 
 class RateLimitedError(JqmasterError):
-    """A limit of the caller is reached; try again after `retry_after_s`."""
+    """A limit of the caller is reached. Try again after `retry_after_s` seconds."""
 
     code = "rate_limited"
 
@@ -162,12 +167,13 @@ class StoreUnavailableError(JqmasterError):
 
 
 class StoreRefusedError(StoreUnavailableError):
-    """The store answers, and refuses this command, such as a write while it is full. The store may serve other
-    commands."""
+    """The store answers, but refuses this command, for example a write while the store is full. It may accept
+    other commands."""
 
 
 class NamespaceUnavailableError(JqmasterError):
-    """The namespace exists, and is not served at present; others are. `reason`: why, for callers that may read."""
+    """The namespace exists, but is not served at present. Other namespaces may be served. `reason`: the reason,
+    for callers that may read."""
 
     code = "namespace_faulted"
 
@@ -194,9 +200,9 @@ UNKNOWN_NAMESPACE: Final = "unknown_namespace"
 
 
 def unknown_namespace() -> NotFoundError:
-    """Return the error for a namespace in a path that does not exist, or on which the caller has no right."""
+    """Return the error for a path with a namespace that does not exist or in which the caller has no right."""
     return NotFoundError(
-        "there is no namespace of this name, or the caller has no right on it", code=UNKNOWN_NAMESPACE
+        "there is no namespace with this name, or the caller has no right in it", code=UNKNOWN_NAMESPACE
     )
 
 
@@ -207,8 +213,8 @@ def unknown_worker(worker_id: str) -> NotFoundError:
 
 @contextlib.contextmanager
 def after_it_was_done(done: str = "the change was made") -> Iterator[None]:
-    """Surround what follows a completed change, or a part of one. If the store or a limit refuses it, the error says
-    what was `done` before."""
+    """Surround the steps that follow a completed change or a completed part of a change. If the store or a limit
+    refuses such a step, the error says what was `done` before."""
     try:
         yield
     except (StoreUnavailableError, OverloadedError) as exc:
@@ -218,7 +224,8 @@ def after_it_was_done(done: str = "the change was made") -> Iterator[None]:
 
 
 class StoreUnfitError(JqmasterError):
-    """The store does not meet the requirements (durability, eviction policy, version), so the master does not start."""
+    """The store does not meet the requirements, such as durability, eviction policy or version. So the master
+    does not start."""
 
     code = "store_unfit"
 
@@ -236,8 +243,8 @@ class DamagedError(JqmasterError):
 
 
 class ArchiveUnavailableError(JqmasterError):
-    """The archive of job logs does not answer, or refuses a request. `stored_after`: the store still has the lines
-    after this number; None if it has none, or if the call was not a read."""
+    """The archive of job logs does not answer, or refuses a request. `stored_after`: the store still has the
+    lines after this number. None: the store has no lines, or the call was not a read."""
 
     code = "archive_unavailable"
 

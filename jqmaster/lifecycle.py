@@ -1,4 +1,4 @@
-"""Start components in order, stop them in reverse."""
+"""Start components in order, and stop them in reverse order."""
 
 import asyncio
 import contextlib
@@ -15,9 +15,10 @@ from jqmaster.errors import JqmasterError, StaleEpochError
 logger = logging.getLogger(__name__)
 
 CANCEL_AGAIN_S = 1.0
-# Failures of one loop belong to one series unless they are further apart than this.
+# Maximum time between two failures of a loop that belong to one series.
 _ROW_GAP_S: Final = 5.0
-# The longest pause before a failing side loop is tried again. The pauses are 1 s, 2 s, 4 s and so on up to this.
+# Maximum pause before a failing side loop is tried again. The pauses are 1 s, 2 s, 4 s and so on, up to this
+# value.
 MAX_SIDE_PAUSE_S: Final = 60.0
 # Maximum number of failing entries of one loop that are logged and shown.
 _MAX_FAILING_ENTRIES: Final = 20
@@ -26,7 +27,7 @@ _LINK: Final = ("redis.", "jqmaster.store.link.")
 
 
 class Component(Protocol):
-    """A part of a process: `start` returns when it works, `stop` when all its tasks have ended."""
+    """A part of a process. `start` returns when the part works, and `stop` returns when all its tasks have ended."""
 
     async def start(self) -> None: ...
 
@@ -36,9 +37,9 @@ class Component(Protocol):
 class FailingLoop(NamedTuple):
     """A loop that fails again and again.
 
-    * `seconds`: the time from the first failure of the series to the last.
+    * `seconds`: the time from the first to the last failure of the series.
     * `error`: the last failure.
-    * `is_of_link`: that failure was raised in a connection to the store.
+    * `is_of_link`: the last failure was raised in a connection to the store.
     """
 
     seconds: float
@@ -58,8 +59,10 @@ class _Series:
 
 
 class LoopFailures:
-    """Background loops that fail again and again for an unexpected reason. `beneath`: failures of other loops that
-    count here, too, because these loops depend on them. `failing`: the loops, by name."""
+    """Background loops that fail again and again for an unexpected reason.
+    * `beneath`: failures of other loops. They count here, too, because these loops depend on the others.
+    * `failing`: the failing loops by name.
+    """
 
     def __init__(self, clock: Clock, *, beneath: "LoopFailures | None" = None) -> None:
         self._clock = clock
@@ -67,8 +70,8 @@ class LoopFailures:
         self.failing: dict[str, _Series] = {}
 
     def add(self, name: str, error: Exception, *, is_vital: bool, again_after_s: float = 1.0) -> None:
-        # Ignore errors that are expected and reported to people: neither a new process nor a new connection would fix
-        # them.
+        # Ignore errors that are expected and reported to people, because neither a new process nor a new
+        # connection would fix them.
         if isinstance(error, JqmasterError):
             return
         now_s = self._clock.monotonic_s()
@@ -111,13 +114,14 @@ class LoopFailures:
 
     @staticmethod
     def _goes_on(series: _Series, now_s: float) -> bool:
-        # Allow a side loop a longer gap, because it may work for a while after each new start before it fails again.
+        # Allow a longer gap for a side loop, because it may work for some time after each new start before it
+        # fails again.
         gap_s = _ROW_GAP_S if series.is_vital else series.again_after_s + MAX_SIDE_PAUSE_S
         return now_s - series.last_s <= gap_s
 
 
 def _came_from_link(error: BaseException) -> bool:
-    """Return whether the error, or one behind it, was raised in a connection to the store."""
+    """Return whether the error, or an error that caused it, was raised in a connection to the store."""
     pending, seen = [error], set[int]()
     while pending:
         one = pending.pop()
@@ -133,7 +137,8 @@ def _came_from_link(error: BaseException) -> bool:
     return False
 
 
-# Where loops report failures. Set while components start, so that their tasks inherit it, and further tasks from these.
+# The object to which loops report failures. It is set while components start, so that their tasks, and tasks that
+# these create, inherit it.
 _failures: ContextVar[LoopFailures | None] = ContextVar("loop_failures", default=None)
 
 
@@ -141,10 +146,10 @@ _failures: ContextVar[LoopFailures | None] = ContextVar("loop_failures", default
 async def running(
     components: Sequence[Component], *, failures: LoopFailures | None = None
 ) -> AsyncIterator[None]:
-    """Start the components in order, stop them in reverse, and try each stop even if another fails.
+    """Start the components in order, and stop them in reverse order. Try each stop even if another stop fails.
 
-    A component that others use comes first: the store starts first and stops last. `failures` records failures of these
-    components' loops, and of the loops that they start.
+    A component that others use comes first: the store starts first and stops last. `failures` records failures of
+    these components' loops, and of the loops that these loops start.
     """
     started: list[Component] = []
     try:
@@ -165,10 +170,12 @@ async def running(
 
 
 class BackgroundLoops:
-    """Owns the tasks of one component. A loop that fails is logged and restarted, and none outlives `stop`.
+    """Owns the tasks of one component. A failing loop is logged and restarted. No loop outlives `stop`.
 
-    `is_vital`: without this component, the master cannot do its work. If a loop of it keeps failing, that may cost the
-    connections or the process. All others are side loops, which are tried again less and less often. Their failures are
+    `is_vital`: the master cannot do its work without this component. If a loop of a vital component keeps
+    failing, the connections to the store may be replaced or the process may end.
+
+    Loops of all other components are side loops. They are tried again less and less often, and their failures are
     shown.
     """
 
@@ -177,7 +184,7 @@ class BackgroundLoops:
         self._is_vital = is_vital
         self._restart_after_s = restart_after_s
         self._tasks: set[asyncio.Task[None]] = set()
-        # By role: how long the loop paused after its last failure.
+        # The pause of each loop after its last failure, by role.
         self._pauses_s: dict[str, float] = {}
         self._failures: LoopFailures | None = None
 
@@ -228,15 +235,16 @@ class BackgroundLoops:
         while tasks:
             for task in tasks:
                 task.cancel()
-            # Cancel repeatedly: before Python 3.12, asyncio.wait_for, which libraries use, can swallow a cancellation.
+            # Cancel repeatedly. Before Python 3.12, asyncio.wait_for, which libraries use, can swallow a
+            # cancellation.
             _, tasks = await asyncio.wait(tasks, timeout=CANCEL_AGAIN_S)
         for role in list(self._pauses_s):
             self.worked(role)
 
 
 class EntriesApart:
-    """Isolates entries that a loop handles one by one: an entry that fails is logged and shown as a fault, and the loop
-    continues with the others."""
+    """Isolates entries that a loop handles one by one. A failing entry is logged and shown as a fault, and the
+    loop continues with the other entries."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -245,7 +253,7 @@ class EntriesApart:
 
     @contextlib.contextmanager
     def alone(self, entry: str) -> Iterator[None]:
-        """Isolate an unexpected error in the block. Errors of the store concern all entries, and are raised."""
+        """Isolate an unexpected error in the block. Raise errors of the store, because they concern all entries."""
         try:
             yield
         except Exception as exc:
@@ -254,7 +262,7 @@ class EntriesApart:
             self.worked(entry)
 
     def failed(self, entry: str, error: Exception) -> None:
-        """Record an unexpected error of an entry. Raise one of the store."""
+        """Record an unexpected error of an entry. Raise the error if it is one of the store."""
         if isinstance(error, JqmasterError | StaleEpochError):
             raise error
         if entry not in self._failing and len(self._failing) < _MAX_FAILING_ENTRIES:
@@ -273,7 +281,7 @@ class EntriesApart:
                 self._failures.over(f"{self._name} {entry}")
 
     def only(self, entries: Collection[str]) -> None:
-        """Forget the failures of entries that no longer exist."""
+        """Keep only the failures of entries that still exist."""
         for entry in self._failing - set(entries):
             self._failing.discard(entry)
             if self._failures is not None:

@@ -6,7 +6,8 @@ T = TypeVar("T")
 
 
 class LiveValue(Generic[T]):
-    """The settings that one part of a master reads. Read `current` at each use: a change replaces it at any time."""
+    """The settings that one part of a master reads. Read `current` at each use, because a change may replace it
+    at any time."""
 
     __slots__ = ("current",)
 

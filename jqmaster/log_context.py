@@ -7,7 +7,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Final
 
-# Request IDs that are accepted from clients. They go into logs and answers, so only plain characters are allowed.
+# Request IDs that are accepted from clients. They appear in logs and answers, so only plain characters are
+# allowed.
 _REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9_.:/+=@-]{1,128}")
 
 
@@ -16,8 +17,8 @@ class RequestContext:
     """The context of one request.
 
     * `given`: the field X-Request-ID.
-    * `path`: the path parameters of the route. Without an ID from the client, the ID is created at the first use,
-      because most are never needed.
+    * `path`: the path parameters of the route. If the client sent no ID, the ID is created at the first use,
+      because most IDs are never needed.
     """
 
     given: bytes | None
@@ -37,5 +38,5 @@ class RequestContext:
         return self._id
 
 
-# The request that is being served; None outside of requests.
+# The request that is being served. None outside of requests.
 REQUEST: Final[ContextVar[RequestContext | None]] = ContextVar("request", default=None)

@@ -1,20 +1,22 @@
-"""Limits of a process that its namespaces share, so that no namespace takes everything."""
+"""Limits of a process that its namespaces share, so that no namespace can take everything."""
 
 from typing import Final
 from weakref import WeakSet
 
 from jqmaster.live_value import LiveValue
 
-# A namespace may hold up to this many times the amount that is still free. So one busy namespace gets three quarters,
-# and two get three sevenths each, however many namespaces there are. A namespace that holds little always finds room.
+# A namespace may hold up to this many times the free amount. So a single busy namespace gets three quarters, and
+# two busy namespaces get three sevenths each, regardless of the number of namespaces. A namespace that holds
+# little always finds room.
 FREE_FACTOR: Final = 3
 
 
 class SharedBound:
     """A limit on a scarce resource of this process, such as bytes or places.
 
-    * `most`: the total.
-    * `taken`: what all namespaces together hold. Each namespace takes its part through a separate `Portion`.
+    * `most`: the total amount.
+    * `taken`: the amount that all namespaces together hold.
+    * Each namespace takes its part through a separate `Portion`.
     """
 
     __slots__ = ("__weakref__", "_portions", "most", "taken")
@@ -37,7 +39,7 @@ class SharedBound:
 
 
 class Portion:
-    """One namespace's portion of a bound. `taken`: how much the namespace holds."""
+    """One namespace's portion of a bound. `taken`: the amount that the namespace holds."""
 
     __slots__ = ("__weakref__", "shared", "taken")
 
@@ -46,8 +48,8 @@ class Portion:
         self.taken = 0
 
     def has_room(self, size: int = 1, *, of: float = 1.0) -> bool:
-        """Return whether the namespace may take `size` more while only the fraction `of` of the bound may be used. A
-        namespace that holds nothing gets whatever is free."""
+        """Return whether the namespace may take `size` more. `of`: the fraction of the bound that may be used. A
+        namespace that holds nothing may take all that is free."""
         free = max(1, int(self.shared.most.current * of)) - self.shared.taken - size
         return free >= 0 and (
             not self.taken or self.taken + size <= FREE_FACTOR * free or not self.shared.is_shared

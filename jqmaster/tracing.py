@@ -1,9 +1,8 @@
-"""The master's part of a trace: spans for its work on jobs that carry a `traceparent` (W3C Trace Context).
+"""The master's part of a trace: spans for its work on jobs with a `traceparent` (W3C Trace Context).
 
-Pushers put `traceparent` into the job's headers, and workers continue the trace (worker_sdk/tracing.py). The master
-changes no header, because a repeated push must have the same content. Names follow OpenTelemetry's conventions for
-messaging.
-"""
+Pushers put `traceparent` into the job's headers, and workers continue the trace (worker_sdk/tracing.py). The
+master changes no header, because a repeated push must have the same content. Names follow the conventions of
+OpenTelemetry for messaging."""
 
 import asyncio
 import contextlib
@@ -40,7 +39,8 @@ class Tracing:
 
     @classmethod
     def from_settings(cls, settings: Settings, master_id: str, version: str) -> "Tracing | None":
-        """Return None if no endpoint is set. Raise JqmasterError if the extra `tracing` is not installed."""
+        """Return the component, or None if no endpoint is set. Raise JqmasterError if the extra `tracing` is not
+        installed."""
         if settings.traces_endpoint is None:
             return None
         try:
@@ -54,12 +54,13 @@ class Tracing:
             resource=Resource.create(
                 {"service.name": "jqmaster", "service.version": version, "service.instance.id": master_id}
             ),
-            # `stop` shuts the provider down within a time limit, so it need not happen at exit.
+            # `stop` shuts the provider down within a time limit, so the provider need not shut itself down at
+            # exit.
             shutdown_on_exit=False,
         )
         endpoint = TraceCollector(settings.traces_endpoint).url
-        # Send from a separate thread with a bounded queue. If the collector is away, spans are lost, but no job waits
-        # for it.
+        # Send from a separate thread with a bounded queue. If the collector is away, spans are lost, but no job
+        # waits for the collector.
         provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint)))
         return cls(provider)
 
@@ -69,8 +70,8 @@ class Tracing:
         jobs: Iterable[tuple[str, str, Mapping[str, str]]],
         attributes: Mapping[str, str] = MappingProxyType({}),
     ) -> "list[Span]":
-        """Begin spans and return them, for `end`. `jobs`: ID, name and headers of each; those without a trace are
-        skipped."""
+        """Begin spans, and return them for `end`. `jobs`: the ID, name and headers of each job. Jobs without a
+        trace are skipped."""
         return [
             self._tracer.start_span(
                 f"{operation} {name}",
@@ -95,10 +96,10 @@ class Tracing:
             span.end()
 
     async def start(self) -> None:
-        """Do nothing: the exporter starts with the first span."""
+        """Do nothing. The exporter starts with the first span."""
 
     async def stop(self) -> None:
-        """Send the spans that are left. A collector that hangs delays the end by `STOP_WITHIN_S` at most."""
+        """Send the remaining spans. A collector that hangs delays the end by at most `STOP_WITHIN_S` seconds."""
         loop, done = asyncio.get_running_loop(), asyncio.Event()
 
         def shut_down() -> None:
@@ -106,7 +107,7 @@ class Tracing:
             with contextlib.suppress(RuntimeError):  # the event loop ended before the shutdown
                 loop.call_soon_threadsafe(done.set)
 
-        # Use a daemon thread: a thread of `asyncio.to_thread` would delay the end of the process.
+        # Use a daemon thread, because a thread of `asyncio.to_thread` would delay the end of the process.
         threading.Thread(target=shut_down, name="jq-traces-end", daemon=True).start()
         try:
             async with asyncio.timeout(STOP_WITHIN_S):

@@ -88,7 +88,8 @@ COMMANDS: Final = (
 )
 
 
-# Commands that print a list. `jqmaster jobs list` works as well, because users know `list` from the groups of commands.
+# Commands that print a list. For them, `jqmaster jobs list` works, too, because users know `list` from groups of
+# commands.
 _LISTS: Final = ("actions", "audit", "jobs", "names", "pauses")
 
 
@@ -106,7 +107,7 @@ class _Root(TyperGroup):
         return name, command, rest[1:] if name in _LISTS and rest[:1] == ["list"] else rest
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a command. An expected error ends it with one line of text."""
+        """Run a command. An expected error ends the command with one line of text."""
         with exits.told():
             try:
                 return super().invoke(ctx)

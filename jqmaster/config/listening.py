@@ -1,4 +1,4 @@
-"""Where a master listens, and what it trusts there."""
+"""The addresses on which a master listens, and the callers that it trusts."""
 
 from pathlib import Path
 
@@ -19,16 +19,21 @@ class ListeningSettings(SettingsBase):
         1,
         ge=1,
         le=64,
-        description="Number of master processes that one `serve` starts on the same port. Each is a complete "
-        "master, and every limit applies to each separately.",
+        description=(
+            "Number of master processes that one `serve` starts on the same port. Each process is a "
+            "complete master, and every limit applies to each process separately."
+        ),
     )
     loop_watchdog_s: float = Field(
         30.0,
         ge=0,
         le=3600,
-        description="A master whose event loop stands still for this long ends itself, so that its supervisor restarts "
-        "it. Time in which the process is stopped or the machine is suspended does not count. 0 turns this off, for "
-        "debuggers.",
+        description=(
+            "If the event loop of a master stands still for this long, the master ends itself, so "
+            "that its supervisor restarts it. Time during which the process is stopped or the "
+            "machine is suspended does not count. 0 turns this check off, for example for "
+            "debuggers."
+        ),
     )
     allowed_hosts: Words = Field(
         default_factory=list,
@@ -50,8 +55,10 @@ class ListeningSettings(SettingsBase):
     tls_keyfile: Path | None = Field(None, description="Private key (PEM) of `tls_certfile`.")
     tls_client_cafile: Path | None = Field(
         None,
-        description="CA certificates (PEM). If set, the master serves only clients that present a certificate "
-        "signed by one of them (mutual TLS).",
+        description=(
+            "CA certificates (PEM). If set, the master serves only clients that present a "
+            "certificate that one of these CAs signed (mutual TLS)."
+        ),
     )
     calls_cafile: Path | None = Field(
         None,
@@ -66,22 +73,29 @@ class ListeningSettings(SettingsBase):
     public_url: str | None = Field(
         None,
         pattern=r"^https?://[^/?#@\s]+(/[A-Za-z0-9._~/-]*)?$",
-        description="URL under which browsers reach this master through a proxy, such as "
-        "`https://jobs.example.org/queue`. If set, requests from loopback need credentials too, because"
-        " the proxy's requests may come from there.",
+        description=(
+            "URL at which browsers reach this master through a proxy, such as "
+            "`https://jobs.example.org/queue`. If set, requests from loopback also need "
+            "credentials, because the proxy's requests may come from loopback."
+        ),
     )
     link_templates: Words = Field(
         default_factory=list,
         max_length=10,
-        description="Links that lead from a job to other systems, as `LABEL=URL`, such as "
-        "`Logs=https://logs.example/?job={job_id}&attempt={attempt}`. `_` in a label is shown as a blank. The URL may "
-        "name `{job_id}`, `{name}`, `{attempt}`, `{created_ms}` and `{finished_ms}`.",
+        description=(
+            "Links from a job to other systems, as `LABEL=URL`, such as "
+            "`Logs=https://logs.example/?job={job_id}&attempt={attempt}`. `_` in a label is shown "
+            "as a blank. The URL may contain `{job_id}`, `{name}`, `{attempt}`, `{created_ms}` and "
+            "`{finished_ms}`."
+        ),
     )
     trusted_proxies: Networks = Field(
         default_factory=list,
-        description="Networks of the reverse proxies in front of this master, such as `127.0.0.1/32 10.0.0.0/24`. "
-        "Limits per address use the client address that these proxies report in `X-Forwarded-For`. "
-        "Nothing else trusts that header.",
+        description=(
+            "Networks of the reverse proxies in front of this master, such as `127.0.0.1/32 "
+            "10.0.0.0/24`. Limits per address use the client address that these proxies report in "
+            "`X-Forwarded-For`. The master uses that header for nothing else."
+        ),
     )
     hsts_s: int = Field(
         180 * DAY_S,
@@ -91,7 +105,7 @@ class ListeningSettings(SettingsBase):
         "Security`). Sent only with TLS. 0: the header is not sent.",
     )
     session_life_s: float = Field(
-        DAY_S / 2, ge=60, le=30 * DAY_S, description="Longest life of a login session."
+        DAY_S / 2, ge=60, le=30 * DAY_S, description="Maximum life of a login session."
     )
     session_idle_s: float = Field(
         3600, ge=30, le=30 * DAY_S, description="A login session ends after this long without use."

@@ -13,7 +13,7 @@ from jqmaster.config.values import DAY_S, Networks, Words
 
 PROXY_URL = r"^(https?:/)?/[^/\\\s][^\s]*$"
 _HEADER = r"^[A-Za-z0-9-]{1,64}$"
-# Headers that cannot carry a user's name, because they have another meaning, or because any caller may send them.
+# Headers that cannot carry a user's name: they have another meaning, or any caller may send them.
 _OTHER_HEADERS = {
     "authorization",
     "cookie",
@@ -27,22 +27,27 @@ _GROUP_ROLE = re.compile(r".+=(viewer|operator|admin)(@[a-z][a-z0-9-]{1,38})?", 
 
 
 class LoginSettings(ListeningSettings):
-    """Logins, also through another system."""
+    """Logins of people, with passwords or through another system."""
 
     oidc_issuer: str | None = Field(
         None,
         pattern=r"^https?://[^/?#@\s]+(/[^?#\s]*)?$",
-        description="Issuer URL of the OpenID Connect provider by which people log in to the web UI, exactly as the "
-        "provider names itself. Needs `oidc_client_id` and `public_url`. The provider must allow the redirect URI "
-        "`PUBLIC_URL/api/login/oidc/callback`. Default: no login by a provider.",
+        description=(
+            "Issuer URL of the OpenID Connect provider through which people log in to the web UI. "
+            "It must be exactly the URL that the provider itself uses. Needs `oidc_client_id` and "
+            "`public_url`. The provider must allow the redirect URI "
+            "`PUBLIC_URL/api/login/oidc/callback`. Default: no login by a provider."
+        ),
     )
     oidc_client_id: str | None = Field(
         None, min_length=1, max_length=500, description="Client ID of this service at the provider."
     )
     oidc_client_secret: SecretStr | None = Field(
         None,
-        description="Secret of the client at the provider. Without it and `oidc_client_secret_file`, the client is "
-        "public and proves itself by PKCE alone.",
+        description=(
+            "Secret of the client at the provider. If neither this setting nor "
+            "`oidc_client_secret_file` is set, the client is public and uses only PKCE."
+        ),
     )
     oidc_client_secret_file: Path | None = Field(
         None, description="File that holds the secret of the client at the provider."
@@ -55,14 +60,16 @@ class LoginSettings(ListeningSettings):
     oidc_scopes: Words = Field(
         default_factory=lambda: ["openid", "profile", "email"],
         max_length=50,
-        description="Scopes that the login asks the provider for. `openid` must be among them.",
+        description="Scopes that the login requests from the provider. They must include `openid`.",
     )
     oidc_user_claim: str = Field(
         "preferred_username",
         min_length=1,
         max_length=200,
-        description="Claim that names the person in the audit log and in the web UI. Choose one that is unique and "
-        "that people cannot change themselves, or `sub`.",
+        description=(
+            "Claim with the name of the person for the audit log and the web UI. Choose a claim "
+            "that is unique and that people cannot change themselves, or `sub`."
+        ),
     )
     oidc_groups_claim: str = Field(
         "groups",
@@ -79,8 +86,11 @@ class LoginSettings(ListeningSettings):
     login_user_header: str | None = Field(
         None,
         pattern=_HEADER,
-        description="Header in which a proxy names the person who has logged in there, such as `X-Forwarded-User` or "
-        "`Remote-User`. Needs `login_proxies` and `public_url`. Default: no header is believed.",
+        description=(
+            "Header in which a proxy names the person who has logged in to the proxy, such as "
+            "`X-Forwarded-User` or `Remote-User`. Needs `login_proxies` and `public_url`. Default: "
+            "no header is trusted."
+        ),
     )
     login_groups_header: str | None = Field(
         None,
@@ -90,14 +100,19 @@ class LoginSettings(ListeningSettings):
     )
     login_proxies: Networks = Field(
         default_factory=list,
-        description="Networks of the proxies that people log in to, such as `10.0.0.7/32`. The headers count only in "
-        "requests that come from these proxies, directly or through `trusted_proxies` alone. In all other requests "
-        "they are ignored, and the log says so. Each proxy must replace the headers that callers send.",
+        description=(
+            "Networks of the proxies to which people log in, such as `10.0.0.7/32`. A request's "
+            "headers count only if it comes from these proxies, either directly or only through "
+            "`trusted_proxies`. In all other requests, the headers are ignored, and a log line says "
+            "so. Each proxy must replace the headers that callers send."
+        ),
     )
     login_proxy_secret: SecretStr | None = Field(
         None,
-        description="Secret that the proxy must send in the header `JQ-Proxy-Secret`. Set it where others can call "
-        "from the address of the proxy, as on a shared machine.",
+        description=(
+            "Secret that the proxy must send in the header `JQ-Proxy-Secret`. Set it if other "
+            "programs can call from the address of the proxy, for example on a shared machine."
+        ),
     )
     proxy_login_url: str | None = Field(
         None,
@@ -112,48 +127,63 @@ class LoginSettings(ListeningSettings):
     group_roles: Words = Field(
         default_factory=list,
         max_length=1000,
-        description="Roles of the groups that the provider or the proxy names, as `GROUP=ROLE`, or as "
-        "`GROUP=ROLE@NAMESPACE` for a role in that namespace alone. The roles are viewer, operator and admin; the "
-        "highest one of a person counts.",
+        description=(
+            "Roles of the groups that the provider or the proxy names, as `GROUP=ROLE`, or as "
+            "`GROUP=ROLE@NAMESPACE` for a role in only that namespace. The roles are viewer, "
+            "operator and admin. The highest role of a person counts."
+        ),
     )
     default_role: Literal["viewer", "operator", "admin"] | None = Field(
         None,
-        description="Role of people who are in none of the groups of `group_roles`. Default: they are not let in.",
+        description="Role of people who are in no group of `group_roles`. Default: they cannot log in.",
     )
     login_attempts_per_minute: int = Field(
         10,
         ge=1,
         le=1000,
-        description="Failed logins allowed per user and minute; three times as many are allowed per address. "
-        "Further attempts get 429. Browsers in which the user has logged in before are counted "
-        "separately.",
+        description=(
+            "Maximum number of failed logins per user and minute. Three times as many are allowed "
+            "per address. Further attempts get 429. Browsers in which the user has logged in before "
+            "count separately."
+        ),
     )
     failed_registrations_per_minute: int = Field(
         60,
         ge=1,
         le=100_000,
-        description="Worker registrations per caller (token and address) and minute that may fail to prove their "
-        "address. Further ones get 429.",
+        description=(
+            "Maximum number of worker registrations per caller (token and address) and minute that "
+            "fail to prove their address. Further registrations get 429."
+        ),
     )
     stale_tokens_s: float = Field(
         300.0,
         ge=5,
         le=DAY_S,
-        description="How long namespaces of other stores still believe tokens of the installation that only push and "
-        "work, while the store of `redis_url` does not answer. Nobody can revoke one meanwhile. Tokens with other "
-        "scopes are accepted for 5 s.",
+        description=(
+            "While the store of `redis_url` does not answer, namespaces of other stores accept "
+            "tokens of the installation for this long if their only scopes are push and work. "
+            "Nobody can revoke such a token during this time. Tokens with other scopes are accepted "
+            "for 5 s."
+        ),
     )
     viewers_see_content: bool = Field(
         False,
-        description="Show job content to callers that have only scope read (role viewer): arguments, headers, "
-        "results, error values and messages, and the values of constraint keys.",
+        description=(
+            "Show job content to callers that have only the scope read (role viewer). Job content "
+            "means arguments, headers, results, error values and messages, and the values of "
+            "constraint keys."
+        ),
     )
 
     audit_export: str | None = Field(
         None,
         min_length=1,
-        description="Where to write the audit log continuously, as JSON lines: `stdout`, or a file, which may be "
-        "rotated. Only the leader writes, so configure it on every master. Default: not exported.",
+        description=(
+            "Destination to which the audit log is written continuously, as JSON lines: `stdout`, "
+            "or a file, which may be rotated. Only the leader writes, so configure this setting on "
+            "every master. Default: not exported."
+        ),
     )
 
     @field_validator("group_roles")
@@ -193,13 +223,16 @@ class LoginSettings(ListeningSettings):
         if self.oidc_client_id is None:
             return "oidc_issuer requires oidc_client_id"
         if self.public_url is None:
-            return "oidc_issuer requires public_url, to which the provider sends people back"
+            return "oidc_issuer requires public_url, because the provider redirects people to it"
         if self.oidc_client_secret and self.oidc_client_secret_file:
             return "set oidc_client_secret or oidc_client_secret_file, not both"
         if "openid" not in self.oidc_scopes:
             return "oidc_scopes must include openid"
         if not self.group_roles and self.default_role is None:
-            return "oidc_issuer requires group_roles or default_role: otherwise nobody may log in by it"
+            return (
+                "oidc_issuer requires group_roles or default_role: otherwise nobody can log in through "
+                "the provider"
+            )
         host = urlsplit(self.oidc_issuer).hostname or ""
         if not self.oidc_issuer.startswith("https://") and host not in ("localhost", "127.0.0.1", "::1"):
             return "oidc_issuer must begin with https://, except on this machine"
@@ -220,9 +253,9 @@ class LoginSettings(ListeningSettings):
             if name.lower() in _OTHER_HEADERS:
                 return f"{name} names no person and no groups"
         if not self.login_proxies:
-            return "login_user_header requires login_proxies, whose word is taken"
+            return "login_user_header requires login_proxies, the proxies that may send it"
         if self.public_url is None:
-            return "login_user_header requires public_url, at which the proxy serves"
+            return "login_user_header requires public_url, the address of the proxy"
         if not self.group_roles and self.default_role is None:
             return "login_user_header requires group_roles or default_role: otherwise nobody has a role"
         return None

@@ -21,9 +21,12 @@ class OutboundSettings(SettingsBase):
 
     webhook_secrets: SecretWords = Field(
         default_factory=list,
-        description="Secrets that sign webhooks, such as `whsec_` and 24 to 64 random bytes in base64, the newest "
-        "first. Every webhook carries a signature by each of them, so that a secret can be replaced without a gap. "
-        "Without one, jobs with `notify` are refused.",
+        description=(
+            "Secrets that sign webhooks, the newest first. A secret is `whsec_`, followed by 24 to "
+            "64 random bytes in base64. Every webhook carries a signature by each secret, so that a "
+            "secret can be replaced without a gap. Without a secret, jobs with `notify` are "
+            "refused."
+        ),
     )
     allowed_webhook_networks: Networks = Field(
         default_factory=list,
@@ -33,34 +36,45 @@ class OutboundSettings(SettingsBase):
     fireworq_prefix: str | None = Field(
         None,
         pattern=r"^(/[A-Za-z0-9._~-]+)+$",
-        description="Path below which masters serve the API of Fireworq, such as `/fireworq`. Its clients change their "
-        "address and nothing else. Default: it is not served.",
+        description=(
+            "Path below which masters serve the API of Fireworq, such as `/fireworq`. Clients of "
+            "Fireworq need only a new address. Default: it is not served."
+        ),
     )
     fireworq_default_queue: str = Field(
         "default",
         pattern=r"^[A-Za-z0-9_.:-]{0,80}$",
-        description="Queue of categories that have no routing. It always exists. Empty: jobs of such categories are "
-        "refused.",
+        description=(
+            "Queue for categories without a routing. It always exists. Empty: jobs of such "
+            "categories are refused."
+        ),
     )
     fireworq_networks: Networks = Field(
         default_factory=list,
-        description="Networks whose callers need no token below `fireworq_prefix`, such as `10.1.0.0/16`, because "
-        "clients of Fireworq send none. There they may push, read, and change queues and routings; elsewhere they have "
-        "no right. They name the master by an IP address, or by a host in `allowed_hosts`. Default: the gateway asks "
-        "for a token, too.",
+        description=(
+            "Networks from which callers need no token below `fireworq_prefix`, such as "
+            "`10.1.0.0/16`, because clients of Fireworq send no token. Below this path, such "
+            "callers may push, read, and change queues and routings. They have no rights at other "
+            "paths. They must address the master by an IP address, or by a host in `allowed_hosts`. "
+            "Default: the gateway also requires a token."
+        ),
     )
     fireworq_hosts: Words = Field(
         default_factory=lambda: ["*"],
         max_length=100,
-        description="Hosts to which jobs of the gateway may be sent, such as `app.example` or `*.run.example`. They "
-        "also apply to queues that are there. Private addresses must be in `allowed_webhook_networks`, too. Default: "
-        "all hosts.",
+        description=(
+            "Hosts to which jobs of the gateway may be sent, such as `app.example` or "
+            "`*.run.example`. The list also applies to existing queues. Private addresses must also "
+            "be in `allowed_webhook_networks`. Default: all hosts."
+        ),
     )
     smtp_url: SecretStr | None = Field(
         None,
-        description="Mail server that sends notices: `smtp://[user:password@]host[:port]`, which uses STARTTLS if "
-        "the server offers it, and requires it if there is a password, or `smtps://…` for TLS from the start. "
-        "Default ports: 587 and 465.",
+        description=(
+            "Mail server that sends notices: `smtp://[user:password@]host[:port]`, or `smtps://…` "
+            "for TLS from the start. `smtp://` uses STARTTLS if the server offers it. With a "
+            "password, STARTTLS is required. Default ports: 587 for `smtp`, 465 for `smtps`."
+        ),
     )
     smtp_cafile: Path | None = Field(
         None,
@@ -68,13 +82,15 @@ class OutboundSettings(SettingsBase):
         "certificates.",
     )
     mail_from: str | None = Field(
-        None, pattern=MAIL_PATTERN, description="Address that mails come from. Needed with `smtp_url`."
+        None, pattern=MAIL_PATTERN, description="Sender address of mails. Required with `smtp_url`."
     )
     mail_to: Words = Field(
         default_factory=list,
         max_length=50,
-        description="Addresses that get a mail when jobs fail for good, as long as there are no notices. A burst "
-        "of failures sends only one mail.",
+        description=(
+            "Addresses that get a mail when jobs fail for good, as long as there are no notices. A "
+            "burst of failures causes only one mail."
+        ),
     )
 
     @field_validator("webhook_secrets")
@@ -116,7 +132,7 @@ class OutboundSettings(SettingsBase):
                 )
         if not hosts:
             raise ValueError(
-                "must name at least one host, because jobs of the gateway choose their addresses"
+                "must name at least one host, because jobs of the gateway choose their own addresses"
             )
         return hosts
 

@@ -1,4 +1,4 @@
-"""How long jobs and their logs are kept, and where logs are archived."""
+"""The times for which jobs and their logs are kept, and the archive of logs."""
 
 from pathlib import Path
 
@@ -14,15 +14,19 @@ class RetentionSettings(SettingsBase):
         3600,
         ge=0,
         le=MAX_KEPT_S,
-        description="How long to keep succeeded, discarded, canceled and skipped jobs. Jobs that a retry of a flow or "
-        "batch would need are kept longer.",
+        description=(
+            "Time for which to keep succeeded, discarded, canceled and skipped jobs. Jobs that a "
+            "retry of a flow or batch would need are kept longer."
+        ),
     )
     retention_succeeded_max: int = Field(
         100_000,
         ge=0,
         le=MAX_KEPT_JOBS,
-        description="Maximum number of jobs to keep in each of the states succeeded, discarded, canceled and skipped, "
-        "besides those that a retry of a flow or batch would need.",
+        description=(
+            "Maximum number of jobs to keep in each of the states succeeded, discarded, canceled "
+            "and skipped. Jobs that a retry of a flow or batch would need do not count."
+        ),
     )
     retention_failed_s: float = Field(
         30 * DAY_S, ge=0, le=MAX_KEPT_S, description="How long to keep failed jobs."
@@ -31,22 +35,30 @@ class RetentionSettings(SettingsBase):
         100_000,
         ge=0,
         le=MAX_KEPT_JOBS,
-        description="Maximum number of failed jobs to keep, and of jobs of each other state to keep because a retry of "
-        "a flow or batch would need them. The oldest are removed first.",
+        description=(
+            "Maximum number of failed jobs to keep. The same limit applies, in each other state, to "
+            "jobs that are kept because a retry of a flow or batch would need them. The oldest jobs "
+            "are removed first."
+        ),
     )
     retention_logs_s: float = Field(
         7 * DAY_S,
         ge=0,
         le=MAX_KEPT_S,
-        description="How long to keep log lines of jobs in the store, counted from a job's newest line. If the job is "
-        "removed earlier, so are they. With `log_archive_url` they go to the archive instead of being removed.",
+        description=(
+            "Time for which to keep log lines of jobs in the store, counted from a job's newest "
+            "line. If the job is removed earlier, its lines are removed, too. With "
+            "`log_archive_url`, the lines are moved to the archive instead."
+        ),
     )
     log_archive_wait_s: float = Field(
         7 * DAY_S,
         ge=0,
         le=MAX_KEPT_S,
-        description="How much longer to keep log lines of jobs that the archive does not take. After that they are "
-        "removed.",
+        description=(
+            "Additional time for which to keep log lines of jobs while the archive does not accept "
+            "them. After that, the lines are removed."
+        ),
     )
     definition_runs_max: int = Field(
         1_000,
@@ -64,7 +76,7 @@ class RetentionSettings(SettingsBase):
         30 * DAY_S,
         ge=60,
         le=MAX_KEPT_S,
-        description="A batch that has no expires_at is canceled if it is not complete after this time.",
+        description="If a batch without expires_at is not complete after this time, it is canceled.",
     )
     batch_retention_s: float = Field(
         7 * DAY_S, ge=60, le=MAX_KEPT_S, description="How long to keep complete batches."
@@ -73,7 +85,10 @@ class RetentionSettings(SettingsBase):
         DAY_S,
         ge=1,
         le=30 * DAY_S,
-        description="How long the key of an event is remembered. A repeat within this time starts nothing.",
+        description=(
+            "Time for which the key of an event is remembered. A repeated event within this time "
+            "starts nothing."
+        ),
     )
     events_max: int = Field(
         10_000,
@@ -91,19 +106,27 @@ class RetentionSettings(SettingsBase):
         60,
         ge=0,
         le=MAX_KEPT_S,
-        description="How long a result can be fetched again after it was first fetched. It is then deleted.",
+        description=(
+            "Time for which a result can be fetched again after it was first fetched. After that, "
+            "it is deleted."
+        ),
     )
     log_archive_url: str | None = Field(
         None,
         pattern=r"^(file:///[^?#\s]+|s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^?#\s]*)?)$",
-        description="Where logs of jobs go after `retention_logs_s`, and when their job is removed: a directory that "
-        "all masters share, such as `file:///srv/job-logs`, or storage of the S3 kind, such as `s3://bucket/prefix`. "
-        "Needs `jqmaster[archive]`. Default: no archive.",
+        description=(
+            "Archive to which logs of jobs are moved after `retention_logs_s`, or when the job is "
+            "removed. It is a directory that all masters share, such as `file:///srv/job-logs`, or "
+            "S3-compatible storage, such as `s3://bucket/prefix`. Needs `jqmaster[archive]`. "
+            "Default: no archive."
+        ),
     )
     log_archive_endpoint: str | None = Field(
         None,
         pattern=r"^https?://[^/?#@\s]+/?$",
-        description="Address of storage of the S3 kind that is not Amazon's, such as `https://minio.example:9000`.",
+        description=(
+            "Address of S3-compatible storage other than Amazon's, such as `https://minio.example:9000`."
+        ),
     )
     log_archive_cafile: Path | None = Field(
         None,

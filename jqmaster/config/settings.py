@@ -23,7 +23,7 @@ from jqmaster.config.telemetry import TelemetrySettings
 
 
 class Settings(
-    # The documents begin with the fields of the last one.
+    # The documents begin with the fields of the last base class.
     TelemetrySettings,
     RetentionSettings,
     OutboundSettings,
@@ -33,7 +33,8 @@ class Settings(
     LoginSettings,
     BaseSettings,
 ):
-    """Precedence: arguments, environment (`JQMASTER_PORT=9000`), the TOML file named by `JQMASTER_CONFIG`, defaults."""
+    """Settings of a master. Sources in the order of precedence: arguments, environment (`JQMASTER_PORT=9000`),
+    the TOML file that `JQMASTER_CONFIG` names, defaults."""
 
     model_config = SettingsConfigDict(
         env_prefix="JQMASTER_",
@@ -75,10 +76,10 @@ class Settings(
 
 
 class Rule(NamedTuple):
-    """A condition between settings; `fields` names the settings that it compares.
-
-    `fitted` returns the values with which the condition holds, if one of them can simply be lowered to the largest that
-    fits. They replace values that an older release accepted.
+    """A condition between settings.
+    * `fields`: the names of the settings that the condition compares.
+    * `fitted`: returns values with which the condition holds, if it is enough to lower one value to the largest
+      allowed value. They replace values that an older release accepted.
     """
 
     fields: tuple[str, ...]
@@ -88,7 +89,7 @@ class Rule(NamedTuple):
 
 
 def _fits_into_body(key: str, content: str) -> Rule:
-    """Return the rule that the largest `content` fits into the largest body."""
+    """Return the rule that a body of the maximum size can contain the largest `content`."""
     return Rule(
         (key, "max_body_bytes"),
         lambda s: getattr(s, key) + ENVELOPE_BYTES <= s.max_body_bytes,
@@ -99,7 +100,7 @@ def _fits_into_body(key: str, content: str) -> Rule:
 
 
 def _is_part_of(key: str, whole: str) -> Rule:
-    """Return the rule that a part is not allowed to be larger than the whole."""
+    """Return the rule that the part must not be larger than the whole."""
     return Rule(
         (key, whole),
         lambda s: getattr(s, key) <= getattr(s, whole),
@@ -108,8 +109,8 @@ def _is_part_of(key: str, whole: str) -> Rule:
     )
 
 
-# The rules that settings must obey together. `fields` names the settings of a rule, so that a refused change at run
-# time can say which ones are inconsistent.
+# The conditions between settings. `fields` names the settings of a condition, so that the refusal of a change at
+# run time can name the inconsistent settings.
 RULES: Final = (
     Rule(
         ("offer_ms", "lease_ms"),

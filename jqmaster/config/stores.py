@@ -1,4 +1,4 @@
-"""The stores, and the other masters on them."""
+"""The stores, and the other masters that use them."""
 
 import re
 from pathlib import Path
@@ -24,7 +24,8 @@ DEFAULT_STORE: Final = "default"
 
 
 class StoreSettings(BaseModel):
-    """A store of namespaces, besides the default one. Its options are those of `Settings` with the same names."""
+    """A store of namespaces besides the default store. Its options have the same names and meanings as in
+    `Settings`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -43,7 +44,8 @@ class StoreSettings(BaseModel):
 
 
 class DefaultStoreSettings(SettingsBase):
-    """The store that `redis_url` names, those of further namespaces, and the masters that share them."""
+    """The store that `redis_url` names, the stores of further namespaces, and the masters that share these
+    stores."""
 
     redis_url: SecretStr | None = Field(
         None,
@@ -70,10 +72,13 @@ class DefaultStoreSettings(SettingsBase):
     stores: dict[str, StoreSettings] = Field(
         default_factory=dict,
         max_length=100,
-        description="Further stores, in which namespaces can lie: in the file one table `[stores.NAME]` each, with "
-        "`redis_url` and, where they apply, `redis_cafile`, `redis_certfile`, `redis_keyfile`, `sentinel_username` and "
-        "`sentinel_password`; as variables `JQMASTER_STORES__NAME__REDIS_URL` and so on. A name begins with a letter, "
-        "and has up to 39 of the characters a-z 0-9 _ -. Every master needs the same stores.",
+        description=(
+            "Further stores for namespaces. In the file, each store is a table `[stores.NAME]` with "
+            "`redis_url`. It may also have `redis_cafile`, `redis_certfile`, `redis_keyfile`, "
+            "`sentinel_username` and `sentinel_password`. The variables are "
+            "`JQMASTER_STORES__NAME__REDIS_URL` and so on. A name begins with a letter, and has up "
+            "to 39 of the characters a-z 0-9 _ -. Every master needs the same stores."
+        ),
     )
     data_dir: Path = Field(
         Path("jqmaster-data"), description="Directory of the embedded Valkey: data, log, socket and lock."
@@ -81,23 +86,30 @@ class DefaultStoreSettings(SettingsBase):
     shard: str = Field("jq", pattern=r"^[a-z0-9_-]{1,32}$", description="Hash tag of all keys: `{jq}:…`.")
     durability: Durability = Field(
         "fsync",
-        description="Guarantee that a 201 gives, unless a push asks for another level. A master refuses to start on"
-        " a store that cannot give it (`doctor` explains why), and accepts no new jobs when the store "
-        "loses it later.",
+        description=(
+            "Durability that a 201 guarantees, if the push requests no other level. A master "
+            "refuses to start on a store that cannot provide this level (`doctor` explains why). If "
+            "the store loses it later, the master accepts no new jobs."
+        ),
     )
     declare_durability: Durability | None = Field(
         None,
-        description="Durability of a store that does not show its configuration (CONFIG is forbidden). jqmaster "
-        "cannot verify it.",
+        description=(
+            "Durability of a store that hides its configuration (CONFIG is forbidden). jqmaster "
+            "cannot verify this value."
+        ),
     )
     quorum_replicas: int | None = Field(
         None,
         ge=1,
         le=16,
-        description="Replicas that must confirm a write under `fsync+quorum`. Default: as many as form a majority "
-        "together with the primary, counted from the most replicas seen since the start.",
+        description=(
+            "Number of replicas that must confirm a write under `fsync+quorum`. Default: together "
+            "with the primary, they form a majority. The majority is counted from the largest "
+            "number of replicas seen since the start."
+        ),
     )
-    store_timeout_s: float = Field(5.0, ge=0.1, le=60, description="Timeout of one reply from the store.")
+    store_timeout_s: float = Field(5.0, ge=0.1, le=60, description="Timeout for each reply of the store.")
     store_connections: int = Field(
         32, ge=4, le=1024, description="Connections to the store per master process."
     )
@@ -105,14 +117,18 @@ class DefaultStoreSettings(SettingsBase):
         None,
         min_length=1,
         max_length=200,
-        description="Name of the machine. Default: the host name. A master on a different node than the leader "
-        "takes over first.",
+        description=(
+            "Name of the machine. Default: the host name. If the leader fails, a master on a "
+            "different machine takes over first."
+        ),
     )
     advertised_url: str | None = Field(
         None,
         pattern=r"^https?://[^/?#@\s]+$",
-        description="URL at which other masters reach this one, such as `http://10.0.0.7:8080`. Default: the "
-        "address it listens on.",
+        description=(
+            "URL at which other masters reach this master, such as `http://10.0.0.7:8080`. Default: "
+            "the address on which it listens."
+        ),
     )
 
     @field_validator("redis_url")

@@ -16,21 +16,27 @@ class TelemetrySettings(SettingsBase):
     traces_endpoint: str | None = Field(
         None,
         pattern=r"^https?://[^\s?#]+$",
-        description="OpenTelemetry collector that receives the spans by OTLP over HTTP, such as "
-        "`http://127.0.0.1:4318`. Needs the extra `tracing`. Default: no traces.",
+        description=(
+            "Address of the OpenTelemetry collector that receives the spans by OTLP over HTTP, such "
+            "as `http://127.0.0.1:4318`. Needs the extra `tracing`. Default: no traces."
+        ),
     )
 
     redact_paths: Words = Field(
         default_factory=list,
         max_length=100,
-        description="Parts of job content that no view shows to anyone: `argument.password`, `result.*.token`, "
-        "`argument.**.pin`, `error.message`, `headers.authorization`. Workers, and clients that fetch a"
-        " result, still receive everything.",
+        description=(
+            "Parts of job content that nobody can see, such as `argument.password`, "
+            "`result.*.token`, `argument.**.pin`, `error.message` and `headers.authorization`. "
+            "Workers, and clients that fetch a result, still receive everything."
+        ),
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info",
-        description="Lowest level to log. `debug` follows each job through this master, and logs why requests are "
-        "refused and each new connection to the store.",
+        description=(
+            "Lowest level to log. `debug` also logs each step of a job in this master, the reasons "
+            "of refused requests, and each new connection to the store."
+        ),
     )
     log_format: Literal["console", "json"] = Field(
         "console", description="Format of log lines: readable text, or one JSON object per line."

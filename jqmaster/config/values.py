@@ -12,7 +12,7 @@ GIB = 1024 * MIB
 DAY_S = 86_400
 MAX_KEPT_S = 3650 * DAY_S
 MAX_KEPT_JOBS = 100_000_000
-# Matches the host patterns that a target may allow.
+# Matches host patterns that a target may have in `allow_hosts`.
 HOST_PATTERN = r"\*|(\*\.)?[A-Za-z0-9_]([A-Za-z0-9_.-]{0,250}[A-Za-z0-9_])?|\[[0-9A-Fa-f:.]+\]"
 MAIL_PATTERN = r"^[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]{1,64}@[A-Za-z0-9]([A-Za-z0-9.-]{0,187}[A-Za-z0-9])?$"
 
@@ -27,7 +27,8 @@ class SettingsBase(BaseModel):
 
 
 def _words(value: object) -> object:
-    """Split a string at blanks, so that a shell or a compose file can write such a list without nested quotes."""
+    """Split a string at blanks, so that people can write such a list in a shell or a compose file without nested
+    quotes."""
     return value.split() if isinstance(value, str) else value
 
 

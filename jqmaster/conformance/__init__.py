@@ -1,4 +1,4 @@
-"""A conformance kit that checks everything that docs/worker_protocol.md and the API promise of a worker or a master.
+"""A conformance kit. It checks that a worker or a master keeps all promises of docs/worker_protocol.md and of the
+API.
 
-The kit has its own HTTP code and imports nothing else of the package. Its expectations come from the documents.
-"""
+The kit has its own HTTP code and imports nothing else from the package. Its expectations come from the documents."""

@@ -1,7 +1,6 @@
-"""A fake master for a worker under test: its answers can be set, and it records all calls.
+"""A fake master for a worker under test. The kit sets its answers, and it records all calls.
 
-Its store's clock is an hour ahead of this machine's, to find workers that confuse the two.
-"""
+The clock of its store is an hour ahead of this machine's clock, to find workers that confuse the two clocks."""
 
 import asyncio
 import secrets
@@ -52,7 +51,8 @@ class SeenRegistration:
 
 @dataclass(slots=True)
 class Behaviour:
-    """The master's behaviour until the kit changes it; `FalseMaster.reset_faults` replaces it with the ordinary one."""
+    """The master's behaviour until the kit changes it. `FalseMaster.reset_faults` restores the ordinary
+    behaviour."""
 
     # Whether heartbeats are answered, cut off without an answer, or answered with 404.
     beats: Literal["answer", "cut", "unknown"] = "answer"
@@ -61,20 +61,20 @@ class Behaviour:
     lost: set[str] = field(default_factory=set)
     drain: bool = False
     detached: bool = False
-    # Answers to the next calls with results and to the next calls for jobs; None cuts the connection.
+    # Answers to the next calls with results, and to the next calls for jobs. None: cut the connection.
     results: deque[tuple[int, Fields, dict[str, str]] | None] = field(default_factory=deque)
     claims: deque[tuple[int, Fields, dict[str, str]] | None] = field(default_factory=deque)
     stale: set[str] = field(default_factory=set)
-    # Jobs to include in the next answer to a report whose worker asks for jobs.
+    # Jobs to include in the next answer to a report, if the worker asks for jobs.
     next_jobs: list[Fields] = field(default_factory=list)
 
 
 class FalseMaster:
-    """Records `beats`, `reports`, `polls`, `registrations` and `faults`, and never removes any.
+    """Records `beats`, `reports`, `polls`, `registrations` and `faults`, and never removes an entry.
 
     * `beat_s`: seconds between two heartbeats.
-    * `namespace`: the only namespace that this master serves. It answers calls for other namespaces as a master whose
-      store is away.
+    * `namespace`: the only namespace that this master serves. It answers calls for other namespaces like a master
+      with an unreachable store.
     """
 
     def __init__(
@@ -94,7 +94,8 @@ class FalseMaster:
         self.jobs_after: list[str | None] = []
         self.polls: list[Fields] = []
         self.most_polls = 0
-        # For each call for jobs that `script` answered: the number of calls for jobs up to that one.
+        # For each call for jobs that `script` answered: the number of calls for jobs up to and including this
+        # call.
         self.failed_polls: list[int] = []
         self.registrations: list[SeenRegistration] = []
         self.refusals: deque[tuple[int, str]] = deque()
@@ -104,10 +105,10 @@ class FalseMaster:
         self.knows_leaving = True
         # Faults in any of the worker's calls, each once.
         self.faults: list[str] = []
-        # Registrations wait for this event. None: they are answered at once.
+        # Registrations wait for this event. None: registrations are answered at once.
         self.hold_registration: asyncio.Event | None = None
-        # Jobs for a pulling worker's next call, and when they were created: the time until that call is not the
-        # worker's fault.
+        # Jobs for the next call of a worker that pulls, and the times at which they were created. The wait until
+        # that call is not the worker's fault.
         self.mail: deque[tuple[int, list[Fields]]] = deque()
         self.url = ""
         self._last_poll: tuple[str, list[Fields]] = ("", [])
@@ -205,8 +206,8 @@ class FalseMaster:
         return self._answer(request, 404, _problem(404, "not_found"))
 
     def _logs(self, request: RawMessage, body: Fields) -> RawReply:
-        """Check the lines and keep none. The first line must name its claim; a later line may omit the claim of the
-        line before."""
+        """Check the lines, but do not keep them. The first line must name its claim. A later line may omit the
+        claim if it is the claim of the previous line."""
         entries = body.get("entries")
         lines = [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
         for entry in lines:
@@ -239,7 +240,7 @@ class FalseMaster:
         self.registrations.append(SeenRegistration(worker_id, body, request.fields, proof_error))
         if proof_error:
             return self._answer(request, 422, _problem(422, "address_unverified"))
-        # Once it has registered again, a worker is neither detached nor unknown.
+        # A worker that has registered again is neither detached nor unknown.
         self.script.detached = False
         self.script.beats = "answer"
         if self.hold_registration is not None:

@@ -1,5 +1,5 @@
-"""The fields of the calls that a worker makes. tests/contract/test_conformance_fields.py compares them with the schemas
-of the API, which this package does not import."""
+"""The fields of the calls that a worker makes. This package does not import the API.
+tests/contract/test_conformance_fields.py compares these fields with the schemas of the API."""
 
 from typing import Final
 

@@ -1,5 +1,5 @@
-"""Questions about a master's promises to workers; the kit's own worker pulls (docs/worker_protocol.md, sections 4
-to 8)."""
+"""Questions about a master's promises to workers (docs/worker_protocol.md, sections 4 to 8). The kit's own worker
+pulls."""
 
 import asyncio
 import re
@@ -69,7 +69,7 @@ async def _(master: MasterUnderTest) -> None:
 
 @TOPIC.question(
     "heartbeat",
-    "a heartbeat renews the claims that it names, and its answer lists as lost those that are not the worker's",
+    "a heartbeat renews the worker's claims that it names, and its answer lists other claims as lost",
 )
 async def _(master: MasterUnderTest) -> None:
     worker = await master.register()
@@ -89,7 +89,11 @@ async def _(master: MasterUnderTest) -> None:
 
 
 @TOPIC.question(
-    "bad_field", "a heartbeat renews its leases even if other fields are wrong, and its answer names those"
+    "bad_field",
+    (
+        "a heartbeat renews its leases even if other fields are invalid, and its answer names the "
+        "invalid fields"
+    ),
 )
 async def _(master: MasterUnderTest) -> None:
     worker = await master.register()
@@ -97,14 +101,15 @@ async def _(master: MasterUnderTest) -> None:
     wrong: dict[str, Any] = {"free": -1, "as_of_ms": "now", "unheard_of": 1}
     for field, value in wrong.items():
         beat = await worker.beat(**{field: value})
-        expect(beat["lease_until_ms"] > beat["store_time_ms"], f"a bad `{field}` cost the lease")
+        expect(beat["lease_until_ms"] > beat["store_time_ms"], f"an invalid `{field}` ended the lease")
         expect([one["loc"] for one in beat.get("ignored", [])] == [[field]], f"`{field}` is not in `ignored`")
     await worker.report(job)
 
 
 @TOPIC.question(
     "never_taken",
-    "a job that no heartbeat names goes back and nothing is counted, with or without `as_of_ms` in the heartbeats",
+    "a job that no heartbeat names waits again without counting anything, with or without `as_of_ms` in the "
+    "heartbeats",
 )
 async def _(master: MasterUnderTest) -> None:
     offered = []
@@ -135,10 +140,12 @@ async def _(master: MasterUnderTest) -> None:
         if not waits:
             return
         await asyncio.sleep(interval_s)
-    raise FailedError("the job did not go back")
+    raise FailedError("the job did not wait again")
 
 
-@TOPIC.question("neighbours", "an invalid result does not keep the other results of its call from counting")
+@TOPIC.question(
+    "neighbours", ("an invalid result does not prevent the other results of its call from counting")
+)
 async def _(master: MasterUnderTest) -> None:
     worker = await master.register()
     job = await worker.one(await master.push())
@@ -191,7 +198,7 @@ async def _(master: MasterUnderTest) -> None:
     expect(status == 200 and len(answer["jobs"]) == 1, f"the call for jobs was answered {status}: {answer}")
     job = answer["jobs"][0]
     claim = {"job_id": job["job_id"], "token": job["token"]}
-    # Limit this wait: a lease may be longer than the minute that a question may take.
+    # Limit this wait, because a lease may be longer than the minute that a question may take.
     ends_s = time.monotonic() + min(1.2 * registered["lease_s"], 40.0)
     while time.monotonic() < ends_s:
         status, beat = await master.ask("POST", f"{path}/heartbeat", {"running": [claim], "free": 0})
@@ -216,7 +223,9 @@ async def _(master: MasterUnderTest) -> None:
     await worker.report(job)
 
 
-@TOPIC.question("logs", "log lines of a claim are kept once, in order; those under another token are stale")
+@TOPIC.question(
+    "logs", ("log lines of a claim are kept once and in order; lines under another token are stale")
+)
 async def _(master: MasterUnderTest) -> None:
     worker = await master.register()
     job = await worker.one(await master.push())
@@ -287,7 +296,7 @@ async def _(master: MasterUnderTest) -> None:
     )
 
 
-@TOPIC.question("no_retry", "a failure that is not to be retried ends the job as failed")
+@TOPIC.question("no_retry", "a failure with should_retry false ends the job as failed")
 async def _(master: MasterUnderTest) -> None:
     worker = await master.register()
     job = await worker.one(await master.push(max_retry=3))
@@ -311,7 +320,7 @@ async def _(master: MasterUnderTest) -> None:
     )
 
 
-@TOPIC.question("deferred", "a deferral puts the job off and counts nothing")
+@TOPIC.question("deferred", "a deferral delays the job and counts nothing")
 async def _(master: MasterUnderTest) -> None:
     worker = await master.register()
     job = await worker.one(await master.push(max_retry=0))
@@ -322,7 +331,7 @@ async def _(master: MasterUnderTest) -> None:
     await master.expect_state(job["job_id"], "succeeded")
 
 
-@TOPIC.question("handed_back", "a job that is handed back is given out again and counts nothing")
+@TOPIC.question("handed_back", "a job that is handed back is offered again and counts nothing")
 async def _(master: MasterUnderTest) -> None:
     worker = await master.register()
     job = await worker.one(await master.push(max_retry=0))
@@ -331,7 +340,9 @@ async def _(master: MasterUnderTest) -> None:
     await master.expect_state(job["job_id"], "succeeded")
 
 
-@TOPIC.question("canceled", "the answer to a heartbeat names a canceled job until the worker has reported it")
+@TOPIC.question(
+    "canceled", ("the answer to a heartbeat names a canceled job until the worker has reported the job")
+)
 async def _(master: MasterUnderTest) -> None:
     worker = await master.register()
     job = await worker.one(await master.push())
@@ -342,7 +353,7 @@ async def _(master: MasterUnderTest) -> None:
     expect({"job_id": job["job_id"], "token": job["token"]} in told, f"the answer is {beat}")
     await worker.report(job, type="canceled")
     await master.expect_state(job["job_id"], "canceled")
-    expect((await worker.beat())["cancel"] == [], "it is still told")
+    expect((await worker.beat())["cancel"] == [], "the answer still names the job")
 
 
 @TOPIC.question(
@@ -351,7 +362,7 @@ async def _(master: MasterUnderTest) -> None:
 async def _(master: MasterUnderTest) -> None:
     worker = await master.register()
     await master.push(1)
-    # Send no heartbeat in between: it would name the claim, which would then count as received.
+    # Send no heartbeat between the two calls: it would name the claim, so the claim would count as received.
     _, heard = await worker.ask_claim(poll_id="one", wait=10)
     first = heard["jobs"]
     status, again = await worker.ask_claim(poll_id="one", wait=1)
@@ -365,7 +376,7 @@ async def _(master: MasterUnderTest) -> None:
         await worker.report(job)
 
 
-@TOPIC.question("refused", "a job that is refused goes back, and its next claim is attempt 1 again")
+@TOPIC.question("refused", "a job that is refused waits again, and its next claim is attempt 1 again")
 async def _(master: MasterUnderTest) -> None:
     worker = await master.register()
     job_id = await master.push()
@@ -384,7 +395,8 @@ async def _(master: MasterUnderTest) -> None:
 
 @TOPIC.question(
     "withdrawn",
-    "a call that is withdrawn gives its jobs back; one that is not the newest is 409 no_such_poll",
+    "jobs of a withdrawn call wait again; withdrawing a call that is not the newest is answered 409 "
+    "no_such_poll",
 )
 async def _(master: MasterUnderTest) -> None:
     worker = await master.register()
@@ -404,14 +416,14 @@ async def _(master: MasterUnderTest) -> None:
     for n in range(4):
         await master.push(n)
     first = await worker.claim(max=1)
-    expect(len(first) == 1, f"max 1 was given {len(first)}")
+    expect(len(first) == 1, f"with max 1, the worker got {len(first)} jobs")
     second = await worker.claim(max=4)
-    expect(len(second) == 1, f"with one slot left it was given {len(second)}")
+    expect(len(second) == 1, f"with one slot left, the worker got {len(second)} jobs")
     for job in [*first, *second]:
         await worker.report(job)
 
 
-@TOPIC.question("start", "a start is confirmed for the holder's token, and stale for another")
+@TOPIC.question("start", "a start is confirmed for the holder's token, and stale for another token")
 async def _(master: MasterUnderTest) -> None:
     worker = await master.register()
     job = await worker.one(await master.push())
@@ -429,7 +441,7 @@ async def _(master: MasterUnderTest) -> None:
     worker = await master.register()
     status, _ = await master.ask("POST", f"/api/workers/{worker.id}/drain")
     expect(status == 200, f"drain was answered {status}")
-    expect((await worker.beat())["drain"] is True, "the heartbeat is not told")
+    expect((await worker.beat())["drain"] is True, "the answer to the heartbeat does not say so")
     job_id = await master.push()
     _, answer = await worker.ask_claim(wait=1)
     expect((answer["jobs"], answer["drain"]) == ([], True), f"the call for jobs was answered {answer}")
@@ -439,7 +451,7 @@ async def _(master: MasterUnderTest) -> None:
 
 @TOPIC.question(
     "lost",
-    "a job whose worker falls silent is given to another, as a new attempt, and the old token is stale",
+    "if a worker falls silent, its job goes to another worker as a new attempt, and the old token is stale",
 )
 async def _(master: MasterUnderTest) -> None:
     worker, other = await master.register(), None
@@ -453,7 +465,7 @@ async def _(master: MasterUnderTest) -> None:
         if found:
             (again,) = found
             break
-    expect(again is not None, "nobody else is given it")
+    expect(again is not None, "no other worker gets the job")
     assert again is not None
     expect(again["token"] != job["token"] and again["fence"] > job["fence"], f"the claim is {again}")
     expect((await worker.report(job))["stale"] == [job["job_id"]], "the old token is not stale")
@@ -463,7 +475,8 @@ async def _(master: MasterUnderTest) -> None:
 
 @TOPIC.question(
     "leaving",
-    "a worker that announces its end gets no more jobs, and its reports count; a worker that does not gets jobs",
+    "a worker that announces its end gets no more jobs, but its reports count; a worker without an "
+    "announcement still gets jobs",
 )
 async def _(master: MasterUnderTest) -> None:
     leaving = await master.register()
@@ -483,7 +496,7 @@ async def _(master: MasterUnderTest) -> None:
 
 @TOPIC.question(
     "leaving_loss",
-    "the end of a lease is no loss if its worker announced its end, and a loss if it did not",
+    "the end of a lease counts as a loss, except if the worker had announced its end",
 )
 async def _(master: MasterUnderTest) -> None:
     jobs = {}
@@ -509,8 +522,8 @@ async def _(master: MasterUnderTest) -> None:
 
 @TOPIC.question(
     "leaving_offer",
-    "a job that may run once starts elsewhere if its worker announced its end and unregistered before a heartbeat "
-    "named the job, and fails if the worker had not announced its end",
+    "if a worker unregisters before a heartbeat has named a job that may run only once, the job starts "
+    "elsewhere if the worker had announced its end, and fails otherwise",
 )
 async def _(master: MasterUnderTest) -> None:
     jobs = {}
@@ -528,7 +541,10 @@ async def _(master: MasterUnderTest) -> None:
     await asyncio.sleep(worker.registered["lease_s"] + 0.5)
     other = await master.register()
     again = await other.one(jobs[True])
-    expect(again["attempt"] == 1, f"what never began is attempt {again['attempt']}")
+    expect(
+        again["attempt"] == 1,
+        (f"the job never began, but its next attempt has the number {again['attempt']}"),
+    )
     await other.report(again)
     for _ in range(15):
         if (await master.view(jobs[False]))["state"] != "running":
@@ -548,7 +564,7 @@ async def _announce_end(master: MasterUnderTest, worker: PullingWorker) -> None:
     expect(status == 204, f"the announcement of an end was answered {status}: {answer}")
 
 
-@TOPIC.question("leave", "a worker that leaves is unknown afterwards")
+@TOPIC.question("leave", "after a worker has unregistered, the master does not know it")
 async def _(master: MasterUnderTest) -> None:
     worker = await master.register()
     await _unregister(master, worker)

@@ -18,7 +18,7 @@ async def _(master: MasterUnderTest) -> None:
         expect(status == 200, f"{path} was answered {status}: {answer}")
 
 
-@TOPIC.question("contract", "GET /openapi.json is the contract, and lists the codes of problems")
+@TOPIC.question("contract", "GET /openapi.json is the OpenAPI document, and lists the codes of problems")
 async def _(master: MasterUnderTest) -> None:
     status, document = await master.ask("GET", "/openapi.json", kind=JSON)
     expect(status == 200 and document["openapi"].startswith("3."), f"answered {status}")
@@ -26,7 +26,8 @@ async def _(master: MasterUnderTest) -> None:
 
 
 @TOPIC.question(
-    "json", "a JSON body is answered in JSON, a MessagePack body in MessagePack, if Accept names neither"
+    "json",
+    ("if Accept names neither type, a JSON body is answered in JSON and a MessagePack body in MessagePack"),
 )
 async def _(master: MasterUnderTest) -> None:
     for kind in (JSON, MSGPACK):
@@ -49,7 +50,11 @@ async def _(master: MasterUnderTest) -> None:
 
 
 @TOPIC.question(
-    "bare_get", "a GET that names no type is answered in JSON, errors included: curl and browsers show it"
+    "bare_get",
+    (
+        "a GET that names no type is answered in JSON, even with an error, because curl and "
+        "browsers can show JSON"
+    ),
 )
 async def _(master: MasterUnderTest) -> None:
     for fields in ({}, {"Accept": "*/*"}, {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}):
@@ -96,7 +101,9 @@ async def _(master: MasterUnderTest) -> None:
     expect(problem["errors"][0]["msg"] in problem["detail"], f"`detail` is {problem['detail']!r}")
 
 
-@TOPIC.question("binary_text", "text that is sent as MessagePack bin is refused, and called binary")
+@TOPIC.question(
+    "binary_text", ("text that is sent as MessagePack bin is refused, and the error says that it is binary")
+)
 async def _(master: MasterUnderTest) -> None:
     problem = await master.refused(422, "invalid", "POST", "/api/jobs", {"name": master.name.encode()})
     expect("bin" in problem["detail"], f"`detail` is {problem['detail']!r}")
@@ -122,7 +129,11 @@ async def _(master: MasterUnderTest) -> None:
 
 
 @TOPIC.question(
-    "argument_limit", "an argument over the limit is answered 413 argument_too_large, and a result likewise"
+    "argument_limit",
+    (
+        "an argument over the limit is answered 413 argument_too_large, and a result over the "
+        "limit 413 result_too_large"
+    ),
 )
 async def _(master: MasterUnderTest) -> None:
     await master.refused(
@@ -150,7 +161,7 @@ async def _(master: MasterUnderTest) -> None:
     )
 
 
-@TOPIC.question("json_only", "a worker may speak JSON throughout")
+@TOPIC.question("json_only", "a worker may use JSON for all calls")
 async def _(master: MasterUnderTest) -> None:
     body = {"url": None, "names": [master.name], "max_jobs": 1, "secret": "s" * 40}
     status, registered = await master.ask("POST", "/api/workers", body, kind=JSON)

@@ -17,7 +17,7 @@ QUESTIONS: Final[tuple[Question[MasterUnderTest], ...]] = tuple(
 async def ask_master(
     url: str, *, token: str | None, only: Sequence[str], told: Callable[[Result], None]
 ) -> list[Result]:
-    """Ask the master at `url`. Raises OSError if nobody listens there."""
+    """Ask the master at `url`. Raises OSError if nothing listens at this address."""
     master = MasterUnderTest(url, token)
     await master.send("GET", "/healthz")
     return await ask_all(master, select_questions(QUESTIONS, None, only), after_each=master.clean, told=told)

@@ -21,7 +21,8 @@ async def _(master: MasterUnderTest) -> None:
 
 @TOPIC.question(
     "own_id",
-    "the same ID and content again is answered 200, and there is one job; other content 409 id_taken",
+    "a repeated push with the same ID and content is answered 200, and there is one job; different content "
+    "is answered 409 id_taken",
 )
 async def _(master: MasterUnderTest) -> None:
     job_id = await master.push(1, id=new_id())
@@ -44,7 +45,7 @@ async def _(master: MasterUnderTest) -> None:
     ]
     master.pushed.append(found[0][1]["id"])
     expect([status for status, _ in found] == [201, 200], f"answered {[status for status, _ in found]}")
-    expect(found[0][1]["id"] == found[1][1]["id"], "two jobs came of one key")
+    expect(found[0][1]["id"] == found[1][1]["id"], "one key created two jobs")
     await master.refused(
         409, "idempotency_key_reused", "POST", "/api/jobs", {"name": master.name, "argument": 2}, headers=key
     )
@@ -61,7 +62,10 @@ async def _(master: MasterUnderTest) -> None:
     expect([view["argument"] for view in views] == list(range(5)), "the IDs are in another order")
 
 
-@TOPIC.question("bulk_refused", "one bad job refuses a whole bulk, and each is named by its index")
+@TOPIC.question(
+    "bulk_refused",
+    ("one invalid job refuses a whole bulk, and the answer names each invalid job by its index"),
+)
 async def _(master: MasterUnderTest) -> None:
     good = new_id()
     jobs = [{"name": master.name, "id": good}, {"name": ""}, {"name": master.name, "priority": "x"}]
@@ -110,7 +114,7 @@ async def _(master: MasterUnderTest) -> None:
     expect(0.8 <= time.monotonic() - began_s < 6, f"it took {time.monotonic() - began_s:.1f} s")
 
 
-@TOPIC.question("result_comes", "a result that is waited for comes when the job ends")
+@TOPIC.question("result_comes", "a call that waits for a result is answered when the job ends")
 async def _(master: MasterUnderTest) -> None:
     job_id = await master.push(keep_result=True)
     waiting = asyncio.create_task(master.ask("GET", f"/api/jobs/{job_id}/result?wait=20"))
@@ -123,10 +127,10 @@ async def _(master: MasterUnderTest) -> None:
         (status, result.get("type"), result.get("result")) == (200, "success", {"width": 320}),
         f"answered {status}: {result}",
     )
-    expect(time.monotonic() - began_s < 3, "it came late")
+    expect(time.monotonic() - began_s < 3, "the answer came late")
 
 
-@TOPIC.question("result_not_kept", "the result of a job that was not asked to keep it is null")
+@TOPIC.question("result_not_kept", "the result of a job without keep_result is null")
 async def _(master: MasterUnderTest) -> None:
     worker = await master.register()
     job_id = await master.push()
@@ -135,7 +139,13 @@ async def _(master: MasterUnderTest) -> None:
     expect((status, result) == (200, None), f"answered {status}: {result}")
 
 
-@TOPIC.question("priority", "the lowest number goes first, the oldest first within it")
+@TOPIC.question(
+    "priority",
+    (
+        "jobs start in the order of their priority, the lowest number first, and the "
+        "oldest first within one priority"
+    ),
+)
 async def _(master: MasterUnderTest) -> None:
     ids = [await master.push(priority=priority) for priority in (5, 0, 0, -5)]
     worker = await master.register()

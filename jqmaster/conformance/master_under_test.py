@@ -88,7 +88,9 @@ class MasterUnderTest:
         )
         for field, kind in {"type": str, "title": str, "status": int, "detail": str, "errors": list}.items():
             expect(isinstance(problem.get(field), kind), f"`{field}` of the problem is missing")
-        expect(problem["status"] == status, "`status` of the problem is another")
+        expect(
+            problem["status"] == status, ("the `status` of the problem differs from the status of the answer")
+        )
         return dict(problem)
 
     async def register(self, **fields: Any) -> "PullingWorker":
@@ -123,7 +125,7 @@ class PullingWorker:
         self.held: list[Fields] = []
 
     async def claim(self, *, wait: float = 10.0, **fields: Any) -> list[Fields]:
-        """Return jobs that the master gives. Heartbeats name them from now on."""
+        """Return the jobs that the master offers. Heartbeats name these jobs from now on."""
         status, answer = await self.ask_claim(wait=wait, **fields)
         expect(status == 200, f"a call for jobs was answered {status}: {answer}")
         self.held += answer["jobs"]
@@ -137,7 +139,7 @@ class PullingWorker:
             for job in await self.claim(wait=2, **fields):
                 if job["job_id"] == job_id:
                     return job
-        raise FailedError("the job is not given to a worker that asks for it")
+        raise FailedError("a worker that asks for the job does not get it")
 
     async def ask_claim(self, **fields: Any) -> tuple[int, Any]:
         body = {"max": 10, "wait": 0, **fields}

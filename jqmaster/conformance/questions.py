@@ -1,4 +1,4 @@
-"""Questions, how they are collected, and their results."""
+"""Questions, their collections, and their results."""
 
 import asyncio
 import time
@@ -14,7 +14,7 @@ _DEADLINE_S: Final = 60.0
 
 
 class FailedError(Exception):
-    """The subject does not meet a requirement. The text says what it did instead."""
+    """The subject does not meet a requirement. The text describes its actual behaviour."""
 
 
 class SkippedError(Exception):
@@ -40,7 +40,7 @@ class Question(Generic[SubjectT]):
 
     * `id`: stays the same over releases.
     * `text`: the fact that must be true.
-    * `is_timed`: the question waits for leases, pauses or several heartbeats, or judges by how long something takes.
+    * `is_timed`: the question waits for leases, pauses or several heartbeats, or measures a duration.
     """
 
     id: str
@@ -106,7 +106,7 @@ async def until(is_so: Callable[[], object], otherwise: str, timeout_s: float = 
 
 
 async def remains(is_so: Callable[[], object], otherwise: str, seconds: float) -> None:
-    """Return after `seconds` in which `is_so` stayed true. Raises FailedError as soon as it is false."""
+    """Return after `seconds` if `is_so` stays true during this time. Raises FailedError as soon as it is false."""
     ends_s = time.monotonic() + seconds
     while time.monotonic() < ends_s:
         expect(is_so(), otherwise)
@@ -150,8 +150,8 @@ def select_questions(
     *,
     is_quick: bool = False,
 ) -> list[Question[SubjectT]]:
-    """Return the questions of this mode whose ID begins with one of `only`, or all of them if `only` is empty.
-    `is_quick` leaves out timed ones."""
+    """Return the questions of this mode with an ID that begins with one of `only`. If `only` is empty, return all
+    questions of this mode. `is_quick` leaves out timed questions."""
     return [
         question
         for question in questions

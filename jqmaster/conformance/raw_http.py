@@ -1,4 +1,5 @@
-"""HTTP/1.1 over bare sockets: the kit itself writes every byte that is sent, and judges received bytes unchanged."""
+"""HTTP/1.1 over bare sockets. The kit itself writes every byte that it sends, and checks received bytes
+unchanged."""
 
 import asyncio
 import functools
@@ -128,7 +129,7 @@ async def call(
 
 
 class Server:
-    """Serves HTTP/1.1 with kept connections, on loopback unless told otherwise."""
+    """Serves HTTP/1.1 with persistent connections, by default on loopback."""
 
     def __init__(self, serve: Serve) -> None:
         self._serve = serve
@@ -184,9 +185,8 @@ async def _read_message(
     has_body: bool = True,
     writer: asyncio.StreamWriter | None = None,
 ) -> RawMessage | None:
-    """Read one message. Return None if the connection ended between two messages. Raise EOFError if it ended within
-    one, and ValueError if the bytes are not HTTP.
-    """
+    """Read one message. Return None if the connection ended between two messages. Raise EOFError if it ended
+    within a message, and ValueError if the bytes are not HTTP."""
     try:
         head = await reader.readuntil(b"\r\n\r\n")
     except asyncio.IncompleteReadError as exc:

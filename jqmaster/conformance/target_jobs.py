@@ -1,5 +1,5 @@
-"""Questions about jobs that are delivered to an endpoint (docs/targets.md): whether it accepts them, even if they are
-repeated, and reports how they ended."""
+"""Questions about jobs that are delivered to an endpoint (docs/targets.md). The endpoint must accept jobs, even
+repeated ones, and report how they ended."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ async def _(target: TargetUnderTest) -> None:
     expect(took_s < TIMEOUT_S, f"the answer took {took_s:.1f} s")
 
 
-@TOPIC.question("result", "the body of a success is a result: JSON, or nothing")
+@TOPIC.question("result", "the body of a success is the result as JSON, or it is empty")
 async def _(target: TargetUnderTest) -> None:
     answer = await target.deliver()
     target.expect_done(answer)
@@ -47,7 +47,11 @@ async def _(target: TargetUnderTest) -> None:
 
 
 @TOPIC.question(
-    "at_once", "the same job twice at the same time is answered with success, or with a request to wait"
+    "at_once",
+    (
+        "if the same job arrives twice at the same time, each is answered with success, or with a "
+        "request to wait"
+    ),
 )
 async def _(target: TargetUnderTest) -> None:
     job = TargetJob()
@@ -94,7 +98,13 @@ async def _(target: TargetUnderTest) -> None:
     target.expect_done(await target.deliver(job, body=target.body(job, of_tomorrow={"a": 1}), fields=fields))
 
 
-@TOPIC.question("keep_alive", "several jobs are answered on one connection, or it is closed in good order")
+@TOPIC.question(
+    "keep_alive",
+    (
+        "several jobs are answered on one connection, or the endpoint announces and "
+        "closes the connection correctly"
+    ),
+)
 async def _(target: TargetUnderTest) -> None:
     connection, path = await target.connect()
     try:
@@ -117,7 +127,7 @@ async def _(target: TargetUnderTest) -> None:
         await connection.close()
 
 
-@TOPIC.question("pieces", "a request that arrives in pieces is put together")
+@TOPIC.question("pieces", "a request that arrives in pieces is read completely")
 async def _(target: TargetUnderTest) -> None:
     connection, path = await target.connect()
     try:

@@ -24,7 +24,8 @@ async def ask_target(
     only: Sequence[str] = (),
     told: Callable[[Result], None] = lambda result: None,
 ) -> list[Result]:
-    """Ask the endpoint at `url`. Raises OSError if nobody listens there, and ValueError for an invalid secret."""
+    """Ask the endpoint at `url`. Raises OSError if nothing listens at this address, and ValueError for an invalid
+    secret."""
     if secret is not None:
         signature_of(secret, "", 0, b"")
     target = TargetUnderTest(
@@ -41,7 +42,7 @@ async def ask_target(
         await target.stop()
     faults = Result(
         "answers.form",
-        "every answer was one that masters understand: no redirect, JSON where it says so, a readable Retry-After",
+        "masters understood every answer: no redirect, valid JSON if the type is JSON, a valid Retry-After",
         QuestionOutcome.FAILED if target.faults else QuestionOutcome.PASSED,
         "; ".join(target.faults)[:1000],
         0.0,

@@ -1,5 +1,5 @@
-"""The signature of a request, by Standard Webhooks: an endpoint on the internet must not act on requests from
-anybody."""
+"""The signature of a request according to Standard Webhooks. An endpoint on the internet must not act on requests
+of unknown callers."""
 
 import time
 from typing import Final
@@ -54,7 +54,11 @@ async def _(target: TargetUnderTest) -> None:
 
 
 @TOPIC.question(
-    "old", "a request that was signed an hour ago, or is an hour ahead, is refused: somebody may have kept it"
+    "old",
+    (
+        "a request that was signed an hour ago or an hour in the future is refused, because it may be a "
+        "recorded copy"
+    ),
 )
 async def _(target: TargetUnderTest) -> None:
     target.need_secret()
@@ -65,7 +69,8 @@ async def _(target: TargetUnderTest) -> None:
 
 
 @TOPIC.question(
-    "rotation", "one valid signature among several is enough, at any position: secrets are replaced"
+    "rotation",
+    ("one valid signature among several is enough, at any position, because secrets are replaced over time"),
 )
 async def _(target: TargetUnderTest) -> None:
     secret = target.need_secret()

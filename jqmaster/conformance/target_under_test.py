@@ -1,4 +1,4 @@
-"""The HTTP endpoint under test: the requests that masters would send to it, and what came back."""
+"""The HTTP endpoint under test: the requests that masters would send to it, and its answers."""
 
 import base64
 import binascii
@@ -25,7 +25,7 @@ _ASKS_FOR_TIME: Final = (429, 503)
 
 @dataclass(frozen=True, slots=True)
 class TargetJob:
-    """A job as a target gets it. An attempt that is repeated has the same ID and a higher fence."""
+    """A job in the form that a target gets. A repeated attempt has the same ID and a higher fence."""
 
     id: str = field(default_factory=new_id)
     attempt: int = 1
@@ -73,7 +73,7 @@ class TargetUnderTest:
     # --- requests
 
     def body(self, job: TargetJob, **more: Any) -> bytes:
-        """Return the body for a job. `more`: members that no version of today sends."""
+        """Return the body for a job. `more`: additional members that no present version sends."""
         if not self._has_envelope:
             return json.dumps(self._argument).encode()
         return json.dumps(
@@ -90,7 +90,10 @@ class TargetUnderTest:
     def fields(
         self, job: TargetJob, body: bytes, *, secret: str | None = None, at_s: float | None = None
     ) -> dict[str, str]:
-        """Return the fields of a request. `secret`: another one to sign with; `at_s`: another time."""
+        """Return the fields of a request.
+        * `secret`: a different secret for the signature.
+        * `at_s`: a different time for the signature.
+        """
         found = {
             "Content-Type": JSON,
             "Accept": JSON,
@@ -134,13 +137,13 @@ class TargetUnderTest:
     # --- answers
 
     def expect_done(self, answer: RawMessage) -> None:
-        """Fail unless the answer says that the job is done, or will be by a callback."""
+        """Fail if the answer says neither that the job is done nor that a callback will report it."""
         if answer.status in _ASKS_FOR_TIME:
             raise SkippedError(f"it is busy: it answered {answer.status}")
         expect(200 <= answer.status < 300, f"answered {answer.status}: {_quoted(answer)}")
 
     def expect_refused(self, answer: RawMessage) -> None:
-        """Fail unless the answer refuses the request: a status of 4xx, but not 429."""
+        """Fail if the answer does not refuse the request with a status of 4xx other than 429."""
         expect(
             400 <= answer.status < 500 and answer.status != 429,
             f"answered {answer.status}: {_quoted(answer)}",
@@ -148,11 +151,11 @@ class TargetUnderTest:
 
     def need_secret(self) -> str:
         if self.secret is None:
-            raise SkippedError("it was given no secret, so nothing is signed")
+            raise SkippedError("the kit was given no secret, so nothing is signed")
         return self.secret
 
     def _look(self, answer: RawMessage) -> None:
-        """Note which of the rules for every answer this answer breaks."""
+        """Note the rules for answers that this answer breaks."""
         faults = []
         if answer.status in _ASKS_FOR_TIME and "retry-after" in answer.fields:
             after = answer.fields["retry-after"]
@@ -172,7 +175,8 @@ class TargetUnderTest:
 
 
 def awaited_s(answer: RawMessage) -> float | None:
-    """Return how long a callback may take. None: the answer announces none. Raises FailedError."""
+    """Return the announced time for a callback in seconds. None: the answer announces no callback. Raises
+    FailedError."""
     text = answer.fields.get("jq-await")
     if answer.status != 202 or text is None:
         return None

@@ -33,7 +33,7 @@ def decode(body: bytes, content_type: str) -> Any:
 def _map(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
     try:
         return dict(pairs)
-    except TypeError:  # this key is not hashable in Python, though it is allowed in other languages
+    except TypeError:  # Python cannot hash this key, although other languages allow it
         return {repr(key): value for key, value in pairs}
 
 

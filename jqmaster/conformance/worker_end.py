@@ -8,9 +8,9 @@ from jqmaster.conformance.questions import Questions, WorkerMode, expect, until
 from jqmaster.conformance.worker_under_test import SLEEP, WorkerUnderTest
 
 TOPIC: Final[Questions[WorkerUnderTest]] = Questions("end")
-# The longest grace period for which the kit waits.
+# The maximum grace period for which the kit waits.
 _GRACE_S: Final = 45.0
-# A worker may repeat an announcement that it believes went unanswered, but not with every heartbeat.
+# A worker may repeat an announcement if it believes that it got no answer, but not with every heartbeat.
 _MAX_ANNOUNCEMENTS: Final = 3
 
 
@@ -21,8 +21,8 @@ async def _(worker: WorkerUnderTest) -> None:
 
 @TOPIC.question(
     "sigterm",
-    "on SIGTERM a worker takes no more, lets short jobs finish, hands back the others, leaves, and ends with 0, "
-    "whether or not it announces its end, and whether or not the master knows that call",
+    "on SIGTERM, a worker takes no more jobs, lets short jobs finish, hands back other jobs, unregisters, "
+    "and ends with 0; it may announce its end, and the master may not know that call",
 )
 async def _(worker: WorkerUnderTest) -> None:
     process, master = worker.need_process(), worker.master
@@ -50,7 +50,7 @@ async def _(worker: WorkerUnderTest) -> None:
     expect((await worker.result_of(short)).get("type") == "success", "the short job did not finish")
     item = await worker.result_of(long, timeout_s=_GRACE_S)
     expect(item.get("type") == "handed_back", f"the long job was reported as {item.get('type')}")
-    await until(lambda: worker_id in master.left, "it did not leave (DELETE /api/workers/{id})")
+    await until(lambda: worker_id in master.left, "it did not unregister (DELETE /api/workers/{id})")
     async with asyncio.timeout(_GRACE_S):
         code = await process.wait()
     expect(code == 0, f"its exit code is {code}")

@@ -32,7 +32,7 @@ async def _(worker: WorkerUnderTest) -> None:
 
 
 @TOPIC.question(
-    "pace_changed", "an answer that names another heartbeat_interval_s is followed", is_timed=True
+    "pace_changed", "the worker follows an answer with a different heartbeat_interval_s", is_timed=True
 )
 async def _(worker: WorkerUnderTest) -> None:
     before = worker.beat_s
@@ -50,14 +50,18 @@ async def _(worker: WorkerUnderTest) -> None:
 
 
 @TOPIC.question(
-    "as_of", "as_of_ms, if it is sent, is store time, never ahead of it, and not far behind", is_timed=True
+    "as_of",
+    ("as_of_ms, if it is sent, is store time: never ahead of the store's clock, and not far behind it"),
+    is_timed=True,
 )
 async def _(worker: WorkerUnderTest) -> None:
     seen = len(worker.master.beats)
     await worker.beats(10)
     told = [beat for beat in worker.master.beats[seen:] if "as_of_ms" in beat.body]
     if not told:
-        raise SkippedError("it sends no as_of_ms, which is optional: lost offers wait a little longer")
+        raise SkippedError(
+            "the worker does not send as_of_ms, which is optional; without it, lost offers wait a little longer"
+        )
     for beat in told:
         as_of_ms = beat.body["as_of_ms"]
         expect(as_of_ms <= beat.store_ms, f"`as_of_ms` is {as_of_ms - beat.store_ms} ms ahead of the store")
@@ -67,7 +71,7 @@ async def _(worker: WorkerUnderTest) -> None:
         )
 
 
-@TOPIC.question("named", "a job that runs is named in every heartbeat, and free goes down by its slot")
+@TOPIC.question("named", "every heartbeat names a running job, and free is lower by the job's slot")
 async def _(worker: WorkerUnderTest) -> None:
     idle_free = worker.master.beats[-1].body["free"]
     job = await worker.running()
@@ -86,7 +90,7 @@ async def _(worker: WorkerUnderTest) -> None:
 async def _(worker: WorkerUnderTest) -> None:
     job = await worker.running()
     status = decode((await worker.send("GET", "/status")).body, MSGPACK)
-    expect(status.get("worker_id") == worker.id, "`worker_id` is another")
+    expect(status.get("worker_id") == worker.id, "`worker_id` is not the ID of the worker")
     expect(
         [claim["token"] for claim in status.get("running", [])] == [job["token"]],
         f"`running` is {status.get('running')}",
@@ -97,7 +101,9 @@ async def _(worker: WorkerUnderTest) -> None:
 
 
 @TOPIC.question(
-    "lease_kept", "a job outlives its first lease by far, as long as heartbeats are answered", is_timed=True
+    "lease_kept",
+    ("a job can run much longer than its first lease, as long as heartbeats are answered"),
+    is_timed=True,
 )
 async def _(worker: WorkerUnderTest) -> None:
     seconds = worker.master.lease_s * 1.5
@@ -108,7 +114,7 @@ async def _(worker: WorkerUnderTest) -> None:
 
 
 @TOPIC.question(
-    "outage", "a job goes on through an outage of masters that is shorter than its lease", is_timed=True
+    "outage", "a job continues during an outage of masters that is shorter than its lease", is_timed=True
 )
 async def _(worker: WorkerUnderTest) -> None:
     job = await worker.running(worker.master.lease_s * 0.8)
@@ -121,11 +127,11 @@ async def _(worker: WorkerUnderTest) -> None:
 
 @TOPIC.question(
     "lease_over",
-    "without an answered heartbeat a job is stopped before its lease ends, and not reported",
+    "if no heartbeat is answered, the worker stops the job before its lease ends, and does not report it",
     is_timed=True,
 )
 async def _(worker: WorkerUnderTest) -> None:
-    # The job runs longer than its lease. If the worker let it go on, the kit would see its success.
+    # The job runs longer than its lease. If the worker did not stop it, the kit would see its success.
     job = await worker.running(worker.master.lease_s * 1.6)
     worker.master.script.beats = "cut"
     await asyncio.sleep(worker.master.lease_s * 1.2)
@@ -143,7 +149,7 @@ async def _(worker: WorkerUnderTest) -> None:
     await until(lambda: not worker.is_named(job), "it is still named")
 
 
-@TOPIC.question("drain", "while an answer says drain, offers are refused; afterwards they are taken")
+@TOPIC.question("drain", "while answers say drain, the worker refuses offers; afterwards, it takes them")
 async def _(worker: WorkerUnderTest) -> None:
     running = await worker.running()
     worker.master.script.drain = True
@@ -210,7 +216,7 @@ async def _(worker: WorkerUnderTest) -> None:
 
 @TOPIC.question(
     "continues",
-    "a worker that learns that it is detached asks to continue, and goes on with the jobs that it may keep",
+    "a worker that learns that it is detached asks to continue, and continues the jobs that it may keep",
     is_timed=True,
 )
 async def _(worker: WorkerUnderTest) -> None:
@@ -221,14 +227,15 @@ async def _(worker: WorkerUnderTest) -> None:
     worker.master.script.detached = False
     item = await worker.result_of(job)
     expect(item.get("type") == "success", f"reported as {item.get('type')}")
-    expect(len(worker.master.registrations) == registered, "it registered anew")
+    expect(len(worker.master.registrations) == registered, "it registered again")
     await worker.beats(2)
     expect(not worker.master.beats[-1].body.get("asks_to_continue"), "it still asks")
 
 
 @TOPIC.question(
     "detached",
-    "after it has asked three times without a yes, a worker stops its jobs without reports, and registers again",
+    "after a worker has asked three times without a permission, it stops its jobs without reports, and "
+    "registers again",
     is_timed=True,
 )
 async def _(worker: WorkerUnderTest) -> None:
@@ -236,7 +243,7 @@ async def _(worker: WorkerUnderTest) -> None:
     registered, seen = len(worker.master.registrations), len(worker.master.beats)
     worker.master.script.detached = True
     await until(
-        lambda: len(worker.master.registrations) > registered, "it did not register anew", timeout_s=20
+        lambda: len(worker.master.registrations) > registered, "it did not register again", timeout_s=20
     )
     expect(_questions(worker, seen) == 3, f"it asked {_questions(worker, seen)} times, not 3")
     await worker.beats(2)
@@ -249,7 +256,8 @@ async def _(worker: WorkerUnderTest) -> None:
 
 @TOPIC.question(
     "unknown",
-    "a worker that the master does not know registers again, and reports the results that it owes under its new ID",
+    "a worker that the master does not know registers again, and reports its unconfirmed results under its "
+    "new ID",
     is_timed=True,
 )
 async def _(worker: WorkerUnderTest) -> None:
@@ -262,10 +270,10 @@ async def _(worker: WorkerUnderTest) -> None:
     await worker.result_of(owed)
     old_id, registered = worker.id, len(master.registrations)
     master.script.beats = "unknown"
-    await until(lambda: len(master.registrations) > registered, "it did not register anew", timeout_s=20)
+    await until(lambda: len(master.registrations) > registered, "it did not register again", timeout_s=20)
     await until(
         lambda: any(report.worker_id != old_id for report in worker.reports_of(owed)),
-        "the owed result was not reported under the new ID",
+        "the unconfirmed result was not reported under the new ID",
     )
     expect(not worker.reports_of(running), "it reported a job that it had to stop")
 

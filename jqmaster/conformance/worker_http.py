@@ -1,5 +1,5 @@
-"""Questions about the HTTP of a hand-written server, apart from the calls themselves (docs/worker_protocol.md, sections
-2 and 3)."""
+"""Questions about the HTTP server of a worker, independent of single calls (docs/worker_protocol.md, sections 2
+and 3)."""
 
 import asyncio
 from typing import Any, Final
@@ -55,7 +55,7 @@ async def _(worker: WorkerUnderTest) -> None:
         await connection.close()
 
 
-@TOPIC.question("pieces", "a request that arrives in pieces is put together")
+@TOPIC.question("pieces", "a request that arrives in pieces is read completely")
 async def _(worker: WorkerUnderTest) -> None:
     job = worker.job(argument="x" * 5000)
     body = worker.body_of(job)
@@ -74,7 +74,7 @@ async def _(worker: WorkerUnderTest) -> None:
     await worker.result_of(job)
 
 
-@TOPIC.question("cut_off", "a push whose body is cut off starts nothing")
+@TOPIC.question("cut_off", "a push with a body that is cut off starts nothing")
 async def _(worker: WorkerUnderTest) -> None:
     job = worker.job()
     body = worker.body_of(job)
@@ -88,7 +88,7 @@ async def _(worker: WorkerUnderTest) -> None:
     await remains(lambda: not worker.was_accepted(job), "the job was started", 2 * worker.beat_s)
 
 
-@TOPIC.question("slow_client", "a client that never ends its request keeps nobody else waiting")
+@TOPIC.question("slow_client", "a client that never completes its request does not delay other clients")
 async def _(worker: WorkerUnderTest) -> None:
     slow = [await Connection.open(worker.url) for _ in range(8)]
     try:
@@ -103,7 +103,8 @@ async def _(worker: WorkerUnderTest) -> None:
 
 @TOPIC.question(
     "huge",
-    "a body of a gigabyte is refused before it is read, with 413 or by closing, or with 401 if it is unsigned",
+    "a body of a gigabyte is refused before it is read: with 413, with 401 if it is unsigned, or by closing "
+    "the connection",
 )
 async def _(worker: WorkerUnderTest) -> None:
     connection = await Connection.open(worker.url)

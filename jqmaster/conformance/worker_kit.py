@@ -40,7 +40,7 @@ QUESTIONS: Final[tuple[Question[WorkerUnderTest], ...]] = tuple(
 _QUICK_BEAT_S: Final = 0.25
 
 
-# The name of a namespace whose store is away.
+# The name of a namespace with an unreachable store.
 _AWAY: Final = "away"
 
 
@@ -61,13 +61,16 @@ async def ask_worker(
     ready: Callable[[FalseMaster], None],
     told: Callable[[Result], None],
 ) -> list[Result]:
-    """Ask the worker that `command` starts, or a worker that somebody else starts against the kit. `ready` gets the
-    master as soon as it listens. The command finds the master's address and token in JQMASTER_URL and JQMASTER_TOKEN.
+    """Ask the worker that `command` starts, or a worker that somebody else connects to the kit. Raises
+    NoWorkerError.
 
-    `namespace`: JQMASTER_WORKER_NAMESPACES tells the command to work in this namespace, and in another one whose store
-    is away. Raises NoWorkerError.
+    * `command`: finds the master's address and token in JQMASTER_URL and JQMASTER_TOKEN.
+    * `ready`: gets the master as soon as it listens.
+    * `namespace`: JQMASTER_WORKER_NAMESPACES tells the command to work in this namespace, and in another
+      namespace with an unreachable store.
     """
-    # Use a short heartbeat interval in quick mode: then no question waits for a lease, but each waits for a heartbeat.
+    # Use a short heartbeat interval in quick mode, because each question waits for a heartbeat. No question waits
+    # for a lease in this mode.
     beat_s = min(lease_s / 20, _QUICK_BEAT_S) if is_quick else None
     master = FalseMaster(lease_s=lease_s, beat_s=beat_s, namespace=namespace)
     await master.start(host, port)

@@ -53,10 +53,10 @@ async def _(worker: WorkerUnderTest) -> None:
     jobs = [worker.job(argument=n) for n in range(min(3, worker.max_jobs))]
     await worker.give(*jobs)
     for n, job in enumerate(jobs):
-        expect((await worker.result_of(job)).get("result") == n, "a result is another job's")
+        expect((await worker.result_of(job)).get("result") == n, "a job has the result of another job")
 
 
-@TOPIC.question("mixed", "one push may hold jobs that are taken and jobs that are not", WorkerMode.PUSH)
+@TOPIC.question("mixed", "a worker may take some jobs of a push and refuse others", WorkerMode.PUSH)
 async def _(worker: WorkerUnderTest) -> None:
     good, unknown, late = (
         worker.job(),
@@ -109,7 +109,9 @@ async def _(worker: WorkerUnderTest) -> None:
         expect(verdict == "unknown_name", f"answered {verdict}")
 
 
-@TOPIC.question("unknown_name_pull", "a name without a handler is not taken", WorkerMode.PULL)
+@TOPIC.question(
+    "unknown_name_pull", ("the worker does not take a job without a handler for its name"), WorkerMode.PULL
+)
 async def _(worker: WorkerUnderTest) -> None:
     expect(await worker.offer(worker.job("conformance.unknown")) == "rejected", "it was taken")
 
@@ -126,7 +128,7 @@ async def _(worker: WorkerUnderTest) -> None:
     expect(verdict in ("too_late", "rejected"), f"answered {verdict}")
 
 
-@TOPIC.question("lease_over", "an offer whose lease is over, or nearly, is refused as too_late")
+@TOPIC.question("lease_over", "an offer with a lease that is over or nearly over is refused as too_late")
 async def _(worker: WorkerUnderTest) -> None:
     verdict = await worker.offer(worker.job(lease_until_ms=worker.master.now_ms() + 20))
     expect(verdict in ("too_late", "rejected"), f"answered {verdict}")
@@ -135,7 +137,7 @@ async def _(worker: WorkerUnderTest) -> None:
 @TOPIC.question("duplicate", "a job that runs here under another token is refused as duplicate")
 async def _(worker: WorkerUnderTest) -> None:
     first = await worker.running()
-    # Offer an older claim of the job. A newer one might be accepted, and would wait for the end of the run.
+    # Offer an older claim of the job. A newer claim might be accepted, and would wait for the end of the run.
     second = worker.job(SLEEP, 20.0, job_id=first["job_id"], fence=first["fence"] - 1)
     verdict = await worker.offer(second)
     expect(verdict in ("duplicate", "rejected"), f"answered {verdict}")
@@ -144,7 +146,7 @@ async def _(worker: WorkerUnderTest) -> None:
 
 @TOPIC.question(
     "busy",
-    "over max_jobs an offer is refused as busy, and the same token stays refused when there is room",
+    "an offer beyond max_jobs is refused as busy, and the same token stays refused when there is room again",
     WorkerMode.PUSH,
 )
 async def _(worker: WorkerUnderTest) -> None:
@@ -217,10 +219,12 @@ async def _(worker: WorkerUnderTest) -> None:
 
 
 @TOPIC.question(
-    "undecodable", "an argument that the language has no value for harms no other job", WorkerMode.PUSH
+    "undecodable",
+    ("an argument that the worker's language cannot represent does not affect other jobs"),
+    WorkerMode.PUSH,
 )
 async def _(worker: WorkerUnderTest) -> None:
-    # Both values are valid MessagePack: an application's extension type, and a map whose key is an array.
+    # Both values are valid MessagePack: an application's extension type, and a map with an array as a key.
     for value in (msgpack.packb(msgpack.ExtType(42, b"?")), b"\x81\x91\x01\x02"):
         odd, good = worker.job(argument="@@odd@@"), worker.job(argument="good")
 
@@ -251,7 +255,8 @@ async def _starts_nothing(worker: WorkerUnderTest, job: Fields) -> None:
 
 @TOPIC.question(
     "set_back",
-    "offers from before the store's clock was set back are refused as too_late, newer ones taken",
+    "after the store's clock was set back, earlier offers are refused as too_late, and newer offers are "
+    "taken",
     is_timed=True,
 )
 async def _(worker: WorkerUnderTest) -> None:

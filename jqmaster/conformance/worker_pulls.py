@@ -12,7 +12,7 @@ TOPIC: Final[Questions[WorkerUnderTest]] = Questions("pull", WorkerMode.PULL)
 _PROBLEM: Final = {"type": "about:blank", "title": "", "status": 503, "detail": "", "code": "x", "errors": []}
 
 
-@TOPIC.question("form", "a call for jobs has `max`, `wait` and, if it has a `poll_id`, one of the right form")
+@TOPIC.question("form", "a call for jobs has `max` and `wait`, and its `poll_id`, if any, has the right form")
 async def _(worker: WorkerUnderTest) -> None:
     seen = len(worker.master.polls)
     await until(lambda: len(worker.master.polls) >= seen + 2, "it asks for no jobs")
@@ -56,7 +56,7 @@ async def _(worker: WorkerUnderTest) -> None:
 
 @TOPIC.question(
     "repeats",
-    "a call whose answer was lost, or was a 503, is repeated with the same poll_id; its jobs run",
+    "a call is repeated with the same poll_id if its answer was lost or was a 503; its jobs run",
     is_timed=True,
 )
 async def _(worker: WorkerUnderTest) -> None:

@@ -34,7 +34,7 @@ async def _(worker: WorkerUnderTest) -> None:
 
 @TOPIC.question("again", "a registration that is refused with 503 is tried again")
 async def _(worker: WorkerUnderTest) -> None:
-    # The kit refused the first registration. A worker that had not tried again would not be here to be asked.
+    # The kit refused the first registration. Without a second try, the worker would not be registered now.
     expect(not worker.master.refusals, "the worker registered at once")
 
 
@@ -99,7 +99,7 @@ async def _(worker: WorkerUnderTest) -> None:
     master.hold_registration = asyncio.Event()
     try:
         master.script.beats = "unknown"
-        await until(lambda: len(master.registrations) > known, "it did not register anew", timeout_s=20)
+        await until(lambda: len(master.registrations) > known, "it did not register again", timeout_s=20)
         status = asyncio.create_task(worker.send("GET", "/status"))
         await asyncio.sleep(0.3)
         master.hold_registration.set()

@@ -24,7 +24,7 @@ async def _(worker: WorkerUnderTest) -> None:
     job = worker.job()
     await worker.give(job)
     item = await worker.result_of(job)
-    expect(item.get("job_id") == job["job_id"], "`job_id` is another")
+    expect(item.get("job_id") == job["job_id"], "`job_id` is not the ID of the job")
     finished_at = item.get("finished_at")
     expect(
         isinstance(finished_at, str) and _INSTANT.fullmatch(finished_at), f"`finished_at` is {finished_at!r}"
@@ -44,12 +44,12 @@ async def _(worker: WorkerUnderTest) -> None:
         f"{item.get('type')}, {item.get('reason')}",
     )
     expect(item.get("should_retry") is True, f"`should_retry` is {item.get('should_retry')!r}")
-    expect("error" in item, "`error` is missing; it may be nil")
+    expect("error" in item, "`error` is missing, but it may be nil")
     message = item.get("message")
     expect(isinstance(message, str) and "no such photo" in message, f"`message` is {message!r}")
 
 
-@TOPIC.question("final_failure", "a handler may say that a failure is not to be retried")
+@TOPIC.question("final_failure", "a handler may forbid the retry of a failure")
 async def _(worker: WorkerUnderTest) -> None:
     job = worker.job(FAIL, {"message": "gone", "retry": False})
     await worker.give(job)
@@ -104,10 +104,13 @@ async def _(worker: WorkerUnderTest) -> None:
     await worker.give(job)
     await worker.result_of(job)
     await worker.beats(2)
-    expect(len(worker.reports_of(job)) > 1 or worker.is_named(job), "an owed result is not named")
+    expect(
+        len(worker.reports_of(job)) > 1 or worker.is_named(job),
+        ("a heartbeat does not name an unconfirmed result"),
+    )
     await until(
         lambda: len(worker.reports_of(job)) >= 2 and not worker.is_named(job),
-        "an answered result is still named",
+        "a heartbeat still names an answered result",
     )
 
 
@@ -142,7 +145,7 @@ async def _(worker: WorkerUnderTest) -> None:
     )
 
 
-@TOPIC.question("together", "a refused result does not keep others from being reported")
+@TOPIC.question("together", "a refused result does not prevent reports of other results")
 async def _(worker: WorkerUnderTest) -> None:
     problem = {"type": "about:blank", "title": "", "status": 503, "detail": "", "code": "x", "errors": []}
     worker.master.script.results.extend([(503, problem, {"Retry-After": "1"})])
@@ -154,8 +157,8 @@ async def _(worker: WorkerUnderTest) -> None:
 
 
 async def _takes_with_an_answer(worker: WorkerUnderTest, *jobs: Fields) -> bool:
-    """Give the worker these jobs with the answer to a report. Return False if it does not ask for jobs in reports. This
-    is optional; such a worker gets all jobs by pushes."""
+    """Give the worker these jobs with the answer to a report. Return False if the worker does not ask for jobs in
+    reports. Asking is optional: other workers get all jobs by pushes."""
     worker.master.script.next_jobs = list(jobs)
     first = worker.job()
     await worker.give(first)
@@ -168,14 +171,15 @@ async def _takes_with_an_answer(worker: WorkerUnderTest, *jobs: Fields) -> bool:
 
 @TOPIC.question(
     "next_jobs",
-    "if it asks for jobs with answers: such a job runs once, and the next report shows that it came",
+    "if the worker asks for jobs with answers, such a job runs once, and the next report shows that it "
+    "arrived",
 )
 async def _(worker: WorkerUnderTest) -> None:
     job, later = worker.job(argument=1), worker.job(argument=2)
     if not await _takes_with_an_answer(worker, job):
         return
     await worker.result_of(job)
-    # Push the same offer again, as a master that does not know whether its answer arrived.
+    # Push the same offer again, like a master that does not know whether its answer arrived.
     await worker.give(job)
     await worker.give(later)
     await worker.result_of(later)
@@ -186,7 +190,8 @@ async def _(worker: WorkerUnderTest) -> None:
 
 
 @TOPIC.question(
-    "next_jobs_refused", "if it asks for jobs with answers: such a job that it does not take is handed back"
+    "next_jobs_refused",
+    ("if the worker asks for jobs with answers, it hands back such a job if it does not take it"),
 )
 async def _(worker: WorkerUnderTest) -> None:
     unknown, job = worker.job("conformance.nobody"), worker.job(argument=1)
@@ -199,7 +204,7 @@ async def _(worker: WorkerUnderTest) -> None:
 
 @TOPIC.question(
     "none_after_lost",
-    "a job that was lost is stopped and not reported; its slot is free again",
+    "a lost job is stopped and not reported, and its slot is free again",
     is_timed=True,
 )
 async def _(worker: WorkerUnderTest) -> None:
@@ -223,7 +228,9 @@ async def _until_taken(worker: WorkerUnderTest, job: Fields) -> None:
     raise FailedError("the worker accepts no offer of the job any more")
 
 
-@TOPIC.question("canceled", "a job that a heartbeat's answer cancels is stopped and reported as canceled")
+@TOPIC.question(
+    "canceled", ("if the answer to a heartbeat cancels a job, the job is stopped and reported as canceled")
+)
 async def _(worker: WorkerUnderTest) -> None:
     job = await worker.running()
     worker.master.script.cancel.append(claim_of(job))

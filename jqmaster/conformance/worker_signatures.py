@@ -124,7 +124,9 @@ async def _(worker: WorkerUnderTest) -> None:
         expect(answer.status == 401, f"{timestamp} was answered {answer.status}")
 
 
-@TOPIC.question("slightly_off", "a signature 240 s old, or ahead, is still taken: clocks differ")
+@TOPIC.question(
+    "slightly_off", ("a signature that is 240 s old or 240 s ahead is accepted, because clocks differ")
+)
 async def _(worker: WorkerUnderTest) -> None:
     for shift_ms in (-240_000, 240_000):
         timestamp = str(time.time_ns() // 1_000_000 + shift_ms)
@@ -145,10 +147,10 @@ async def _(worker: WorkerUnderTest) -> None:
         expect(again.status == 401, f"the second was answered {again.status}")
 
 
-@TOPIC.question("nonce_of_a_forgery", "a forged call does not use up the nonce of a right one")
+@TOPIC.question("nonce_of_a_forgery", "a forged call does not use up the nonce of a valid call")
 async def _(worker: WorkerUnderTest) -> None:
     fields = worker.headers("GET", "/status", b"")
     forged = await worker.send("GET", "/status", fields={**fields, "X-JQ-Signature": "v1=" + "0" * 64})
-    expect(forged.status == 401, f"the forged one was answered {forged.status}")
+    expect(forged.status == 401, f"the forged call was answered {forged.status}")
     answer = await worker.send("GET", "/status", fields=fields)
     expect(answer.status == 200, f"the right one was answered {answer.status}")

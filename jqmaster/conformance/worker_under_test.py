@@ -21,7 +21,7 @@ NAMES: Final = (ECHO, SLEEP, FAIL)
 
 
 class WorkerUnderTest:
-    """Speaks to the worker as its masters would. `process` exists if the kit started the worker itself."""
+    """Calls the worker like a master. `process` exists if the kit started the worker itself."""
 
     def __init__(self, master: FalseMaster, process: asyncio.subprocess.Process | None) -> None:
         self.master = master
@@ -52,10 +52,10 @@ class WorkerUnderTest:
         return self.master.heartbeat_interval_s
 
     async def settle(self) -> None:
-        """Reset between two questions: the master behaves normally again, and jobs that still run are canceled."""
+        """Reset after a question: the master behaves normally again, and running jobs are canceled."""
         self.master.reset_faults()
         if self.process is not None and self.process.returncode is not None:
-            return  # the worker ended because it was told to
+            return  # the worker has ended, as the kit requested
         # best effort: a failure will show in the next question.
         with contextlib.suppress(FailedError):
             await self.beats(1)
@@ -65,8 +65,8 @@ class WorkerUnderTest:
     # --- signed calls
 
     def headers(self, verb: str, route: str, body: bytes, **other: str) -> dict[str, str]:
-        """Return the signature headers. `other` replaces signed parts: method, path, worker_id, timestamp, nonce,
-        secret, signed_body."""
+        """Return the signature headers. `other` replaces parts of the signed text: method, path, worker_id,
+        timestamp, nonce, secret or signed_body."""
         said = {
             "method": verb,
             "path": urlsplit(self.url).path + route,
@@ -144,7 +144,7 @@ class WorkerUnderTest:
         return verdicts(decode(answer.body, MSGPACK), [job["job_id"] for job in jobs])
 
     async def give(self, *jobs: Fields) -> None:
-        """Give the worker jobs that it must take."""
+        """Offer the worker jobs that it must take."""
         if self.mode is WorkerMode.PULL:
             self.master.mail.append((self.master.now_ms(), list(jobs)))
             await until(lambda: not self.master.mail, "the worker asked for no jobs")
@@ -153,7 +153,7 @@ class WorkerUnderTest:
             expect(verdict == "accepted", f"job {job_id} was answered {verdict}, not accepted")
 
     async def offer(self, job: Fields) -> str:
-        """Offer one job and return the verdict; for a worker that pulls, `accepted` or `rejected`."""
+        """Offer one job and return the verdict. For a worker that pulls, the verdict is `accepted` or `rejected`."""
         if self.mode is WorkerMode.PUSH:
             return (await self.push(job))[job["job_id"]]
         await self.give(job)
@@ -187,7 +187,7 @@ class WorkerUnderTest:
         return bool(self.master.beats) and job["token"] in self.master.beats[-1].tokens
 
     async def running(self, seconds: float = 20.0, **fields: Any) -> Fields:
-        """Return a job that runs and that a heartbeat has named."""
+        """Return a running job that a heartbeat has named."""
         job = self.job(SLEEP, seconds, timeout=60.0, **fields)
         await self.give(job)
         await until(lambda: self.is_named(job), "no heartbeat names a job that runs")

@@ -1,4 +1,4 @@
-"""Find out why a server ended, from its log, its exit status and its disk."""
+"""Determine why a server ended, from its log, its exit status and its disk."""
 
 import os
 import re
@@ -13,8 +13,8 @@ from jqmaster.errors import DamagedError, JqmasterError, StoreUnavailableError, 
 Cause = Literal["disk_full", "disk_error", "damaged", "crashed"]
 
 _TAIL_BYTES = 16 * 1024
-# A disk with less free space than this counts as full, even if the log does not say so. A server without room for its
-# data often lacks room for the log line, too.
+# A disk with less free space than this counts as full, even if the log does not say so. A server without room for
+# its data often has no room for the log line, either.
 _FULL_BELOW_BYTES = 1024 * 1024
 # The exit status of a server that stopped itself after a fatal error.
 _ENDED_ITSELF = 1
@@ -43,11 +43,11 @@ _BEGINS, _SERVES, _ENDS_WELL = "oO0OoO0OoO0Oo", "Ready to accept connections", "
 
 @dataclass(frozen=True, slots=True)
 class EndDiagnosis:
-    """Why a server ended.
+    """The reason why a server ended.
 
     * `line`: the server's last message about it.
-    * `leaves_doubt`: bytes of the append-only file may never reach the disk although they can be read. Linux treats the
-      pages of a failed fsync as clean, so no later fsync writes them.
+    * `leaves_doubt`: some bytes of the append-only file may never reach the disk, although they can be read.
+      Linux treats the pages of a failed fsync as clean, so no later fsync writes them.
     """
 
     cause: Cause
@@ -56,14 +56,16 @@ class EndDiagnosis:
 
 
 def diagnose(log: Path, since_byte: int, *, was_serving: bool, status: int | None = None) -> EndDiagnosis:
-    """Return why the server whose log lines begin at `since_byte` ended. `status`: as of `Popen.returncode`, if it
-    is known."""
+    """Return the reason why a server ended.
+    * `since_byte`: the position in the log at which the server's lines begin.
+    * `status`: the exit status as in `Popen.returncode`, if it is known.
+    """
     return _judge(_tail(log, since_byte), log.parent, was_serving=was_serving, status=status)
 
 
 def last_ending(log: Path) -> EndDiagnosis | None:
-    """Return why the server that wrote the end of the log ended, or None if it was shut down normally, or there was no
-    server."""
+    """Return the reason why the last server in the log ended. Return None if it was shut down normally or there
+    was no server."""
     lines = _tail(log, 0)
     begins = [n for n, line in enumerate(lines) if _BEGINS in line]
     lines = lines[begins[-1] :] if begins else lines
@@ -77,12 +79,12 @@ def _judge(lines: list[str], directory: Path, *, was_serving: bool, status: int 
         return EndDiagnosis("crashed", _killed_by(-status))
     ended_itself = was_serving and status == _ENDED_ITSELF
     for cause, signs in _SIGNS:
-        # Skip this cause if the server has served: it had read its files, so they were sound.
+        # Skip this cause if the server has served. It had then read its files, so they were valid.
         if cause == "damaged" and was_serving:
             continue
         for line in reversed(lines):
             if any(sign in line for sign in signs):
-                # A failed write leaves no hole, because the server truncates the file.
+                # A failed write leaves no gap in the file, because the server truncates the file.
                 is_hole = _FSYNC_SIGN in line or (cause == "disk_error" and status in (None, _ENDED_ITSELF))
                 return EndDiagnosis(cause, _message(line), leaves_doubt=was_serving and is_hole)
     if free_bytes(directory) < _FULL_BELOW_BYTES:
@@ -98,13 +100,13 @@ def free_bytes(directory: Path) -> int:
 
 
 def advice(ending: EndDiagnosis, directory: Path, binary: Path) -> str:
-    """Return the event and its remedy, for operators. `binary` is the program of the server."""
+    """Return a text for operators about the event and its remedy. `binary`: the program of the server."""
     log = directory / "valkey.log"
     match ending.cause:
         case "disk_full":
-            text = f"the disk of {directory} is full; free some space, nothing that was accepted is lost"
+            text = f"the disk of {directory} is full; free some space. No accepted job is lost"
         case "disk_error":
-            text = f"the disk of {directory} fails; look at the system log"
+            text = f"the disk of {directory} has faults; read the system log"
         case "damaged":
             text = f"the data in {directory} is damaged; nothing was changed. Restore a backup"
             if named := re.search(r"appendonly\.aof\.\d+\.incr\.aof", ending.line):
@@ -117,20 +119,20 @@ def advice(ending: EndDiagnosis, directory: Path, binary: Path) -> str:
 
 
 def error_of(ending: EndDiagnosis, told: str) -> JqmasterError:
-    """Return the error to raise when a start fails; `told` is its text."""
+    """Return the error to raise when a start fails. `told`: its text."""
     if ending.cause == "damaged":
         return DamagedError(told)
     return (StoreUnfitError if ending.cause == "crashed" else StoreUnavailableError)(told)
 
 
 def _advice_to_cut(file: Path, binary: Path) -> str:
-    # The package contains only the server. Called by the name of the checker, it runs as the checker.
+    # The package contains only the server. If the server is called by the checker's name, it runs as the checker.
     whole = shlex.quote(f"{file}.whole")
     checker = f"exec -a valkey-check-aof {shlex.quote(str(binary))}"
     return (
-        ", or cut off what cannot be read (what was written after that point is lost to the queue; the whole file is "
-        f"kept as {file.name}.whole): "
-        f"(cp -p {shlex.quote(str(file))} {whole} && {checker} --fix {shlex.quote(str(file))})"
+        ", or cut off the part that cannot be read; the queue loses everything after that point, and the whole "
+        f"file is kept as {file.name}.whole: (cp -p {shlex.quote(str(file))} {whole} && {checker} --fix "
+        f"{shlex.quote(str(file))})"
     )
 
 

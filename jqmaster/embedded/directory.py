@@ -1,4 +1,4 @@
-"""The data directory of the embedded store: its owner, its secret, its paths, its server configuration."""
+"""The data directory of the embedded store: its owner, its secret, its paths and the configuration of the server."""
 
 import contextlib
 import errno
@@ -17,14 +17,16 @@ from jqmaster.errors import DataDirInUseError, StoreUnfitError
 
 # Maximum length of a socket's path. In Linux, sun_path has 108 bytes, with the closing zero.
 MAX_SOCKET_PATH_BYTES = 107
-# Files that may exist before the first start: the master's first token, and what a new file system contains.
+# Files that may exist before the first start: the master's first token, and the files of a new file system.
 _HARMLESS = frozenset({"first_token", "lost+found"})
-# The prefix of copies of the registry of namespaces, which date from a time when this master used another store.
+# Prefix of the names of copies of the registry of namespaces. Such copies are from a time at which this master
+# used another store.
 _COPY_PREFIX = "namespaces-"
 MAX_LOG_BYTES = 8 * 1024 * 1024
 
-# `hz` is how often the server runs its background tasks. It is low, because they are useless while the server is idle.
-# Jobs do not wait for them. Keys with a TTL count as expired when they are read, and are removed within moments anyway.
+# `hz` is the number of times per second that the server runs its background tasks. It is low, because these tasks
+# are useless while the server is idle. Jobs do not wait for them. An expired key counts as expired when it is
+# read, and is removed soon in any case.
 _CONFIG = """\
 # Written at each start by jqmaster for {binary}
 port 0
@@ -49,9 +51,9 @@ maxmemory-policy noeviction
 class DataDirectory:
     """A data directory, with at most one master and one server.
 
-    Two kernel locks ensure this. Each goes away with the process that holds it, however that ends. The master holds
-    `lock`. The server itself holds `server.lock` through an inherited descriptor, so that a server that has outlived
-    its master is detected without trusting a pid file.
+    Two kernel locks ensure this. The kernel releases a lock when the process that holds it ends, regardless of
+    the reason. The master holds `lock`. The server itself holds `server.lock` through an inherited descriptor. So
+    a master can detect a server that has outlived its master without trusting a pid file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -65,7 +67,8 @@ class DataDirectory:
         self._master_lock: int | None = None
 
     def hold(self) -> None:
-        """Take the directory. Raises DataDirInUseError, or StoreUnfitError if it cannot or must not be used."""
+        """Lock the directory for this process. Raises DataDirInUseError, or StoreUnfitError if the directory
+        cannot or must not be used."""
         try:
             self._prepare()
             descriptor = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
@@ -75,21 +78,21 @@ class DataDirectory:
             holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
             os.close(descriptor)
             raise DataDirInUseError(
-                f"the data directory {self.path} is in use by another master or a restore (process {holder}); "
-                "stop that one, or give this one its own with --data-dir"
+                f"the data directory {self.path} is in use by another master or a restore (process "
+                f"{holder}); stop that process, or use another directory with --data-dir"
             )
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
         self._master_lock = descriptor
 
     def release(self) -> None:
-        # Keep the file: if it were removed, two masters could lock two files of the same name.
+        # Keep the file. If it were removed, two masters could lock two files of the same name.
         if self._master_lock is not None:
             os.close(self._master_lock)
             self._master_lock = None
 
     def try_server_lock(self) -> int | None:
-        """Return a locked descriptor to hand to a new server, or None while a server lives on this directory."""
+        """Return a locked descriptor for a new server, or None while a server uses this directory."""
         descriptor = os.open(self.path / "server.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         if _try_lock(descriptor):
             return descriptor
@@ -97,7 +100,8 @@ class DataDirectory:
         return None
 
     def holds_server_lock(self, pid: int) -> bool:
-        """Return whether `pid` has our `server.lock` open. A pid file alone may name an unrelated process by now."""
+        """Return whether the process `pid` has our `server.lock` open. A pid file alone may name an unrelated
+        process by now."""
         lock = str(self.path / "server.lock")
         with contextlib.suppress(OSError):
             return any(
@@ -106,8 +110,8 @@ class DataDirectory:
         return False
 
     def password(self) -> str:
-        """Return the password of the server, which is made at the first start and kept in a file that only this user
-        can read."""
+        """Return the password of the server. It is generated at the first start and kept in a file that only this
+        user can read."""
         with contextlib.suppress(FileNotFoundError):
             if kept := self.password_file.read_text("ascii").strip():
                 return kept
@@ -116,7 +120,7 @@ class DataDirectory:
         return password
 
     def doubt(self) -> None:
-        """Record, in a way that survives a power cut, that bytes of the append-only file may never reach the disk."""
+        """Record that bytes of the append-only file may never reach the disk. The record survives a power cut."""
         descriptor = os.open(self._doubt_mark, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         os.close(descriptor)
         self._sync()
@@ -125,7 +129,7 @@ class DataDirectory:
         return self._doubt_mark.exists()
 
     def trust(self) -> None:
-        """Record that the append-only file was rewritten."""
+        """Record that the append-only file was rewritten, so that it can be trusted again."""
         self._doubt_mark.unlink(missing_ok=True)
         self._sync()
 
@@ -164,7 +168,8 @@ class DataDirectory:
         return f"unix://:{self.password()}@{quote(str(self.socket()))}"
 
     def socket(self) -> Path:
-        """Return the server's socket: in the directory, or in a short private one if that path is too long."""
+        """Return the server's socket. It is in the directory, or in a private directory with a short path if the
+        path is too long."""
         inside = self.path / "valkey.sock"
         if len(os.fsencode(inside)) <= MAX_SOCKET_PATH_BYTES:
             return inside
@@ -178,13 +183,13 @@ class DataDirectory:
         with contextlib.suppress(FileExistsError):
             short.mkdir(mode=0o700)
         found = short.lstat()
-        # Check the directory, because in a shared one somebody else may have created the name first.
+        # Check the directory: in a shared parent directory, somebody else may have created it first.
         if (
             not stat.S_ISDIR(found.st_mode)
             or found.st_uid != os.getuid()
             or stat.S_IMODE(found.st_mode) != 0o700
         ):
-            raise StoreUnfitError(f"{short} is not a directory that only we can use; remove it")
+            raise StoreUnfitError(f"other users can use {short}, or it is not a directory; remove it")
         return short / inside.name
 
     def wanted_config(self, binary: Path, *, is_private: bool = False) -> str:
@@ -204,15 +209,15 @@ class DataDirectory:
             return ""
 
     def pid_in_file(self) -> int:
-        """Return the process ID that the server wrote, or 0; check it with `holds_server_lock`."""
+        """Return the process ID that the server wrote, or 0. Check the ID with `holds_server_lock`."""
         try:
             return int(self.pidfile.read_text("ascii"))
         except (OSError, ValueError):
             return 0
 
     def prepare_server_start(self, binary: Path, *, is_private: bool) -> int:
-        """Write the configuration, limit the log's size, and remove what a dead server left. Return the size of the
-        log in bytes."""
+        """Write the configuration, limit the log's size, and remove the files that a dead server left. Return the
+        size of the log in bytes."""
         if is_private:
             _write_private(self.private_config, self.wanted_config(binary, is_private=True))
         # Write the configuration only if it differs, so that a restart on a full disk does not fail here.
@@ -237,11 +242,11 @@ class DataDirectory:
             raise OSError(errno.EPERM, "it belongs to another user")
         names = os.listdir(self.path)
         if "lock" not in names and not all(map(_is_harmless, names)):
-            # Refuse the directory: if it was named by mistake, such as a home directory, restricting access to it would
-            # do harm.
+            # Refuse the directory. If somebody named it by mistake, for example a home directory, restricting
+            # access to it would do harm.
             raise OSError(
                 errno.ENOTEMPTY,
-                "it is not empty and no data directory of jqmaster; name an empty or a new one",
+                "it is not empty and is not a data directory of jqmaster; name an empty or a new directory",
             )
         self.path.chmod(0o700)
 
@@ -251,7 +256,7 @@ def _is_harmless(name: str) -> bool:
 
 
 def make_directory(path: Path) -> None:
-    """Make a data directory where there is none. Raise StoreUnfitError."""
+    """Create the data directory if it does not exist. Raise StoreUnfitError."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except FileExistsError:
@@ -274,7 +279,8 @@ def _try_lock(descriptor: int) -> bool:
 
 
 def _write_private(file: Path, text: str) -> None:
-    """Write the file completely or not at all: a master killed half-way must not leave half a password."""
+    """Write the file completely or not at all. A master that is killed during the write must not leave half a
+    password."""
     partial = file.with_name(file.name + ".new")
     partial.unlink(missing_ok=True)
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
@@ -286,7 +292,7 @@ def _write_private(file: Path, text: str) -> None:
 
 
 def _quoted(path: Path) -> str:
-    """Quote a path as one word of a Valkey configuration file, whatever its bytes."""
+    """Quote a path as one word of a Valkey configuration file. The path may contain any bytes."""
     return (
         '"'
         + "".join(chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\x{b:02x}" for b in os.fsencode(path))

@@ -10,15 +10,16 @@ MANIFEST: Final = "appendonly.aof.manifest"
 BEGIN_ANEW: Final = "To begin with an empty queue, move the whole data directory away"
 _NAMED: Final = re.compile(r"^file (\S+) seq (\d+) type ([bih])", re.MULTILINE)
 _PIECE_BYTES: Final = 1024 * 1024
-# The maximum number of zero bytes to cut off. With `appendfsync always`, a power cut leaves far fewer. More zeros mean
-# damage, which an operator must handle.
+# The maximum number of zero bytes to cut off. With `appendfsync always`, a power cut leaves far fewer zeros. More
+# zeros mean damage, and an operator must handle it.
 _MAX_ZEROS: Final = 16 * 1024 * 1024
 # Maximum size of the first file that a server writes; it contains no key yet.
 _EMPTY_BASE_BYTES: Final = 512
 
 
 def private(path: str, flags: int) -> int:
-    """Open a file. A new one is readable for this user alone, whatever the umask. This is an `opener` for `open`."""
+    """Open a file. Only this user can read a new file, regardless of the umask. This function is an `opener` for
+    `open`."""
     return os.open(path, flags | os.O_CLOEXEC, 0o600)
 
 
@@ -40,10 +41,10 @@ class AppendOnlyFiles:
         self._data_dir = path
 
     def damage(self, *, expects_data: bool) -> str:
-        """Return the fault that prevents a complete read of these files, as far as it is visible without reading
-        them; "" if there is none.
+        """Return the fault that prevents a complete read of these files, if it is visible without reading them.
+        Return "" if there is no fault.
 
-        A server that finds no manifest starts with an empty store and overwrites what is there.
+        If a server finds no manifest, it starts with an empty store and overwrites the existing files.
         """
         try:
             text = (self.directory / MANIFEST).read_text("utf-8", "replace")
@@ -53,15 +54,17 @@ class AppendOnlyFiles:
         if not named:
             return f"{MANIFEST} names no file"
         missing = [name for name in named if not (self.directory / name).exists()]
-        return f"{missing[0]} is gone, which {MANIFEST} names" if missing else ""
+        return f"{MANIFEST} names {missing[0]}, which is gone" if missing else ""
 
     def names(self) -> frozenset[str]:
-        """Return the names of the files that the data are read from."""
+        """Return the names of the files from which the server reads the data."""
         return frozenset(self._named((self.directory / MANIFEST).read_text("utf-8", "replace")))
 
     def cut_zeros(self) -> CutZeros | None:
-        """Cut zeros off the end of the last file. Some file systems leave zeros there after a power cut, and no command
-        ends with one. They contain nothing that was acknowledged. A separate file keeps a copy of them."""
+        """Cut zeros off the end of the last file, and keep a copy of them in a separate file.
+
+        Some file systems leave zeros at the end after a power cut. No command ends with a zero, so they contain
+        nothing that was acknowledged."""
         try:
             named = self._named((self.directory / MANIFEST).read_text("utf-8", "replace"))
         except FileNotFoundError:
@@ -75,7 +78,7 @@ class AppendOnlyFiles:
             return None
         kept = file.with_name(f"{file.name}.zeros-from-{end}")
         with open(kept, "wb", opener=private) as copy:
-            copy.truncate(size - end)  # a hole, which reads as zeros but takes no space
+            copy.truncate(size - end)  # a hole in the file: it reads as zeros but takes no space
         with file.open("r+b") as stream:
             stream.truncate(end)
             os.fsync(stream.fileno())
@@ -102,8 +105,8 @@ class AppendOnlyFiles:
         return f"{self.directory.name} is gone, with all data. {BEGIN_ANEW}" if expects_data else ""
 
     def _holds_data(self) -> bool:
-        """Return whether there are data. False also if the very first start was cut off before it wrote the
-        manifest."""
+        """Return whether there are data. The result is also False if the very first start was interrupted before
+        it wrote the manifest."""
         if not self.directory.is_dir():
             return False
         for file in self.directory.iterdir():
@@ -118,7 +121,8 @@ class AppendOnlyFiles:
 
     @staticmethod
     def _named(manifest: str) -> list[str]:
-        """Return the files in the order in which the server reads them, without those that it is about to delete."""
+        """Return the files in the order in which the server reads them. Leave out files that it is about to
+        delete."""
         return [name for name, _, kind in _NAMED.findall(manifest) if kind != "h"]
 
 

@@ -1,4 +1,5 @@
-"""One server process that we started or found alive. It is watched and ended by its pidfd, never by a bare pid."""
+"""One server process that this process started or found alive. It is watched and ended through its pidfd, never
+through a bare process ID."""
 
 import asyncio
 import os
@@ -10,10 +11,10 @@ from typing import Self
 from jqmaster.embedded.directory import DataDirectory
 
 # Settings that only the allocator of glibc reads
-# (https://sourceware.org/glibc/manual/latest/html_node/Memory-Allocation-Tunables.html). By default, it merges all
-# small chunks whenever a large one is freed: after each batch of jobs. That takes a fifth of the server's time. With
-# these values, it caches up to 32,000 chunks of each size up to 1 KB instead. With 8,000, the end of a job cost half as
-# much again while a million jobs were waiting.
+# (https://sourceware.org/glibc/manual/latest/html_node/Memory-Allocation-Tunables.html). By default, the
+# allocator merges all small chunks whenever a large chunk is freed, which happens after each page of jobs.
+# Merging takes a fifth of the server's time. With these values, it caches up to 32,000 chunks of each size up to
+# 1 KB instead. With 8,000 chunks, the end of a job took 50 % more time while a million jobs were waiting.
 _ALLOCATOR = "glibc.malloc.tcache_count=32000:glibc.malloc.mxfast=0"
 
 
@@ -35,8 +36,8 @@ class ServerProcess:
     def spawn(
         cls, directory: DataDirectory, binary: Path, server_lock: int, *, is_private: bool = False
     ) -> Self:
-        """Start a server that holds `server_lock`. The descriptor is closed here, so the lock now lives and dies with
-        the server. A private server listens on a socket that nobody else uses."""
+        """Start a server that holds `server_lock`. This process closes its descriptor, so the lock ends with the
+        server. A private server listens on a socket that nobody else uses."""
         try:
             log_start_byte = directory.prepare_server_start(binary, is_private=is_private)
             config = directory.private_config if is_private else directory.config
@@ -47,11 +48,11 @@ class ServerProcess:
                     # Use a file, never a pipe: a full pipe that nobody reads blocks the server.
                     stdout=log,
                     stderr=log,
-                    # Start a new session, because Ctrl-C in a terminal ends the whole group, and the server must
+                    # Start a new session. Ctrl-C in a terminal ends the whole process group, but the server must
                     # outlive the draining master.
                     start_new_session=True,
                     pass_fds=(server_lock,),
-                    # Do not pass our environment, which contains tokens. The server needs none of it.
+                    # Do not pass our environment, because it contains tokens. The server does not need it.
                     env={"LC_ALL": "C", "GLIBC_TUNABLES": _ALLOCATOR},
                     umask=0o077,
                 )
@@ -61,8 +62,8 @@ class ServerProcess:
 
     @classmethod
     def adopt(cls, directory: DataDirectory, pid: int) -> Self | None:
-        """Take over a server that outlived its master. Return None if `pid` is not, or no longer, the server of this
-        directory."""
+        """Take over a server that outlived its master. Return None if `pid` is not or no longer the server of
+        this directory."""
         try:
             pidfd = os.pidfd_open(pid)
         except (OSError, ValueError):
@@ -75,8 +76,8 @@ class ServerProcess:
 
     @property
     def status(self) -> int | None:
-        """Return the exit status as in `Popen.returncode`; None while the server lives, and for a server that was taken
-        over."""
+        """Return the exit status as in `Popen.returncode`. Return None while the server lives, and for a server
+        that was taken over."""
         return self._child.returncode if self._child else None
 
     def send(self, number: signal.Signals) -> None:

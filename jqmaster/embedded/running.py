@@ -1,4 +1,4 @@
-"""Finds, ends and examines the server of a data directory, without starting one."""
+"""Find, end and examine the server of a data directory, without starting a server."""
 
 import os
 import signal
@@ -11,15 +11,15 @@ from jqmaster.embedded.files import AppendOnlyFiles
 
 
 def url_of_running(data_dir: Path) -> str | None:
-    """Return the address of the server that some master runs on the directory, or None if there is none. Changes
+    """Return the address of the server that a master runs on the directory, or None if no server runs. Changes
     nothing."""
     directory = DataDirectory(data_dir)
     return directory.url() if (directory.path / "password").exists() and directory.socket().exists() else None
 
 
 def end_running(data_dir: Path) -> int | None:
-    """Tell the server of the directory to shut down. Return its process ID, without waiting for its end, or None if
-    none runs."""
+    """Tell the server of the directory to shut down, and do not wait for its end. Return its process ID, or None
+    if no server runs."""
     directory = DataDirectory(data_dir)
     try:
         pid = directory.pid_in_file()
@@ -39,7 +39,8 @@ def end_running(data_dir: Path) -> int | None:
 
 
 def examine(data_dir: Path) -> None:
-    """Raise the error that a start on the directory would raise, if it is known without a start. Changes nothing."""
+    """Raise the error that a start on the directory would raise, if the error can be determined without a start.
+    Changes nothing."""
     directory = DataDirectory(data_dir)
     if not (directory.path / "lock").exists():
         return
@@ -47,6 +48,6 @@ def examine(data_dir: Path) -> None:
         ending: EndDiagnosis | None = EndDiagnosis("damaged", fault)
     else:
         ending = last_ending(directory.log)
-    # A crash alone does not prevent a start: the next start starts another server.
+    # A crash alone does not prevent the next start, which starts a new server.
     if ending and ending.cause != "crashed":
         raise error_of(ending, advice(ending, directory.path, wheel_binary()))

@@ -42,14 +42,15 @@ SHUTDOWN_WITHIN_S = 20.0
 TERMINATE_WITHIN_S = 60.0
 LINGER_S = 60.0
 _REWRITING = (
-    "an fsync of the disk has failed, so that a part of the data may be in memory only; the data are being "
-    "rewritten. Nothing that was accepted is lost; the store serves again when this is done"
+    "an fsync of the disk has failed, so a part of the data may be only in memory. The data are being "
+    "rewritten. No accepted job is lost. The store serves again when the rewrite is complete"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedStatus:
-    """State for /readyz and `doctor`: the store serves only in `running`; `detail` says what an operator can do."""
+    """State for /readyz and `doctor`. The store serves only in the state `running`. `detail`: advice for
+    operators."""
 
     state: State
     pid: int | None = None
@@ -58,13 +59,13 @@ class EmbeddedStatus:
 
 
 class EmbeddedValkey:
-    """A lifecycle component: `start` returns when the server serves, `stop` when it has shut down.
+    """A lifecycle component. `start` returns when the server serves, and `stop` returns when it has shut down.
 
-    A server that has outlived a killed master is taken over as it is. A crashed server is restarted, for ever and
-    with backoff. Nothing here ever deletes or repairs data.
+    A server that has outlived a killed master is taken over without a restart. A crashed server is restarted
+    again and again, with backoff. This component never deletes or repairs data.
 
-    After a failed fsync, the append-only file is rewritten before the server serves anybody. A separate server does
-    that and is then stopped, so that no client reaches it by mistake.
+    After a failed fsync, the append-only file is rewritten before the server serves anybody. A separate server
+    rewrites the file and is then stopped, so that no client reaches it by mistake.
     """
 
     def __init__(self, data_dir: Path, binary: Path | None = None, *, mark_key: str | None = None) -> None:
@@ -83,8 +84,8 @@ class EmbeddedValkey:
 
     @property
     def url(self) -> str:
-        """Return the address, `unix://…` with the password in it, which makes it a secret. It is known once `start` has
-        begun, and survives all restarts."""
+        """Return the address, `unix://…`. It contains the password, so it is a secret. It is known once `start`
+        has begun, and does not change with restarts."""
         return self._directory.url()
 
     def status(self) -> EmbeddedStatus:
@@ -98,7 +99,7 @@ class EmbeddedValkey:
         try:
             self._client = self._connect(self._directory.socket())
             self._set("starting")
-            # Record the doubt now, because the server's master may have been killed before it could.
+            # Record the doubt now, because the server's master may have been killed before it could record it.
             if (last := last_ending(self._directory.log)) and last.leaves_doubt:
                 self._directory.doubt()
             if taken_over := await self._take_over():
@@ -111,13 +112,13 @@ class EmbeddedValkey:
             if ending:
                 raise error_of(ending, self._advice(ending))
         except BaseException:
-            # After a failed start, release everything: the directory and a half-started server.
+            # After a failed start, release the directory and end a server that has started only partly.
             await asyncio.shield(self.stop())
             raise
         self._loops.spawn("watch", self._watch)
 
     async def stop(self) -> None:
-        """End the server. This component stops last, because the others may still have something to write."""
+        """End the server. This component stops last, because other components may still have something to write."""
         await self._loops.stop()
         if self._process is not None:
             await self._end(self._process)
@@ -129,7 +130,8 @@ class EmbeddedValkey:
         self._set("stopped")
 
     async def _take_over(self) -> ServerProcess | None:
-        """Return the living server of this directory, or None if there is none, or none that could be kept."""
+        """Return the living server of this directory. Return None if there is no server, or no server that could
+        be kept."""
         lock = self._directory.try_server_lock()
         if lock is not None:
             os.close(lock)
@@ -155,13 +157,14 @@ class EmbeddedValkey:
         return None
 
     async def _ask_pid(self) -> int:
-        """Return the process ID that answers on our socket with our password; 0 if none answers in time."""
+        """Return the process ID of the server that answers on our socket with our password. Return 0 if no server
+        answers in time."""
         deadline = time.monotonic() + ADOPT_WITHIN_S
         while time.monotonic() < deadline:
             with contextlib.suppress(RedisError, OSError):
                 return int((await self._redis().info("server"))["process_id"])
-            # Without an answer, a server may still be starting, because its master was killed a moment ago, or may be
-            # ending. Only a free lock shows that no server runs.
+            # If no server answers, a server may still be starting because its master was killed a moment ago, or
+            # it may be ending. Only a free lock shows that no server runs.
             lock = self._directory.try_server_lock()
             if lock is not None:
                 os.close(lock)
@@ -170,8 +173,8 @@ class EmbeddedValkey:
         return 0
 
     async def _server_lock(self) -> int:
-        """Wait until no process of an ended server holds the server lock, and return it. A fork that was rewriting the
-        append-only file may live a moment longer than its server."""
+        """Wait until no process of an ended server holds the server lock, and return the lock. A fork that was
+        rewriting the append-only file may live a moment longer than its server."""
         deadline = time.monotonic() + LINGER_S
         while (lock := self._directory.try_server_lock()) is None:
             if time.monotonic() > deadline:
@@ -182,8 +185,8 @@ class EmbeddedValkey:
         return lock
 
     async def _bring_up(self) -> EndDiagnosis | None:
-        """Start a server on files that can be trusted, and wait until it serves. Return a diagnosis if it does
-        not."""
+        """Start a server on files that can be trusted, and wait until it serves. Return a diagnosis if the start
+        fails."""
         lock = await self._server_lock()
         try:
             if fault := self._files.damage(expects_data=bool(self._directory.marks())):
@@ -208,8 +211,8 @@ class EmbeddedValkey:
         return await self._until_serving(self._process)
 
     async def _rewrite(self, server_lock: int) -> EndDiagnosis | None:
-        """Rewrite the append-only file from what can be read of it, with a server that nobody else reaches. Return a
-        diagnosis if that failed; then the file is still in doubt."""
+        """Rewrite the append-only file from its readable content, with a server that nobody else can reach.
+        Return a diagnosis if the rewrite failed. The file is then still in doubt."""
         self._set("rewriting", None, _REWRITING)
         logger.warning("%s: %s", self._directory.path, _REWRITING)
         before = self._files.names()
@@ -255,8 +258,8 @@ class EmbeddedValkey:
         return None
 
     async def _until_answering(self, process: ServerProcess, client: Redis) -> EndDiagnosis | None:
-        """Wait as long as the server lives: reading a large file takes minutes. Return a diagnosis if it has not come
-        up."""
+        """Wait until the server answers or ends. Reading a large file takes minutes. Return a diagnosis if the
+        server ended."""
         while not process.ended.is_set():
             try:
                 await client.ping()
@@ -271,15 +274,15 @@ class EmbeddedValkey:
         return diagnose(self._directory.log, process.log_start_byte, was_serving=False, status=process.status)
 
     async def _fault_of_mark(self) -> str:
-        """Compare the mark in the store with the one in the directory, and make sure that both exist. Return the fault;
-        "" if there is none."""
+        """Compare the mark in the store with the mark in the directory, and make sure that both exist. Return the
+        fault, or "" if there is no fault."""
         if self._mark_key is None:
             return ""
         kept, client = self._directory.marks().get(self._mark_key), self._redis()
         try:
             if kept is None:
-                # Create the mark in the store before the one in the directory: if the directory has a mark, the store
-                # must have the same one.
+                # Create the mark in the store before the mark in the directory. If the directory has a mark, the
+                # store must have the same mark.
                 await client.set(self._mark_key, secrets.token_hex(16), nx=True)
             answer: Any = await client.get(self._mark_key)
         except (RedisError, OSError) as error:
@@ -287,13 +290,13 @@ class EmbeddedValkey:
         found = None if answer is None else str(answer.decode())
         if kept is not None and found != kept:
             return (
-                "the store is empty, or has the data of another one: it lacks the mark that `generation` names. "
-                f"{BEGIN_ANEW}"
+                "the store is empty or has the data of another store: it lacks the mark in the file "
+                f"`generation`. {BEGIN_ANEW}"
             )
         if kept is None and found is not None:
             try:
                 self._directory.keep_mark(self._mark_key, found)
-            except OSError as error:  # for example a full disk: the next start writes the mark
+            except OSError as error:  # for example, a full disk: the next start writes the mark
                 logger.warning("the mark of the data was not kept: %s", error)
         return ""
 
@@ -320,7 +323,8 @@ class EmbeddedValkey:
             try:
                 if leaves_doubt:
                     self._directory.doubt()
-                # If the server does not start, `ending` says why, and the next round reports it and tries again.
+                # If the server does not start, `ending` has the reason. The next round reports the reason and
+                # tries again.
                 ending = await self._bring_up()
             except OSError as error:
                 cause: Cause = "disk_full" if error.errno in {errno.ENOSPC, errno.EDQUOT} else "crashed"
@@ -361,8 +365,8 @@ class EmbeddedValkey:
         self.on_change()
 
     async def _disconnect(self) -> None:
-        """Drop the connections to a server that has ended. An idle connection may hold an error, which its next user
-        would take for a fault of the new server."""
+        """Drop the connections to a server that has ended. An idle connection may hold an error. Its next user
+        would mistake the error for a fault of the new server."""
         with contextlib.suppress(RedisError, OSError):
             await self._redis().connection_pool.disconnect()
 

@@ -1,1 +1,1 @@
-"""Network rules that every layer shares: TLS contexts, store addresses, egress limits, file descriptors."""
+"""Network code that every layer shares: TLS contexts, store addresses, egress limits and file descriptors."""

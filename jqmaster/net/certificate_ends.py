@@ -24,13 +24,13 @@ class CertificateFiles(Protocol):
 
 
 def certificate_ends_s(files: CertificateFiles) -> dict[str, float]:
-    """Read the files. Return the expiry of each certificate in Unix time, by the setting that names its file. A file
-    that cannot be read is left out."""
+    """Read the files. Return the expiry of each certificate in Unix time, by the setting that names its file.
+    Leave out files that cannot be read."""
     return {name: end_s for name, _, end_s in _ends(files)}
 
 
 def ending_soon(files: CertificateFiles) -> list[str]:
-    """Return a text for each certificate that has expired, or will soon."""
+    """Return a text for each certificate that has expired or will expire soon."""
     now_s, found = time.time(), []
     for name, file, end_s in _ends(files):
         if end_s - now_s <= WARN_BEFORE_S:

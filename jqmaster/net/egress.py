@@ -1,8 +1,7 @@
-"""Guard the addresses that the master may call: one guard for every URL that somebody registered.
+"""Guard the addresses that the master may call. One guard checks every URL that somebody registered.
 
-A URL is parsed once and normalised, its name is resolved once, and the connection goes to the very address that was
-checked. A name that changes between check and call (DNS rebinding) therefore has no effect.
-"""
+A URL is parsed once and normalised, its name is resolved once, and the connection goes to exactly the address
+that was checked. So a name that changes between check and call (DNS rebinding) has no effect."""
 
 import asyncio
 import contextlib
@@ -28,8 +27,8 @@ MAX_URL_BYTES: Final = 2048
 MAX_ADDRESSES: Final = 32
 RESOLVE_TIMEOUT_S: Final = 5.0
 
-# Ports that are never called: their services read a line of an HTTP request as a command, or nobody should reach them
-# through a job queue.
+# Ports that are never called. Their services interpret a line of an HTTP request as a command, or must not be
+# reachable through a job queue.
 FORBIDDEN_PORTS: Final = frozenset(
     {0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 79, 95, 109, 110, 111, 113, 119, 123, 135,
      137, 139, 143, 161, 179, 389, 427, 445, 465, 512, 513, 514, 515, 526, 530, 540, 548, 554, 556, 563, 587, 601, 636,
@@ -37,8 +36,8 @@ FORBIDDEN_PORTS: Final = frozenset(
      6380, 9042, 9092, 11211, 16379, 26379, 27017}
 )  # fmt: skip
 
-# Networks that are never called, even if the allow-list has them. Python's `is_global` passes several of these
-# (multicast, 64:ff9b::/96, 2002::/16).
+# Networks that are never called, even if the allow-list contains them. Python's `is_global` accepts several of
+# these networks (multicast, 64:ff9b::/96, 2002::/16).
 _NEVER: Final[tuple[Network, ...]] = tuple(
     ipaddress.ip_network(text)
     for text in (
@@ -46,12 +45,13 @@ _NEVER: Final[tuple[Network, ...]] = tuple(
         "168.63.129.16/32", "::/128", "fe80::/10", "fec0::/10", "ff00::/8", "100::/64", "fd00:ec2::254/128",
     )
 )  # fmt: skip
-_NEVER_CALLED: Final = "the address is never called, whatever is allowed"
+_NEVER_CALLED: Final = "masters never call this address, regardless of the allowed networks"
 _NAT64: Final = (ipaddress.ip_network("64:ff9b::/96"), ipaddress.ip_network("64:ff9b:1::/48"))
 _IPV4_COMPATIBLE: Final = ipaddress.ip_network("::/96")
 
 _URL_CHARACTERS: Final = re.compile(r"[\x21-\x5b\x5d-\x7e]+")  # printable ASCII without space and backslash
-# A host in brackets with an optional port. This is checked because urlsplit ignores any other text after the bracket.
+# A host in brackets with an optional port. The check is necessary because urlsplit ignores any other text after
+# the bracket.
 _BRACKETED: Final = re.compile(r"\[[0-9A-Fa-f:.]+\](:[0-9]*)?")
 _LABEL: Final = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
 _NUMERIC_LABEL: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
@@ -59,7 +59,7 @@ _NUMERIC_LABEL: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A URL that may be called if its name resolves to allowed addresses. `url` is the normalised form to keep."""
+    """A URL that may be called if its name resolves to allowed addresses. `url`: the normalised form to store."""
 
     url: str
     scheme: str
@@ -74,7 +74,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class PinnedAddress:
-    """The checked address of a target. Connect to no other."""
+    """The checked address of a target. Connect only to this address."""
 
     target: Target
     address: str
@@ -85,7 +85,7 @@ class PinnedAddress:
 
 
 class EgressGuard:
-    """Decides whether an address may be called, by its network and by its host and port. All refusals are
+    """Decides whether an address may be called, by its network and by its host and port. All refusals raise
     AddressRefusedError."""
 
     def __init__(
@@ -95,13 +95,14 @@ class EgressGuard:
         *,
         allows_public: bool = False,
     ) -> None:
-        """Guard by these addresses.
+        """Allow and forbid these addresses.
 
         * `forbidden_addresses`: host (name or address) and port of the store and of this master.
-        * `allows_public`: the addresses of the public internet are allowed, too.
+        * `allows_public`: also allow the addresses of the public internet.
 
         A wildcard host (`0.0.0.0`, `::`) forbids the port on every address of this machine. Raise ValueError for a text
-        that is not a network."""
+        that is not a network.
+        """
         self._allowed: list[Network] = [ipaddress.ip_network(text) for text in allowed_networks]
         self._allows_public = allows_public
         self._resolver = Resolver()
@@ -111,7 +112,7 @@ class EgressGuard:
             self.forbid(host, port)
 
     def forbid(self, host: str, port: int) -> None:
-        """Forbid one more endpoint, because the port that the system chose for this master is known only once it
+        """Forbid one more endpoint. A port that the system chooses for this master is known only after the master
         listens."""
         host = host.lower().strip("[]").removesuffix(".")
         self._forbidden.append((host, port))
@@ -119,7 +120,7 @@ class EgressGuard:
             self._forbidden_addresses[host] = {_effective(ipaddress.ip_address(host))}
 
     def parse(self, url: str) -> Target:
-        """Return the target of a URL, normalised (lower-case name, explicit port), without resolving anything."""
+        """Return the target of a URL, normalised to a lower-case name and an explicit port. Resolve nothing."""
         if len(url) > MAX_URL_BYTES:
             raise AddressRefusedError(f"the URL is longer than {MAX_URL_BYTES} characters")
         if not _URL_CHARACTERS.fullmatch(url):
@@ -146,7 +147,7 @@ class EgressGuard:
         return Target(f"{parts.scheme}://{shown}:{port}{path}", parts.scheme, host, port)
 
     async def resolve(self, target: Target) -> PinnedAddress:
-        """Return the address to connect to. Every address of the name must be allowed, not just one."""
+        """Return the address to connect to. All addresses of the name must be allowed."""
         try:
             async with asyncio.timeout(RESOLVE_TIMEOUT_S):
                 addresses = await self._lookup(target.host, target.port)
@@ -171,9 +172,10 @@ class EgressGuard:
         timeout_s: float,
         context: ssl.SSLContext | None = None,
     ) -> ProtocolT:
-        """Open a new connection to `target`. Its address is resolved and checked for this connection, whatever the name
-        resolves to later. SNI keeps the name. `timeout_s`: limit for the TCP connection, without TLS. Raises
-        AddressRefusedError, OSError."""
+        """Open a new connection to `target`. Raises AddressRefusedError or OSError.
+
+        The name is resolved and checked once for this connection. SNI has the name. `timeout_s`: limit for the
+        TCP connection, without TLS."""
         pinned = await self.resolve(target)
         loop = asyncio.get_running_loop()
         opened = socket.socket(pinned.family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -194,7 +196,7 @@ class EgressGuard:
             return [ipaddress.ip_address(host)]
         except ValueError:
             pass
-        # An address with a scope (`%eth0`) keeps it: such an address is link-local, and `_check` refuses it.
+        # An address keeps its scope (`%eth0`). Such an address is link-local, and `_check` refuses it.
         return [ipaddress.ip_address(found) for found in await self._resolver.addresses(host, port)]
 
     async def _refresh_forbidden(self, port: int) -> None:
@@ -211,7 +213,7 @@ class EgressGuard:
         if isinstance(address, IPv6Address):
             if address.scope_id:
                 raise AddressRefusedError("link-local addresses are never called")
-            # Check an embedded address, too, because packets go there.
+            # Also check an embedded address, because packets go to this address.
             for inner in _embedded(address):
                 self._check(inner, port)
         address = _effective(address)
@@ -224,7 +226,8 @@ class EgressGuard:
             if forbidden_port == port and (
                 _is_own(address) if _is_wildcard(host) else address in self._forbidden_addresses.get(host, ())
             ):
-                # Give the same text for all refused addresses, so that callers cannot find out where the store is.
+                # Use the same text for all refused addresses, so that callers cannot find the address of the
+                # store.
                 raise AddressRefusedError(_NEVER_CALLED)
 
     @staticmethod
@@ -240,7 +243,8 @@ class EgressGuard:
         labels = host.split(".")
         if not host or len(host) > 253 or not all(_LABEL.fullmatch(label) for label in labels):
             raise AddressRefusedError("the host is neither a name nor an address")
-        # Accept only the plain form of an address: resolvers also read 127.1, 0x7f.1 and 2130706433 as addresses.
+        # Accept only the plain form of an address, because resolvers also interpret 127.1, 0x7f.1 and 2130706433
+        # as addresses.
         if _NUMERIC_LABEL.fullmatch(labels[-1]):
             try:
                 return str(IPv4Address(host))
@@ -250,7 +254,7 @@ class EgressGuard:
 
 
 class GuardedRoute:
-    """The route to the addresses that `guard` allows. `context` is for calls by https."""
+    """Opens connections to the addresses that `guard` allows. `context`: the TLS context for calls by https."""
 
     def __init__(self, guard: EgressGuard, context: Callable[[], ssl.SSLContext]) -> None:
         self._guard = guard
@@ -266,7 +270,7 @@ class GuardedRoute:
 
 
 def _embedded(address: IPv6Address) -> list[IPv4Address]:
-    """Return the IPv4 addresses to which an IPv6 address leads: mapped, compatible, NAT64, 6to4, Teredo."""
+    """Return the IPv4 addresses that an IPv6 address embeds (mapped, compatible, NAT64, 6to4, Teredo)."""
     if address.ipv4_mapped is not None:
         return [address.ipv4_mapped]
     if address.sixtofour is not None:
@@ -286,7 +290,7 @@ def _is_wildcard(host: str) -> bool:
 
 
 def _is_own(address: Address) -> bool:
-    """Return whether the address belongs to this machine: only then can a socket bind to it."""
+    """Return whether the address belongs to this machine. Only in this case can a socket bind to the address."""
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6
     with socket.socket(family, socket.SOCK_DGRAM) as probe:
         try:
@@ -297,7 +301,7 @@ def _is_own(address: Address) -> bool:
 
 
 def _effective(address: Address) -> Address:
-    """Return the address that the kernel uses for a mapped one: the IPv4 address."""
+    """Return the address that the kernel uses. For a mapped address, this is the IPv4 address."""
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         return address.ipv4_mapped
     return address

@@ -9,18 +9,19 @@ from joserfc.jwk import JWKRegistry, Key
 
 from jqmaster.errors import UnauthorizedError
 
-# Accept only signatures with a key that only the provider has: neither `none`, nor HMAC with the client's secret.
+# Accept only signatures with a key that only the provider has. So `none`, and HMAC with the client's secret, are
+# not accepted.
 ALGORITHMS: Final = (
     "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "Ed25519",
 )  # fmt: skip
-# How far the clock of the provider may differ from that of this machine.
+# Maximum difference between the clocks of the provider and this machine.
 CLOCK_SKEW_S: Final = 60
-# Maximum age of an ID token. A token is made for the login at hand, so an older one is a copy.
+# Maximum age of an ID token. The provider creates a token for the present login, so an older token is a copy.
 MAX_AGE_S: Final = 600
 
 
 class UnknownKeyError(Exception):
-    """The token is signed with a key that is not among the known ones."""
+    """The token is signed with a key that is not among the known keys."""
 
 
 class _Registry(jws.JWSRegistry):
@@ -51,11 +52,11 @@ def verify(
     nonce: str,
     now_s: int,
 ) -> dict[str, Any]:
-    """Return the claims of a valid ID token. Raise UnknownKeyError, or UnauthorizedError that names what is wrong."""
+    """Return the claims of a valid ID token. Raise UnknownKeyError, or an UnauthorizedError that names the fault."""
     try:
         header = jws.extract_compact(token.encode()).headers()
         key = _key_of(header, keys)
-        # Turn off the strict check: it refuses unknown headers, which RFC 7515 says to ignore.
+        # Turn off the strict check. It refuses unknown headers, but RFC 7515 requires that they are ignored.
         registry = _Registry(algorithms=ALGORITHMS, strict_check_header=False)
         claims = jwt.decode(token, key, algorithms=list(ALGORITHMS), registry=registry).claims
         jwt.JWTClaimsRegistry(

@@ -16,7 +16,7 @@ _URL: Final = re.compile(r"[\x21-\x7e]+")
 
 @dataclass(frozen=True, slots=True)
 class LinkTemplate:
-    """One link: its label, and an address with placeholders such as `{job_id}`."""
+    """One link: a label, and an address with placeholders such as `{job_id}`."""
 
     label: str
     url: str
@@ -42,7 +42,7 @@ class LinkTemplate:
                 raise ValueError(f"{label}: {{{name[:40]}}} is not one of {', '.join(FIELDS)}")
         try:
             parts = urlsplit(rest)
-            # The host must be fixed, so that a job cannot choose it.
+            # The host must be fixed, so that values of a job cannot change it.
             is_fixed = "{" not in url.split("/", 3)[2] if url.count("/") >= 2 else False
         except ValueError:
             raise ValueError(f"{label}: the URL cannot be parsed") from None
@@ -56,12 +56,13 @@ class LinkTemplate:
 
 
 def links_of(templates: Sequence[str], fields: Mapping[str, object]) -> list[tuple[str, str]]:
-    """Return the label and address of each link of a job, from templates that were checked. A link is left out if a
-    part of the job, such as the name `..`, would lead it to another place."""
+    """Return the label and address of each link of a job, from checked templates. Leave out a link if a value of
+    the job, such as the name `..`, would change its directory."""
     filled = ((one, one.filled(fields)) for one in map(LinkTemplate.parse, templates))
     return [(one.label, url) for one, url in filled if _dots_in(url) == _dots_in(one.url)]
 
 
 def _dots_in(url: str) -> int:
-    """Return how many segments of the path are `.` or `..`. Browsers read percent-encoded ones the same way."""
+    """Return how many segments of the path are `.` or `..`. Percent-encoded dots count, too, because browsers
+    treat them in the same way."""
     return sum(segment in (".", "..") for segment in re.split(r"[?#]", url, maxsplit=1)[0].split("/"))

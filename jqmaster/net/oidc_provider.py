@@ -24,12 +24,12 @@ logger = logging.getLogger(__name__)
 
 TIMEOUT_S: Final = 5.0
 MAX_ANSWER_BYTES: Final = 256 * 1024
-# The discovery document and the keys are read again after this time. If that fails, the known document and keys stay in
-# use.
+# The discovery document and the keys are read again after this time. If the read fails, the known document and
+# keys stay in use.
 FRESH_S: Final = 3600.0
-# For this long after a failure, callers get the same error at once instead of waiting for another failure.
+# Time after a failure during which callers get the same error at once, instead of waiting for another failure.
 AGAIN_AFTER_S: Final = 2.0
-# How often, at most, a token with an unknown key makes the client read the keys again.
+# Minimum time between two reads of the keys because of tokens with unknown keys.
 KEYS_AGAIN_S: Final = 5.0
 _DISCOVERY: Final = "/.well-known/openid-configuration"
 _SHOWN_CHARACTERS: Final = 100
@@ -37,7 +37,7 @@ _SHOWN_CHARACTERS: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """The registration of this client at the provider. Without `secret` it is a public client."""
+    """The registration of this client at the provider. Without `secret`, the client is public."""
 
     issuer: str
     client_id: str
@@ -49,8 +49,8 @@ class Client:
 
 @dataclass(frozen=True, slots=True)
 class Endpoints:
-    """Endpoints and abilities that a discovery document names. `auth_methods`: the ways in which the client may prove
-    itself to the token endpoint."""
+    """Endpoints and features that a discovery document names. `auth_methods`: the methods by which the client may
+    authenticate at the token endpoint."""
 
     authorize: str
     token: str
@@ -63,8 +63,8 @@ class Endpoints:
 
 @dataclass(frozen=True, slots=True)
 class Identified:
-    """A person whom the provider has named. `claims`: from the ID token, and from the userinfo endpoint if it was
-    called."""
+    """A person whom the provider has identified. `claims`: the claims of the ID token, and of the userinfo
+    endpoint if it was called."""
 
     claims: Mapping[str, Any]
     id_token: str
@@ -90,8 +90,8 @@ class OidcProvider:
         return self._client.issuer
 
     async def start(self) -> None:
-        """Do nothing: the provider is called only when somebody logs in, so that a master can start while the provider
-        is away."""
+        """Do nothing. The provider is called only when somebody logs in, so that a master can start while the
+        provider is away."""
 
     async def stop(self) -> None:
         if self._http is not None:
@@ -116,8 +116,8 @@ class OidcProvider:
         )
 
     async def end_session_url(self, id_token: str, back_to: str) -> str | None:
-        """Return the address that ends the provider's own session, or None if there is none or the provider does not
-        answer."""
+        """Return the address that ends the provider's own session. Return None if there is no such address or the
+        provider does not answer."""
         try:
             endpoints = await self._discovered()
         except (ProviderUnavailableError, UnauthorizedError):
@@ -171,7 +171,7 @@ class OidcProvider:
             except UnknownKeyError:
                 continue  # the provider may have a new key
         raise UnauthorizedError(
-            "the ID token is not valid: the provider's keys do not include the one that signed it",
+            "the ID token is not valid: the key that signed it is not among the provider's keys",
             code="id_token_invalid",
         )
 
@@ -242,14 +242,15 @@ class OidcProvider:
     def _endpoints_in(self, document: Mapping[str, Any]) -> Endpoints:
         if (named := document.get("issuer")) != self.issuer:
             raise ProviderUnavailableError(
-                f"the provider calls itself {str(named)[:_SHOWN_CHARACTERS]!r}; oidc_issuer must be exactly that"
+                f"the provider's own issuer URL is {str(named)[:_SHOWN_CHARACTERS]!r}; oidc_issuer must be "
+                "exactly this URL"
             )
 
         def url_of(name: str) -> str | None:
             url = document.get(name)
             if url is None:
                 return None
-            # A document that was read over https must not lead to an address that others can eavesdrop on.
+            # A document that was read over https must not name an address without encryption.
             if not isinstance(url, str) or urlsplit(url).scheme not in (
                 "https",
                 urlsplit(self.issuer).scheme,
@@ -291,7 +292,7 @@ class OidcProvider:
         form: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> tuple[int, Mapping[str, Any]]:
-        """Return the status and the JSON object of the answer. The object of a refusal that is not JSON is empty."""
+        """Return the status and the JSON object of the answer. If a refusal is not JSON, its object is empty."""
         if self._http is None:
             self._http = await asyncio.to_thread(_http_client, self._client.cafile)
         fields = {"Accept": "application/json", **(headers or {})}

@@ -1,4 +1,4 @@
-"""Resolve names without holding up anything else."""
+"""Resolve names without blocking other work."""
 
 import asyncio
 import socket
@@ -6,7 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
-# Number of threads for lookups. Slow lookups may occupy all of them. Then only other lookups wait.
+# Number of threads for lookups. If slow lookups occupy all threads, only other lookups must wait.
 MAX_LOOKUPS: Final = 16
 
 _Found = list[tuple[socket.AddressFamily, socket.SocketKind, int, str, tuple[object, ...]]]
@@ -14,7 +14,7 @@ _Found = list[tuple[socket.AddressFamily, socket.SocketKind, int, str, tuple[obj
 
 @dataclass(slots=True)
 class _Lookup:
-    """One lookup, which the threads take from their queue. `waiters`: how many callers wait for it."""
+    """One lookup in the queue of the threads. `waiters`: the number of callers that wait for it."""
 
     queued: Future[_Found]
     found: asyncio.Future[_Found]
@@ -35,12 +35,12 @@ class Resolver:
             lookup = self._begin(host, port)
         lookup.waiters += 1
         try:
-            # Shield the lookup, because other callers may wait for it after this one has stopped.
+            # Shield the lookup, because other callers may still wait for it after this caller has stopped.
             found = await asyncio.shield(lookup.found)
         finally:
             lookup.waiters -= 1
-            # Cancel the lookup only if no thread has begun it. Otherwise it goes on, and later callers share its
-            # result.
+            # Cancel the lookup only if no thread has begun it. Otherwise, it continues, and later callers share
+            # its result.
             if not lookup.waiters and lookup.queued.cancel():
                 self._forget((host, port), lookup)
         return [str(info[4][0]) for info in found]

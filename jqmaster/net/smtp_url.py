@@ -9,8 +9,10 @@ _PORTS: Final = {"smtp": 587, "smtps": 465}
 
 @dataclass(frozen=True, slots=True)
 class SmtpUrl:
-    """A parsed address. `is_tls`: TLS from the start; otherwise STARTTLS, if the server supports it. `user`: None
-    without a login."""
+    """A parsed address.
+    * `is_tls`: TLS from the start. If false, STARTTLS is used if the server supports it.
+    * `user`: None if there is no login.
+    """
 
     host: str
     port: int
@@ -20,8 +22,8 @@ class SmtpUrl:
 
     @classmethod
     def parse(cls, url: str) -> "SmtpUrl":
-        """Return the address in `smtp://[user:password@]host[:port]` or `smtps://…`. Raise ValueError, whose text
-        never shows the password."""
+        """Return the address in `smtp://[user:password@]host[:port]` or `smtps://…`. Raise a ValueError with a
+        text that never shows the password."""
         form = "expected smtp://[user:password@]host[:port] or smtps://[user:password@]host[:port]"
         try:
             parts = urlsplit(url)

@@ -28,8 +28,10 @@ _DEFAULT_PORTS: Final[dict[Topology, int]] = {"single": 6379, "sentinel": 26379,
 
 @dataclass(frozen=True, slots=True)
 class StoreUrl:
-    """A parsed address. `endpoints`: the server, the Sentinels, or the Cluster nodes to start with; none for a unix
-    socket. User, password and `db` are for the servers that hold the data. For `single`, the client library reads them
+    """A parsed address.
+
+    `endpoints`: the server, the Sentinels, or the Cluster nodes to contact first. Empty for a unix socket. User,
+    password and `db` are for the servers that hold the data. For `single`, the client library reads these values
     itself."""
 
     topology: Topology
@@ -42,8 +44,8 @@ class StoreUrl:
 
     @classmethod
     def parse(cls, url: str) -> "StoreUrl":
-        """Parse the URL. Raises ValueError. Its text repeats no part of the URL, because any part of a faulty URL may
-        contain a password."""
+        """Parse the URL. Raises a ValueError with a text that repeats no part of the URL, because any part of a
+        faulty URL may contain a password."""
         scheme, _, rest = url.partition("://")
         topology = _TOPOLOGIES.get(scheme.lower())
         if topology is None:
@@ -80,7 +82,7 @@ class StoreUrl:
 
 
 def without_secrets(url: str) -> str:
-    """Return the address of the store for people: without user, password and database. Raise ValueError as
+    """Return the address of the store for people: without user, password and database. Raise ValueError, like
     `StoreUrl.parse`."""
     parsed, scheme = StoreUrl.parse(url), url.partition("://")[0].lower()
     if not parsed.endpoints:

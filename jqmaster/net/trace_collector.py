@@ -1,4 +1,4 @@
-"""Check that the collector of traces accepts spans, before there are any."""
+"""Check that the collector of traces accepts spans, before there are spans."""
 
 import asyncio
 import contextlib
@@ -29,8 +29,8 @@ _BY_STATUS: Final = {
 
 
 class TraceCollector:
-    """A collector at `endpoint`, the setting `traces_endpoint`. Headers and certificates come from the variables of
-    OpenTelemetry, as for the spans themselves."""
+    """A collector at `endpoint`, the setting `traces_endpoint`. Headers and certificates come from the
+    environment variables of OpenTelemetry, as for the spans themselves."""
 
     def __init__(self, endpoint: str, *, timeout_s: float = TIMEOUT_S) -> None:
         self.url = endpoint.rstrip("/") + TRACES_PATH
@@ -38,7 +38,8 @@ class TraceCollector:
         self._has_answered = False
 
     async def probe(self) -> None:
-        """Send an empty list of spans, which collectors must take. Raise JqmasterError."""
+        """Send an empty list of spans, which collectors must accept. Raise JqmasterError if the collector does
+        not accept it."""
         loop = asyncio.get_running_loop()
         found: asyncio.Future[str] = loop.create_future()
 
@@ -51,7 +52,7 @@ class TraceCollector:
             with contextlib.suppress(RuntimeError):  # the event loop ended before the answer came
                 loop.call_soon_threadsafe(tell, fault)
 
-        # Use a daemon thread: a thread of `asyncio.to_thread` would delay the end of the process.
+        # Use a daemon thread, because a thread of `asyncio.to_thread` would delay the end of the process.
         threading.Thread(target=ask, name="jq-traces-probe", daemon=True).start()
         if fault := await found:
             raise JqmasterError(f"the collector at {self.url} takes no spans: {fault}")
@@ -96,6 +97,6 @@ def _variable(name: str) -> str | None:
 
 
 def _headers() -> dict[str, str]:
-    """Return the headers of the variable, `name=value` separated by commas, each in percent encoding."""
+    """Return the headers in the variable: percent-encoded texts `name=value`, separated by commas."""
     pairs = (part.partition("=") for part in (_variable("HEADERS") or "").split(",") if "=" in part)
     return {unquote(name.strip()): unquote(value.strip()) for name, _, value in pairs}

@@ -16,7 +16,7 @@ def secret_bytes(secret: str) -> bytes:
     try:
         key = base64.b64decode(secret.removeprefix(SECRET_PREFIX), validate=True)
     except (binascii.Error, ValueError):
-        raise ValueError(f"what follows {SECRET_PREFIX} must be base64") from None
+        raise ValueError(f"the part after {SECRET_PREFIX} must be base64") from None
     if not MIN_SECRET_BYTES <= len(key) <= MAX_SECRET_BYTES:
         raise ValueError(
             f"a secret of webhooks must have {MIN_SECRET_BYTES} to {MAX_SECRET_BYTES} bytes before base64"

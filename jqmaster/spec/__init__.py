@@ -1,2 +1,2 @@
-"""The OpenAPI documents, and files generated from them. A master imports this only when a client requests the
-document."""
+"""The OpenAPI documents, and files that are generated from them. A master imports this package only when a client
+requests the document."""

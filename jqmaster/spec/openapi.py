@@ -1,7 +1,8 @@
-"""The OpenAPI documents, from the routes and the models: `openapi/jqmaster.yaml` and `openapi/worker.yaml`.
+"""The OpenAPI documents `openapi/jqmaster.yaml` and `openapi/worker.yaml`, generated from the routes and the
+models.
 
-`python -m jqmaster.spec.openapi --write` rewrites them and what is generated from them; a test fails on a difference.
-"""
+`python -m jqmaster.spec.openapi --write` rewrites them, and the files that are generated from them. A test fails
+if a file differs."""
 
 import re
 import sys
@@ -45,7 +46,7 @@ from jqmaster.spec.examples.values import (
 )
 
 MSGPACK: Final = "application/msgpack"
-# Put JSON first: generated clients use the first type that they are offered, and most can write only JSON.
+# Put JSON first. Generated clients use the first type in the list, and most can write only JSON.
 MEDIA_TYPES: Final = ("application/json", MSGPACK)
 EVENT_STREAM: Final = "text/event-stream"
 PROBLEM_MEDIA_TYPES: Final = ("application/problem+json", MSGPACK)
@@ -58,8 +59,10 @@ _SERVERS: Final = [
     {"url": "/", "description": "The master that serves this document, with the namespace `default`."},
     {
         "url": "/ns/{namespace}",
-        "description": "Another namespace of the same master. A call below it may also get 404 `unknown_namespace`, or 503 "
-        "while the namespace is not served.",
+        "description": (
+            "Another namespace of the same master. A call below this path may also get 404 "
+            "`unknown_namespace`, or 503 while the namespace is not served."
+        ),
         "variables": {"namespace": {"default": "default", "description": "Name of the namespace."}},
     },
 ]
@@ -71,31 +74,33 @@ _WORKER_SERVERS: Final = [
     }
 ]
 
-# The status codes of problems: of any request before its handler runs, of requests with a credential, and of requests
-# with a body.
+# Status codes of problems: of all requests before their handler runs, of requests with a credential, and of
+# requests with a body.
 _ANY_PROBLEMS: Final = (400, 406, 408, 414, 421, 422, 431, 503)
 _ACCESS_PROBLEMS: Final = (401, 403, 404)
 _BODY_PROBLEMS: Final = (413, 415)
 
 MASTER_TEXT: Final = (
     "The master accepts jobs, stores them safely and pushes them to workers.\n\n"
-    "A request body is JSON or MessagePack (`application/msgpack`; `application/vnd.msgpack` and `application/x-msgpack` mean "
-    "the same), as its `Content-Type` says. The answer has the type that `Accept` names. If `Accept` names neither, the answer "
-    'has the type of the request body, or JSON if there was none. In JSON, binary is `{"$bin": base64}` and extension types '
-    'are `{"$ext": [code, base64]}`. Extension codes are 0 to 127, and -1 for a timestamp; MessagePack reserves the other '
-    "negative codes, and they are refused.\n\n"
-    "Errors are problems (RFC 9457); docs/errors.md lists their codes. A request that gets 503 with code `outcome_unknown` may "
-    "have taken effect: repeat it with the same ID. `X-Request-ID` identifies a request in answers and logs. You can send it; "
-    "otherwise, each problem gets one. `JQ-Store` in each answer names the master's store. If a client sends it back, a master "
-    "of another store refuses the request (421, `other_store`). This protects a client whose address was reassigned."
+    "A request body is JSON or MessagePack, according to its `Content-Type`. The type of MessagePack is "
+    "`application/msgpack`. `application/vnd.msgpack` and `application/x-msgpack` mean the same. The answer has the type "
+    "that `Accept` names. If `Accept` names neither, the answer has the type of the request body, or JSON if there was "
+    'none. In JSON, binary is `{"$bin": base64}` and extension types are `{"$ext": [code, base64]}`. Extension codes are '
+    "0 to 127, and -1 for a timestamp. The other negative codes are refused, because MessagePack reserves them.\n\n"
+    "Errors are problems (RFC 9457). docs/errors.md lists their codes. A request that gets 503 with the code "
+    "`outcome_unknown` may have taken effect. Repeat it with the same ID. `X-Request-ID` identifies a request in answers "
+    "and logs. You can send this header. If you do not, each problem gets a generated ID. `JQ-Store` in each answer names "
+    "the master's store. If a client sends this header back, a master of another store refuses the request (421, "
+    "`other_store`). This protects a client if the master's address was reassigned."
 )
 WORKER_TEXT: Final = (
-    "The API that a worker serves. A worker registers with `POST /api/workers` at a master, reports with heartbeats and "
-    "results, and receives jobs by push. docs/worker_protocol.md describes the whole exchange.\n\n"
-    "Every call except `/ping` and `/challenge` is signed: `X-JQ-Signature` is `v1=` and the hex HMAC-SHA256, under the "
-    "worker's secret, of METHOD, path, worker ID, timestamp, nonce and the hex SHA-256 of the body, joined by line feeds. The "
-    "path is the raw path of the request, including the prefix of the worker's URL. The worker answers a wrong, old (300 s) or "
-    "repeated signature with 401 and runs nothing."
+    "The API that a worker serves. A worker registers with `POST /api/workers` at a master, reports with "
+    "heartbeats and results, and receives jobs by push. docs/worker_protocol.md describes the whole "
+    "exchange.\n\nEvery call except `/ping` and `/challenge` is signed. `X-JQ-Signature` is `v1=`, followed "
+    "by a hex HMAC-SHA256 with the worker's secret as the key. The signed text consists of METHOD, path, "
+    "worker ID, timestamp, nonce and the hex SHA-256 of the body, joined by line feeds. The path is the raw "
+    "path of the request, including the prefix of the worker's URL. If a signature is wrong, older than 300 "
+    "s or repeated, the worker answers 401 and runs nothing."
 )
 
 _PARAMETERS: Final = {
@@ -113,7 +118,10 @@ _PARAMETERS: Final = {
     "token_id": ("ID of the token.", TOKEN_ID),
     "user": ("Name of the user.", "ada"),
     "request_id": ("Request ID of the challenge.", REQUEST_ID),
-    "request": ("`request` of the challenge: what is shown of its request ID.", REQUEST_SHOWN),
+    "request": (
+        ("The field `request` of the challenge, which is the public part of its request ID."),
+        REQUEST_SHOWN,
+    ),
     "delivery_id": ("ID of the delivery, as the list of deliveries shows it.", DELIVERY_ID),
     "session_id": ("ID of the login, as `GET /api/sessions` shows it.", SESSION_ID),
 }
@@ -131,20 +139,24 @@ _IDEMPOTENCY_KEY: Final = {
     "in": "header",
     "required": False,
     "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
-    "description": "Makes the push safe to repeat for 24 hours, even after its job is over and removed. Keys are separate for each token and user; "
-    "a rotated token keeps its keys.",
+    "description": (
+        "Makes the push safe to repeat for 24 hours, even after its job is over and removed. "
+        "Each token and each user has separate keys. A rotated token keeps its keys."
+    ),
 }
 _JOBS_AFTER: Final = {
     "name": "JQ-Jobs-After",
     "in": "header",
     "required": False,
     "schema": {"type": "integer", "minimum": 0, "maximum": 9999999999999999},
-    "description": "The newest fence among the jobs that came with answers to reports, or 0 at first. Without it, no jobs come with "
-    "the answer.",
+    "description": (
+        "The newest fence of all jobs that came with answers to reports. The first value is 0. "
+        "Without this header, the answer contains no jobs."
+    ),
     "example": 0,
 }
 _ANY_BODY: Final = {
-    "description": "Any body, which is not looked into.",
+    "description": "Any body. The master does not interpret it.",
     "content": {"*/*": {"schema": {}, "example": {"order": "A-17", "status": "shipped"}}},
 }
 _CALLBACK_KEY: Final = {
@@ -152,29 +164,38 @@ _CALLBACK_KEY: Final = {
     "in": "header",
     "required": False,
     "schema": {"type": "string", "maxLength": 255},
-    "description": "Tells callbacks with equal bodies apart, where several are expected. The body itself is its key otherwise.",
+    "description": (
+        "Distinguishes callbacks with equal bodies, if several callbacks are expected. Without "
+        "this header, the body itself is the key."
+    ),
 }
 _ASKED_DURABILITY: Final = {
     "name": "JQ-Durability",
     "in": "header",
     "required": False,
     "schema": {"type": "string", "enum": ["besteffort", "fsync", "fsync+quorum"]},
-    "description": "Durability that this push needs, higher or lower than the configured level. If the store cannot give it, "
-    "the answer is 503 `durability_unavailable` and nothing is stored.",
+    "description": (
+        "Durability that this push needs, higher or lower than the configured level. If the "
+        "store cannot provide it, the answer is 503 `durability_unavailable` and nothing is "
+        "stored."
+    ),
 }
 _IF_MATCH: Final = {
     "name": "If-Match",
     "in": "header",
     "required": False,
     "schema": {"type": "string"},
-    "description": "ETags in quotes, or *. Apply the change only if the constraint still has one of them; otherwise 412.",
+    "description": (
+        "ETags in quotes, or *. The change is applied only if the object still has one of these "
+        "ETags. Otherwise, the answer is 412."
+    ),
 }
 _IF_NONE_MATCH: Final = {
     "name": "If-None-Match",
     "in": "header",
     "required": False,
     "schema": {"type": "string"},
-    "description": "*: only create a new constraint. If it exists, the answer is 412.",
+    "description": "*: only create a new object. If the object exists, the answer is 412.",
 }
 _STORE: Final = {
     "name": "JQ-Store",
@@ -194,29 +215,40 @@ _RETRY_AFTER: Final = {
 }
 _DURABILITY: Final = {
     "JQ-Durability": {
-        "description": "Durability of the acceptance. Under besteffort, a power cut or a crash of the store can lose the job; "
-        "under fsync, only the loss of the store's machine can.",
+        "description": (
+            "Durability with which the job was accepted. With besteffort, a power cut or a crash "
+            "of the store can lose the job. With fsync, only the loss of the store's machine can "
+            "lose it."
+        ),
         "schema": {"type": "string", "enum": ["besteffort", "fsync", "fsync+quorum"]},
     }
 }
 _FINDINGS: Final = {
     "JQ-Unserved-Names": {
-        "description": "Up to 10 names of this request that no worker has ever served, separated by commas and spaces. A name may "
-        "be misspelt, or its first worker not be started yet; the jobs wait. Missing if there is no such name.",
+        "description": (
+            "Up to 10 names in this request that no worker has ever served, separated by commas "
+            "and spaces. A name may be misspelt, or its first worker may not have started yet. "
+            "The jobs wait. Missing if there is no such name."
+        ),
         "required": False,
         "schema": {"type": "string"},
     },
     "JQ-Warning": {
-        "description": "With the setting `check_arguments: report`, codes of what was found, separated by commas and spaces: "
-        "`invalid_argument`, `unserved_name`, `unchecked_argument`. Missing if nothing was found.",
+        "description": (
+            "With the setting `check_arguments: report`, codes of the faults, separated by "
+            "commas and spaces: `invalid_argument`, `unserved_name`, `unchecked_argument`. "
+            "Missing if there are no faults."
+        ),
         "required": False,
         "schema": {"type": "string"},
     },
 }
 _JOB_ID: Final = {
     "JQ-Job-Id": {
-        "description": "ID of the job that the answer is about. Compare it with the requested ID to detect answers that were "
-        "mixed up on the way. Missing if the requested ID is not valid.",
+        "description": (
+            "ID of the job in the answer. Compare it with the requested ID to detect answers "
+            "that a proxy has mixed up. Missing if the requested ID is not valid."
+        ),
         "required": False,
         "schema": {"type": "string"},
     }
@@ -232,25 +264,29 @@ _ANSWER_HEADERS: Final[Mapping[type[BaseModel] | None, dict[str, Any]]] = {
 _PROBLEM_TEXTS: Final = {
     400: "The request cannot be parsed.",
     401: "The request has neither a valid bearer token nor a session.",
-    403: "The caller lacks the scope, its token does not cover this name or worker, it is not on this machine, it is a page of another site, or the X-CSRF-Token is missing.",
+    403: (
+        "The request is not allowed. `code` gives the reason, such as a missing scope, a token for other "
+        "names or another worker, a caller on another machine, a page of another site, or a missing "
+        "X-CSRF-Token."
+    ),
     404: "The object or the namespace does not exist, or the caller may not see it.",
     406: "The master cannot answer with any of the accepted types.",
     408: "The request did not arrive in time.",
-    409: "The current state does not allow the request; `code` names that state.",
-    410: "Too late: the attempt that waited for it is over.",
+    409: "The current state does not allow the request. `code` names this state.",
+    410: "The callback is too late: the attempt that waited for it is over.",
     412: "The precondition does not hold.",
     413: "A body, an argument or a structure exceeds its limit.",
     414: "The path is too long.",
     415: "The body is neither JSON nor MessagePack, or it is compressed.",
     421: "The request's `JQ-Store` names another store than this master's. Nothing was done.",
-    422: "The request is not valid; `errors` names each field and what is wrong with it.",
+    422: "The request is not valid. `errors` names each invalid field and its fault.",
     429: "A constraint allows no more waiting jobs, or the caller exceeded a rate limit. Try again after Retry-After.",
     431: "The request line and headers are too large.",
-    502: "An object that another system keeps for the master is damaged.",
-    500: "A stored record is damaged; `detail` names the remedy.",
+    502: "An object that another system stores for the master is damaged.",
+    500: "A stored record is damaged. `detail` names the remedy.",
     503: "The master reached a limit, or the store is not available. With code `outcome_unknown`, the request may have taken effect.",
 }
-# The refusals of a worker. It need only send the status; a body is for people.
+# Refusals by a worker. Only the status is required. A body is for people.
 _WORKER_REFUSALS: Final = {
     400: ("Not MessagePack", None),
     408: ("The body did not arrive in time", None),
@@ -259,7 +295,7 @@ _WORKER_REFUSALS: Final = {
     422: ("The body does not have the expected form", None),
 }
 _RESULT_TEXTS: Final = {
-    200: "The result. Null if the job has none, it was not kept, or it is no longer kept.",
+    200: "The result. Null if the job has no result, or its result was not kept or is no longer kept.",
     202: "The job did not end within `wait`.",
 }
 
@@ -280,8 +316,11 @@ def master_document() -> dict[str, Any]:
         {
             "type": "string",
             "enum": sorted(entry.code for entry in CODES),
-            "description": "The codes of problems. docs/errors.md describes each. `x-had-no-effect` lists the codes of status "
-            "503 which prove that the request had no effect. After any other 503, it may have had one.",
+            "description": (
+                "The codes of problems. docs/errors.md describes all codes. `x-had-no-effect` "
+                "lists the codes of status 503 that prove that the request had no effect. After "
+                "any other 503, the request may have had an effect."
+            ),
             protocol_generator.HAD_NO_EFFECT: sorted(
                 entry.code
                 for entry in CODES
@@ -295,7 +334,11 @@ def master_document() -> dict[str, Any]:
         {
             "type": "http",
             "scheme": "bearer",
-            "description": "Scopes: push, work, read, operate (includes read), admin (all). Without configured tokens, the master serves only its own machine.",
+            "description": (
+                "Scopes: push, work, read, operate (includes read), admin (all). As long as "
+                "there are no tokens and no users, the master serves only callers on its own "
+                "machine."
+            ),
         },
     )
     for status in sorted({status for op in OPERATIONS for status in _problems_of(op)}):
@@ -310,12 +353,12 @@ def master_document() -> dict[str, Any]:
 
 
 def _worker_operations() -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Yield path, method and operation of each call of a master to a worker."""
+    """Yield the path, method and operation of each call from a master to a worker."""
     order = {200: ("Done", None)}
     stale = {409: ("The command came from an older leader", None)}
     answers: Mapping[int, tuple[str, type[BaseModel] | None]]
     answers = {200: ("The accepted and rejected jobs", w.PushAnswer)}
-    offer = _worker_operation("offer_jobs", "Offer jobs; their results come later", w.PushRequest, answers)
+    offer = _worker_operation("offer_jobs", "Offer jobs", w.PushRequest, answers)
     yield "/jobs", "post", offer
     answers = {**order, **stale, 404: ("No job with this token runs here", None)}
     job_id = _path_parameter("job_id", "")
@@ -372,7 +415,7 @@ def worker_document() -> dict[str, Any]:
 
 def as_yaml(document: Mapping[str, Any]) -> str:
     """Return the text of the committed file."""
-    # Use the dumper in C if there is one: it writes the same text five times as fast.
+    # Use the dumper in C if it is available. It writes the same text five times as fast.
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
     return str(yaml.dump(document, Dumper=dumper, sort_keys=False, allow_unicode=True, width=120))
 
@@ -388,8 +431,8 @@ def generated_files() -> dict[str, str]:
     }
 
 
-# Names of groups and operations that stay the same when a handler moves, because generated clients name their methods
-# after them.
+# Names of groups and operations that do not change when a handler moves, because generated clients name their
+# methods after them.
 _GROUPS: Final = {"jobs.action_handlers": "job_actions", "jobs.why_handlers": "why"}
 _OPERATION_IDS: Final = {
     "constraints.handlers.preview_job": "job_preview_preview",
@@ -449,7 +492,7 @@ def _master_operation(op: Operation) -> dict[str, Any]:
             response["headers"] = _ANSWER_HEADERS[model]
         if is_enqueue and status == HTTPStatus.OK:
             response["description"] = (
-                "A repeat with the same ID or key and the same content. No second job was made."
+                "A repeat with the same ID or key and the same content. No second job was created."
             )
         if status == HTTPStatus.SERVICE_UNAVAILABLE:
             response["headers"] = _RETRY_AFTER
@@ -477,7 +520,7 @@ def _master_operation(op: Operation) -> dict[str, Any]:
 
 
 def _accepted(op: Operation) -> list[Scope]:
-    """Return the scopes of which the caller needs one."""
+    """Return the scopes that allow the operation. The caller needs one of them."""
     return [scope for scope in (op.access, op.also) if scope is not None]
 
 
@@ -573,7 +616,7 @@ def _content(
 
 
 def _whole_example(annotation: Any, example: Any) -> Any:
-    """Return the example of an answer, with null for each nullable field that it leaves out."""
+    """Return the example of an answer, with null for each missing nullable field."""
     models = [annotation, *get_args(annotation)]
     if isinstance(example, list):
         return (
@@ -610,7 +653,7 @@ def _ref(model: type[BaseModel]) -> dict[str, Any]:
 
 
 class _Untitled(GenerateJsonSchema):
-    """Remove titles, which only repeat field names."""
+    """Remove titles, because they only repeat the names of fields."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
@@ -623,8 +666,8 @@ class _Untitled(GenerateJsonSchema):
 
 
 def _add_schemas(spec: APISpec, models: Sequence[type[BaseModel]]) -> None:
-    # Describe requests as they are read and answers as they are written: a field with a default is optional in a
-    # request, but always present in an answer.
+    # Use separate schemas for requests and answers. A field with a default is optional in a request, but always
+    # present in an answer.
     modes: list[tuple[type[BaseModel], JsonSchemaMode]] = [
         (model, "serialization" if issubclass(model, schemas.Answer) else "validation")
         for model in dict.fromkeys(models)

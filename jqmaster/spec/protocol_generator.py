@@ -1,4 +1,5 @@
-"""`worker_sdk/protocol.py` from the OpenAPI documents: a TypedDict for each object that the SDK reads or writes."""
+"""Generate `worker_sdk/protocol.py` from the OpenAPI documents. It has a TypedDict for each object that the SDK
+reads or writes."""
 
 import keyword
 import textwrap
@@ -14,12 +15,13 @@ from __future__ import annotations
 
 from typing import Any, Final, Literal, NotRequired, TypedDict
 '''
-# The types that modules of the SDK name. The types within these are generated as well.
+# The types that modules of the SDK name. Types that they contain are generated, too.
 NAMED_BY_THE_SDK: Final = (
     "ClaimRequest", "Dispatch", "HeartbeatAnswer", "HeartbeatRequest", "JobInput", "OutsideCallback", "Problem", "PushAnswer",
     "RegisterAnswer", "RegisterRequest", "Rejected", "ReportedClaim", "StartRequest", "WorkerStatus",
 )  # fmt: skip
-# The field of the schema `ProblemCode` that lists the codes of status 503 with which a request had no effect.
+# The field of the schema `ProblemCode` that lists the codes of status 503 that prove that a request had no
+# effect.
 HAD_NO_EFFECT: Final = "x-had-no-effect"
 _WIDTH: Final = 110
 _SIMPLE: Final = {
@@ -34,10 +36,11 @@ _SIMPLE: Final = {
 
 
 def python_source(documents: Sequence[Mapping[str, Any]], names: Iterable[str] = NAMED_BY_THE_SDK) -> str:
-    """Return the text of a module with the types `names` and all that they consist of. Raises ValueError if two
-    documents give one name different meanings."""
+    """Return the text of a module with the types `names` and all types that they contain. Raises ValueError if
+    two documents use one name for different types."""
     schemas = schemas_named(names, documents)
-    # Write an alias after the types in it, because it is evaluated. Annotations of fields are never evaluated.
+    # Write an alias after the types that it contains, because Python evaluates an alias. Annotations of fields
+    # are never evaluated.
     literals = {name: s for name, s in schemas.items() if "enum" in s}
     objects = {name: s for name, s in schemas.items() if "properties" in s}
     unions = {name: s for name, s in schemas.items() if name not in literals and name not in objects}
@@ -55,8 +58,8 @@ def python_source(documents: Sequence[Mapping[str, Any]], names: Iterable[str] =
 
 
 def schemas_named(names: Iterable[str], documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the schemas `names`, and all that they consist of, by name. Raises ValueError if two documents give one
-    name different meanings."""
+    """Return the schemas `names`, and all schemas that they contain, by name. Raises ValueError if two documents
+    use one name for different schemas."""
     schemas: dict[str, Any] = {}
     for document in documents:
         for name, schema in document["components"]["schemas"].items():
@@ -76,7 +79,7 @@ def _with_their_parts(names: Iterable[str], schemas: Mapping[str, Any]) -> set[s
 
 
 def _references(schema: Any) -> Iterator[str]:
-    """Yield the names that this part of a document refers to."""
+    """Yield the names to which this part of a document refers."""
     if isinstance(schema, Mapping):
         if isinstance(ref := schema.get("$ref"), str):
             yield ref.rpartition("/")[2]
@@ -94,7 +97,8 @@ def _literal(name: str, schema: Mapping[str, Any]) -> str:
 
 def _codes_without_effect(codes: Sequence[str]) -> str:
     lines = [
-        "# The codes of status 503 which prove that the request had no effect. After any other 503, it may have had one.",
+        "# Codes of status 503 that prove that the request had no effect. After any other 503, the request "
+        "may have had an effect.",
         "NO_EFFECT_CODES: Final[frozenset[ProblemCode]] = frozenset(",
         "    {",
         *_wrapped(codes, indent=" " * 8),
@@ -119,7 +123,7 @@ def _typed_dict(name: str, schema: Mapping[str, Any]) -> str:
         ]
     required = set(schema.get("required", ()))
     if any(map(keyword.iskeyword, schema["properties"])):
-        # Use the call form, because a class cannot have a field whose name is a keyword.
+        # Use the call form, because a class cannot have a field with a keyword as its name.
         fields = ", ".join(
             f'"{field}": "{_type_of(described)}"' for field, described in schema["properties"].items()
         )

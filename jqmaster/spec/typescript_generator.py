@@ -1,5 +1,5 @@
-"""`clients/typescript/src/wire/protocol.ts` from the OpenAPI documents: an interface for each object that the package
-reads or writes."""
+"""Generate `clients/typescript/src/wire/protocol.ts` from the OpenAPI documents. It has an interface for each
+object that the package reads or writes."""
 
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ HEADER: Final = """/**
  * @module
  */
 """
-# The types that modules of the package name. The types within these are generated as well.
+# The types that modules of the package name. Types that they contain are generated, too.
 NAMED_BY_THE_PACKAGE: Final = (
     "BatchRequest", "BatchView", "BulkAnswer", "ClaimRequest", "Dispatch", "EnqueueAnswer", "HeartbeatAnswer",
     "HeartbeatRequest", "JobInput", "JobRequest", "JobView", "LogLevel", "LogsAnswer", "OpenChallengeAnswer",
@@ -37,8 +37,8 @@ _SIMPLE: Final = {
 def typescript_source(
     documents: Sequence[Mapping[str, Any]], names: Iterable[str] = NAMED_BY_THE_PACKAGE
 ) -> str:
-    """Return the text of a module with the types `names` and all that they consist of. Raises ValueError if two
-    documents give one name different meanings."""
+    """Return the text of a module with the types `names` and all types that they contain. Raises ValueError if
+    two documents use one name for different types."""
     schemas = schemas_named(names, documents)
     codes = [schema[HAD_NO_EFFECT] for schema in schemas.values() if HAD_NO_EFFECT in schema]
     return "\n".join(
@@ -54,7 +54,10 @@ def _codes_without_effect(codes: Sequence[str]) -> str:
     values = textwrap.wrap(
         ", ".join(map(_quoted, codes)), _WIDTH, initial_indent="  ", subsequent_indent="  "
     )
-    text = "The codes of status 503 which prove that the request had no effect. After any other 503, it may have had one."
+    text = (
+        "Codes of status 503 that prove that the request had no effect. After any other 503, the request "
+        "may have had an effect."
+    )
     return "\n".join(
         [
             f"{_comment({'description': text}, '')}export const NO_EFFECT_CODES: ReadonlySet<string> = new Set<ProblemCode>([",
@@ -82,7 +85,7 @@ def _declaration(name: str, schema: Mapping[str, Any]) -> str:
 
 
 def _comment(schema: Mapping[str, Any], indent: str) -> str:
-    # Break up `*/` in the text, which would end the comment.
+    # Break up `*/` in the text, because it would end the comment.
     text = " ".join(schema.get("description", "").split()).replace("*/", "* /")
     if not text:
         return ""
@@ -103,7 +106,7 @@ def _type_of(schema: Mapping[str, Any]) -> str:
         kinds = dict.fromkeys(map(_type_of, variants))
         if "unknown" in kinds:
             return "unknown"
-        # In a union with named types, write `string` as `string & {}`, so that editors still show the names of the
+        # In a union with named types, write `string` as `string & {}`. Editors then still show the names of the
         # known values.
         names_values = any("$ref" in variant for variant in variants)
         return " | ".join("(string & {})" if names_values and kind == "string" else kind for kind in kinds)

@@ -1,7 +1,7 @@
-"""The tables of the domain for the web UI: the states of a job, the kinds of limits, and the conditions of notices.
+"""Generate the tables of the domain for the web UI: the states of a job, the kinds of limits, and the conditions
+of notices.
 
-`python -m jqmaster.spec.ui_tables --write` rewrites the files; a test fails on a difference.
-"""
+`python -m jqmaster.spec.ui_tables --write` rewrites the files. A test fails if a file differs."""
 
 import json
 import sys

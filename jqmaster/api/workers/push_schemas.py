@@ -42,9 +42,9 @@ class JobInput(Open):
     )
     omitted: Literal["too_large", "not_kept"] | None = Field(
         description=(
-            "Reason why the result is missing. not_kept: there is no result. too_large: the results "
-            "of all predecessors share 1 MiB, and this result does not fit. Null: the result is not "
-            "missing. Future releases may add values."
+            "Reason why the result is not included. not_kept: there is no result. too_large: the results of "
+            "all predecessors share 1 MiB, and this result does not fit. Null: the result is included. "
+            "Future releases may add values."
         )
     )
 

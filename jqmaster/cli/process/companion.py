@@ -52,10 +52,10 @@ class Companion:
         try:
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                 runner.run(self._serve())
-                # Set the result before the runner ends: the runner waits for handlers that do not stop, and these end
-                # only with the process.
+                # Set the result before the runner ends. The runner waits for handlers that do not stop, and such
+                # handlers end only with the process.
                 self._ended.set_result(None)
-        except BaseException as exc:  # whatever ends the thread, wake the code that waits for it
+        except BaseException as exc:  # whatever the error, wake the code that waits for the thread
             for outcome in (self._started, self._ended):
                 if not outcome.done():
                     outcome.set_exception(exc)
@@ -72,7 +72,7 @@ class Companion:
 
 
 def loopback_of(url: str) -> str:
-    """Return `url` with a host by which this machine reaches it: loopback for a wildcard."""
+    """Return `url` with a host by which this machine can reach it: a wildcard is replaced by loopback."""
     parts = urlsplit(url)
     if parts.hostname not in _ANYWHERE:
         return url

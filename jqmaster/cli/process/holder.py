@@ -21,7 +21,7 @@ from jqmaster.cli.console.http import MasterSession, path_of
 from jqmaster.cli.console.taken import TakenJob
 
 _LOOK_S: Final = 0.5
-# How long to keep trying while no master answers: much longer than any lease.
+# Time for which to keep trying while no master answers. It is much longer than any lease.
 _UNANSWERED_S: Final = 600.0
 
 
@@ -30,7 +30,8 @@ class JobRunner:
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
-        # A descriptor of the process. It always refers to this process, whereas the process ID may later be reused.
+        # A descriptor of the process. It always refers to this process. The process ID, however, may be reused
+        # later.
         self._descriptor: int | None = None
         self._is_over = False
         try:
@@ -80,7 +81,7 @@ def hold(
     terminates: bool,
     held: Callable[[], None],
 ) -> None:
-    """Renew the lease until the job is settled, its lease has ended, or `runner` ends.
+    """Renew the lease until the attempt is settled, the lease has ended, or `runner` ends.
 
     * `interval_s`: seconds between heartbeats.
     * `terminates`: terminate `runner` when the job is canceled or its lease has ended.
@@ -121,7 +122,8 @@ def settle(master: MasterSession, taken: TakenJob, ending: dict[str, Any]) -> bo
     answers."""
     item = {**taken.claim, **ending, "finished_at": datetime.now(UTC).isoformat(timespec="milliseconds")}
     status, answer = master.call("POST", _path(taken, "results"), body={"results": [item]}, admit=(404,))
-    # Do not count a 404 as settled: the worker's lease expired some time ago, and the master has forgotten it.
+    # Do not count a 404 as settled. It means that the worker's lease expired some time ago, and that the master
+    # has forgotten the worker.
     return status != 404 and taken.job_id in answer["accepted"]
 
 
@@ -175,7 +177,7 @@ def main() -> None:
         if not is_held:
             is_held = True
             print("held", flush=True)
-            # Close standard output, because whoever reads the output of `take` waits until no process has it open.
+            # Close standard output. A reader of the output of `take` waits until no process has it open.
             os.dup2(os.open(os.devnull, os.O_RDWR), 1)
 
     taken = TakenJob(**order["taken"])

@@ -1,4 +1,4 @@
-"""Check that a master can listen on its address, before it creates anything."""
+"""Check that a master can listen on its address, before it creates any file."""
 
 import errno
 import socket
@@ -12,8 +12,8 @@ def check_address(host: str, port: int) -> None:
     ):
         try:
             with socket.socket(family, kind) as tried:
-                # Set the option as listeners do. Otherwise connections of an earlier process in TIME_WAIT would prevent
-                # the bind.
+                # Set the same option as listeners. Otherwise, connections of an earlier process in TIME_WAIT
+                # would prevent the bind.
                 tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 if family == socket.AF_INET6:
                     tried.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
@@ -26,8 +26,8 @@ def check_address(host: str, port: int) -> None:
 
 
 def fault_text(error: OSError, host: str, port: int) -> str | None:
-    """Return a text that explains why the address cannot be bound, with a remedy. None if the error is not about an
-    address."""
+    """Return a text that explains why the address cannot be bound, with a remedy. Return None if the error does
+    not concern the address."""
     if isinstance(error, socket.gaierror):
         return f"--host {host}: the name is not known; give an address of this machine, or 0.0.0.0 for all of them"
     if error.errno == errno.EADDRINUSE:

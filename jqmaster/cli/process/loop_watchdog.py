@@ -1,7 +1,7 @@
 """Ends a process whose event loop is blocked, and sends keep-alive messages to systemd.
 
-A blocked loop cannot detect that it is blocked. No Python thread can, either, while native code holds the interpreter's
-lock. So two timers run, and each beat of the loop resets them:
+A blocked loop cannot detect that it is blocked. If native code holds the interpreter's lock, no Python thread can
+detect it. So two timers run, and each beat of the loop resets them:
 
 * A timer of the kernel counts the CPU time of the process, and ends it with a signal that needs no interpreter. It
   detects a busy loop.
@@ -23,15 +23,15 @@ from pathlib import Path
 from typing import Final
 
 BEAT_S: Final = 1.0
-# The exit code that supervisors see after SIGPROF has ended a process with a busy loop. A process whose loop waits ends
-# itself with this code, too.
+# The exit code that supervisors see after SIGPROF has ended a process with a busy loop. A process with a waiting
+# loop ends itself with the same code.
 EXIT_CODE: Final = 128 + signal.SIGPROF
 
 
 @contextlib.asynccontextmanager
 async def watched_loop(limit_s: float, *, environment: Mapping[str, str] = os.environ) -> AsyncIterator[None]:
-    """End the process if the running loop is blocked for `limit_s` within the block. 0: never. Send systemd
-    keep-alive messages if it expects them."""
+    """End the process if the running loop is blocked for `limit_s` seconds within the `with` block. 0: never.
+    Send keep-alive messages to systemd if it expects them."""
     watchdog = LoopWatchdog(limit_s) if limit_s else None
     beating = asyncio.create_task(_beat(watchdog, _is_watched(environment), environment))
     try:
@@ -43,7 +43,8 @@ async def watched_loop(limit_s: float, *, environment: Mapping[str, str] = os.en
 
 
 def tell_systemd(message: str, environment: Mapping[str, str] = os.environ) -> None:
-    """Send a message such as READY=1 to the service manager that started this process, if one asked for it."""
+    """Send a message such as READY=1 to the service manager that started this process, if it requested such
+    messages."""
     address = environment.get("NOTIFY_SOCKET", "")
     if not address:
         return
@@ -62,8 +63,8 @@ class LoopWatchdog:
         self._silent_s = 0.0
         self._over = threading.Event()
         self._loop_thread = Path(f"/proc/self/task/{threading.get_native_id()}/stat")
-        # Register a native handler, which works even if Python code is blocked: it writes the stack of each thread, and
-        # then the signal ends the process.
+        # Register a native handler, which works even if Python code is blocked. It writes the stack of each
+        # thread. After that, the signal ends the process.
         faulthandler.register(signal.SIGPROF, file=2, all_threads=True, chain=True)
         self.beat()
         threading.Thread(target=self._watch, name="jq-loop-watchdog", daemon=True).start()
@@ -79,8 +80,8 @@ class LoopWatchdog:
 
     def _watch(self) -> None:
         while not self._over.wait(self.step_s):
-            # Count one step even if this thread woke late: then the whole process was probably stopped, not just
-            # the loop.
+            # Count only one step even if this thread woke late, because then the whole process was probably
+            # stopped.
             if self._sleeps():
                 self._silent_s += self.step_s
             if self._silent_s >= self._limit_s:
@@ -114,7 +115,7 @@ async def _beat(watchdog: LoopWatchdog | None, is_watched: bool, environment: Ma
 
 
 def _is_watched(environment: Mapping[str, str]) -> bool:
-    """Return whether systemd expects keep-alive messages from this process, and not only from its parent
+    """Return whether systemd expects keep-alive messages from this process itself, and not only from its parent
     (sd_watchdog_enabled(3))."""
     if not environment.get("WATCHDOG_USEC", "").isdecimal():
         return False

@@ -1,4 +1,4 @@
-"""A port that several processes listen on, and that their parent process keeps bound."""
+"""A port on which several processes listen. Their parent process keeps the port bound."""
 
 import socket
 from types import TracebackType
@@ -8,8 +8,8 @@ from jqmaster.errors import JqmasterError
 
 
 class SharedPort:
-    """A bound socket that never listens. It gets no connections, but it reserves the port, so that a restarted process
-    can use it again, even if the system chose the port. Only processes of the same user can share the port.
+    """A bound socket that never listens. It gets no connections, but it reserves the port. So a restarted process
+    can use the port again, even if the system chose the port. Only processes of the same user can share the port.
 
     Use it as a context manager. Raises OSError if the port is taken, even by another `serve` that shares its port.
     """
@@ -34,7 +34,8 @@ class SharedPort:
         addresses = _resolved(self._host, self._port)
         try:
             for family, address in addresses:
-                # Bind once without sharing. Otherwise two services that were started by mistake would share the port.
+                # Bind once without sharing. Otherwise, a second service that was started by mistake would share
+                # the port.
                 with _socket(family, is_shared=False) as alone:
                     alone.bind(address)
                     found = alone.getsockname()
@@ -55,13 +56,14 @@ class SharedPort:
 
 def _resolved(host: str, port: int) -> list[tuple[socket.AddressFamily, Any]]:
     found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    # If the system chooses the port, use one address only, because each would get a different port.
+    # If the system chooses the port, use only one address, because each address would get a different port.
     return [(family, address) for family, _, _, _, address in (found if port else found[:1])]
 
 
 def _socket(family: socket.AddressFamily, *, is_shared: bool) -> socket.socket:
     made = socket.socket(family, socket.SOCK_STREAM)
-    # Set the option as listeners do. Otherwise connections of an earlier process in TIME_WAIT would prevent the bind.
+    # Set the same option as listeners. Otherwise, connections of an earlier process in TIME_WAIT would prevent
+    # the bind.
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     if is_shared:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)

@@ -1,5 +1,5 @@
-"""Convert objects of the store to lines: the document that the API accepts to create the object, and facts in
-addition."""
+"""Convert objects of the store to lines. A line has the document with which the API creates the object, and
+additional facts."""
 
 import base64
 from collections.abc import Mapping
@@ -30,13 +30,16 @@ from jqmaster.store.targets.documents import StoredTarget
 
 # A document and its facts. The exported line leaves out facts with the value None.
 Parts = tuple[dict[str, Any], dict[str, Any]]
-# Terms of a job that are not copied as they are: the job may lack them, or the document has another form of them.
+# Terms of a job that are not copied unchanged: the job may lack them, or the document has them in a different
+# form.
 _APART: Final = frozenset({"argument", "delay_ms", "expires_ms"})
 
 
 def of_job(job: Job, *, holds_key: bool, over: list[str]) -> Parts:
-    """Return the parts of a job. `holds_key`: the job holds its uniqueness key. `over`: its predecessors that are over
-    or gone."""
+    """Return the parts of a job.
+    * `holds_key`: whether the job holds its uniqueness key.
+    * `over`: its predecessors that are over or gone.
+    """
     argument, packed = _argument(job.argument)
     document = {**_terms(job), "argument": argument}
     due_at = iso_or_none(job.due_at_ms)
@@ -101,8 +104,8 @@ def of_batch(batch: Batch, *, is_sealed: bool) -> Parts:
 
 
 def of_calendar(stored: StoredCalendar) -> Parts:
-    """Return the parts of a calendar, including its stored holidays, because another release of the library may compute
-    others."""
+    """Return the parts of a calendar. They include the stored holidays, because another release of the library
+    may compute different holidays."""
     calendar, until = stored.calendar, stored.calendar.covers_until
     document = calendar_documents.describe(calendar)
     facts = {
@@ -123,8 +126,8 @@ def of_definition(definition: Definition) -> Parts:
 
 
 def of_notice(stored: StoredNotice, *, has_secrets: bool) -> Parts:
-    """Return the parts of a notice. Without secrets, destinations whose address is a credential have the form of the
-    API."""
+    """Return the parts of a notice. Without secrets, a destination with a credential as its address has the form
+    of the API."""
     document = notice_documents.describe(stored.notice)
     if has_secrets:
         document["to"] = [_destination(one) for one in stored.notice.to]
@@ -132,7 +135,7 @@ def of_notice(stored: StoredNotice, *, has_secrets: bool) -> Parts:
 
 
 def of_target(stored: StoredTarget, *, has_secrets: bool) -> Parts:
-    """Return the parts of a target. Without secrets, they have the form of the API."""
+    """Return the parts of a target. Without secrets, the parts have the form of the API."""
     document = target_documents.describe(stored.target)
     if has_secrets:
         target = stored.target
@@ -180,7 +183,7 @@ def of_token(token: StoredToken, *, has_secrets: bool) -> Parts:
 
 
 def _terms(job: Job | JobSpec) -> dict[str, Any]:
-    """Return the terms that a job has, except its argument."""
+    """Return the terms of a job, except its argument."""
     terms = {term: getattr(job, term) for term in STORED_TERMS if term not in _APART}
     terms["timeout"] = terms.pop("timeout_ms") / 1000
     terms["retry"] = asdict(job.retry) if job.retry != DEFAULT_RETRY else None
@@ -191,7 +194,7 @@ def _terms(job: Job | JobSpec) -> dict[str, Any]:
 
 
 def _argument(argument: bytes) -> tuple[RawMsgpack | None, str | None]:
-    """Return the argument for the document, or, if JSON cannot carry it unchanged, as base64 text."""
+    """Return the argument for the document. If JSON cannot carry it unchanged, return it as base64 text."""
     raw = RawMsgpack(argument)
     try:
         if json_to_msgpack(encode(raw, Encoding.JSON)) == argument:

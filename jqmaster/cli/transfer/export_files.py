@@ -24,9 +24,9 @@ from jqmaster.domain.jobs.outcome import may_begin_again
 from jqmaster.domain.jobs.predecessors import After
 from jqmaster.domain.jobs.unique import OnConflict
 
-# The final states of members with which a batch succeeds.
+# The final states of members that let a batch succeed.
 _WELL: Final = frozenset({JobState.SUCCEEDED, JobState.DISCARDED})
-# The kinds whose documents are checked by a model only.
+# The kinds for which a model alone checks the documents.
 _MODELS: Final[Mapping[str, type[Any]]] = {
     HEAD: models.HeadDocument,
     END: models.EndDocument,
@@ -100,7 +100,8 @@ def check(stream: IO[bytes], unknown: Unknown, most_faults: int = 20) -> Checked
 
 
 def _missing(end: models.EndDocument | None, count: int) -> str:
-    """Return a text about the objects that a file with `count` objects lacks; empty if it is complete."""
+    """Return a text about the objects that are missing in a file with `count` objects. The text is empty if the
+    file is complete."""
     if end is None:
         return f"the file has no line of kind {END}, so a part of it is missing"
     written = sum(end.lines.values())
@@ -201,7 +202,7 @@ def job_of(line: ExportLine, unknown: Unknown) -> ImportedJob:
     )
     spec = request.to_spec(line.id)
     must_not_run_twice = facts.state in HOLDS_SLOTS and not may_begin_again(spec)
-    # Subtract the failures so far, because these retries are used up.
+    # Subtract the failures so far, because they have used up retries.
     spec.max_retry = max(0, spec.max_retry - facts.failures)
     if facts.due_at is not None:
         spec.run_at_ms, spec.delay_ms = facts.due_at, None

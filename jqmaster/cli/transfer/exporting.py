@@ -1,8 +1,7 @@
-"""Read the objects of an installation, and write them as the lines of an export. This never writes to the store, so the
-rights of a store user for backups are enough.
+"""Read the objects of an installation, and write them as the lines of an export.
 
-Objects may change meanwhile: each line has the state of its object at the time when the line was written.
-"""
+An export never writes to the store. So the rights of a store user for backups are enough. Objects may change
+during an export. Each line has the state of its object at the time at which the line was written."""
 
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
@@ -52,8 +51,10 @@ class Exporting:
         self.left_out = Counter[str]()
 
     async def run(self) -> AsyncIterator[bytes]:
-        """Yield the lines. Raise NotFoundError if no master has ever served the shard, ConflictError if its data is
-        being restored, and the errors of `StoreClient.command`."""
+        """Yield the lines.
+
+        Raise NotFoundError if no master has ever served the shard, and ConflictError if its data is being
+        restored. Also raise the errors of `StoreClient.command`."""
         mark = await self._mark()
         yield written(
             HEAD,
@@ -119,7 +120,7 @@ class Exporting:
     async def _decoded(
         self, key: str, decode: Callable[[str, bytes], StoredT | None]
     ) -> list[tuple[str, StoredT]]:
-        """Return the objects in a hash as pairs (name, object). Count those that cannot be read."""
+        """Return the objects in a hash as pairs (name, object). Count the objects that cannot be read."""
         flat = await self._shard.client.command("HGETALL", key)
         found = []
         for raw_name, raw in sorted(zip(flat[::2], flat[1::2], strict=True)):
@@ -135,7 +136,8 @@ class Exporting:
         return found
 
     async def _batches(self) -> AsyncIterator[tuple[str, str, documents.Parts]]:
-        """Yield the batches that are not over, the oldest first, so that a batch comes before its inner batches."""
+        """Yield the batches that are not over. The oldest comes first, so that a batch comes before its inner
+        batches."""
         store, at = BatchStore(self._shard, Tally()), 0
         while True:
             page = await self._shard.client.command(

@@ -1,7 +1,7 @@
 """Import the lines of an export into an installation. Existing objects stay unchanged.
 
-The whole file is checked before anything is written. An import may be repeated, and continues where it was interrupted.
-"""
+The whole file is checked before anything is written. An import may be repeated: it continues where it was
+interrupted."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -74,8 +74,8 @@ class Importing:
         self._without_results = without_results
         self.done = Imported()
         self._to_seal: list[str] = []
-        # The function that imports each kind of object. It returns True for a new object, False for an existing one, or
-        # the reason why the object was left out.
+        # The function that imports each kind of object. It returns True for a new object, False for an existing
+        # object, or the reason why the object was left out.
         self._puts: Mapping[str, Callable[[str, Any], Awaitable[bool | str]]] = {
             "setting": self._put_setting,
             "constraint": self._put_constraint,
@@ -93,7 +93,8 @@ class Importing:
         """Import a checked file. Raise ConflictError if data is being restored, and the errors of the stores."""
         await self._installation.refuse_unserved()
         stream.seek(0)
-        # Use a new counter that is not reported: the unknown fields were already counted when the file was checked.
+        # Use a new counter that is not reported, because the check of the file has already counted the unknown
+        # fields.
         unknown = Unknown(file.unknown.are_skipped)
         jobs: list[ImportedJob] = []
         people: list[ExportLine] = []
@@ -240,8 +241,8 @@ class Importing:
                 self._leave_out(
                     "job",
                     spec.id,
-                    f"it needs the results of {len(over)} jobs that were over, which no export has: "
-                    "move it by backup and restore, or import it --without-results",
+                    f"it needs the results of {len(over)} finished jobs, which no export has: move it by "
+                    "backup and restore, or import it --without-results",
                     is_refused=False,
                 )
             else:
@@ -265,8 +266,8 @@ class Importing:
     # --- users and tokens
 
     async def _import_people(self, lines: Sequence[ExportLine], unknown: Unknown) -> None:
-        """Import users and tokens with their secrets. Those with admin rights come first, because everybody must log in
-        as soon as there is one user or token."""
+        """Import users and tokens with their secrets. Users and tokens with admin rights come first, because
+        everybody must log in as soon as there is one user or token."""
         credentials = self._installation.credentials
         known = await credentials.load()
         users = {user.name for user, _ in await credentials.users()}

@@ -1,4 +1,4 @@
-"""The stores and services through which an import writes. They are the same as those of a master."""
+"""The stores and services through which an import writes. A master has the same stores and services."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -59,7 +59,7 @@ class Installation:
         self.settings = LiveSettings(settings, self.settings_store)
         self.max_definitions = settings.max_definitions
         self.batch_life_ms = round(settings.batch_life_s * 1000)
-        # Allow access to all data: only operators with access to the store can import, and they may see all of it.
+        # Allow access to all data. Only operators with access to the store can import, and they may see all data.
         self.access = full_access(())
         self.audit = AuditStore(shard)
         self.constraint_editor = ConstraintEditor(
@@ -80,8 +80,8 @@ class Installation:
         )
         self.definition_editor = DefinitionEditor(definitions, firing, self.audit, shard.now_ms, calendars)
         self.calendar_editor = CalendarEditor(calendars, CalendarSources(), firing, shard.now_ms)
-        # Accept all notices: only a master knows whether signatures and mail are configured, and which namespace this
-        # is.
+        # Accept all notices. Only a master knows whether signatures and mail are configured, and which namespace
+        # this is.
         self.notice_editor = NoticeEditor(
             NoticeStore(shard),
             self.audit,
@@ -111,7 +111,7 @@ class Installation:
         await self._cache.reload()
 
     async def existing(self, job_ids: Sequence[str]) -> set[str]:
-        """Return the IDs of those jobs that exist."""
+        """Return those of the given job IDs that belong to existing jobs."""
         found = await self._shard.client.pipeline(
             [("EXISTS", self._shard.keys.job(job_id)) for job_id in job_ids]
         )

@@ -1,9 +1,10 @@
-"""The lines of an export. Each is a JSON object with its kind, the version of that kind's format, and an ID.
+"""The lines of an export. Each line is a JSON object with a kind, the version of the kind's format, and an ID.
 
-The `document` of a line is the request with which the API creates the object. It may get new fields, but never changes
-its meaning. `facts` are data that no request has. The first line describes the file, and the last line counts the
-others, so that an incomplete file is detected.
-"""
+The `document` of a line is the request with which the API creates the object. It may get new fields, but its
+meaning never changes. `facts` are data that no request has.
+
+The first line describes the file. The last line counts the other lines, so that an import can detect an
+incomplete file."""
 
 import json
 from collections import Counter
@@ -20,16 +21,17 @@ ModelT = TypeVar("ModelT", bound="BaseModel")
 
 HEAD: Final = "export"
 END: Final = "end"
-# The kinds in the order in which a file has them, each with the version of its format. Increase the version if readers
-# of the previous one would misunderstand the lines. New fields alone do not require this, because no reader silently
-# drops an unknown field.
+# The kinds in their order in a file, each with the version of its format. Increase the version if readers of the
+# previous version would misunderstand the lines. New fields alone do not require a new version, because no reader
+# silently drops an unknown field.
 FORMATS: Final[Mapping[str, int]] = {
     HEAD: 1, "setting": 1, "constraint": 1, "calendar": 1, "definition": 1, "notice": 1, "target": 1,
     "fireworq_queue": 1, "fireworq_routing": 1, "slot_rule": 1, "user": 1, "token": 1, "batch": 1, "job": 1, END: 1,
 }  # fmt: skip
 PLURALS: Final[Mapping[str, str]] = {kind: f"{kind}s" for kind in FORMATS} | {"batch": "batches"}
 _MEMBERS: Final = frozenset({"kind", "format", "id", "document", "facts"})
-# The maximum length of a line. A line contains one argument, which may be as large as that of a job.
+# The maximum length of a line. A line contains one argument, which may be as large as the largest argument of a
+# job.
 MAX_LINE_BYTES: Final = 1 << 30
 _UNKNOWN_RULE: Final = "this version knows no such field"
 _MAX_NESTING: Final = 200
@@ -37,8 +39,10 @@ _MAX_NODES: Final = 10_000_000
 
 
 class LineError(Exception):
-    """A line that cannot be imported. `is_unknown`: a later release may have written it. `kind`: its kind, if the whole
-    kind is unknown."""
+    """A line that cannot be imported.
+    * `is_unknown`: a later release may have written the line.
+    * `kind`: the kind of the line, if this version does not know the kind.
+    """
 
     def __init__(self, text: str, *, is_unknown: bool = False, kind: str = "") -> None:
         super().__init__(text)
@@ -49,8 +53,8 @@ class LineError(Exception):
 
 @dataclass(slots=True)
 class Unknown:
-    """The parts of a file that this version does not know. They are skipped and counted if `are_skipped`; otherwise,
-    their lines are refused."""
+    """The parts of a file that this version does not know. If `are_skipped`, they are skipped and counted. If
+    not, their lines are refused."""
 
     are_skipped: bool
     fields: Counter[str] = field(default_factory=Counter)

@@ -1,4 +1,4 @@
-"""Models of the documents and facts in an export that do not exist in requests of the API."""
+"""Models of documents and facts that exist in exports, but not in requests of the API."""
 
 from typing import Annotated
 
@@ -27,7 +27,7 @@ class HeadDocument(Request):
 
 
 class EndDocument(Request):
-    """The numbers of lines by kind, and of the objects that an export leaves out."""
+    """The numbers of lines by kind, and the numbers of objects that the export left out."""
 
     lines: dict[str, int]
     left_out: dict[str, int] = Field(default_factory=dict)
@@ -93,7 +93,7 @@ class TokenDocument(Request):
 
 
 class ArgumentFacts(Request):
-    """An argument that JSON cannot carry unchanged, as MessagePack in base64. It replaces the argument of the
+    """An argument that JSON cannot carry unchanged: MessagePack in base64. It replaces the argument of the
     document."""
 
     argument_packed: str | None = None

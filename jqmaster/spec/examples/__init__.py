@@ -1,5 +1,5 @@
-"""One example for each body of the OpenAPI documents, by the name of its schema, in files by room. Tests check them
-against the schema."""
+"""One example for each body of the OpenAPI documents, by the name of its schema. There is one file for each room.
+Tests check the examples against their schemas."""
 
 from typing import Any, Final
 

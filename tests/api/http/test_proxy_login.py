@@ -223,7 +223,7 @@ OIDC: dict[str, Any] = {
         ({"oidc_issuer": None}, "oidc_client_id requires oidc_issuer"),
         ({"oidc_client_id": None}, "requires oidc_client_id"),
         ({"public_url": None}, "requires public_url"),
-        ({"group_roles": []}, "nobody may log in"),
+        ({"group_roles": []}, "nobody can log in"),
         ({"oidc_scopes": ["profile"]}, "must include openid"),
         ({"oidc_issuer": "http://login.example.org"}, "must begin with https"),
         ({"oidc_issuer": "https://user:pass@login.example.org"}, "pattern"),

@@ -427,7 +427,7 @@ async def test_the_errors_of_a_provider_are_told_in_the_log(
         here.provider.named_issuer = "https://elsewhere.example"
         begun = await here.browser.get("/api/login/oidc")
         assert problem_of(begun.headers["location"]) == "provider_unavailable"
-        assert "oidc_issuer must be exactly that" in caplog.text
+        assert "oidc_issuer must be exactly this URL" in caplog.text
 
 
 async def test_an_answer_of_another_issuer_is_refused(store_server: StoreServer) -> None:
