@@ -46,7 +46,7 @@ ProblemCode = Literal[
     "unsupported_media_type", "unsupported_transfer_encoding", "user_exists", "value_erased", "webhooks_off",
     "worker_detached", "wrong_password"
 ]
-# The codes of status 503 which prove that the request had no effect. After any other 503, it may have had one.
+# Codes of status 503 that prove that the request had no effect. After any other 503, the request may have had an effect.
 NO_EFFECT_CODES: Final[frozenset[ProblemCode]] = frozenset(
     {
         "durability_unavailable", "namespace_closed", "namespace_faulted", "namespace_moving",
@@ -218,8 +218,8 @@ class JobInput(TypedDict):
     # Result of the predecessor, as `GET /api/jobs/{job_id}/result` returns it. Null: `omitted` gives the
     # reason.
     result: Any
-    # Reason why the result is missing. not_kept: there is no result. too_large: the results of all
-    # predecessors share 1 MiB, and this result does not fit. Null: the result is not missing. Future releases
+    # Reason why the result is not included. not_kept: there is no result. too_large: the results of all
+    # predecessors share 1 MiB, and this result does not fit. Null: the result is included. Future releases
     # may add values.
     omitted: Literal["too_large", "not_kept"] | None
 

@@ -609,8 +609,8 @@ export interface JobInput {
   /** Result of the predecessor, as `GET /api/jobs/{job_id}/result` returns it. Null: `omitted` gives the reason. */
   result: unknown;
   /**
-   * Reason why the result is missing. not_kept: there is no result. too_large: the results of all predecessors
-   * share 1 MiB, and this result does not fit. Null: the result is not missing. Future releases may add values.
+   * Reason why the result is not included. not_kept: there is no result. too_large: the results of all predecessors
+   * share 1 MiB, and this result does not fit. Null: the result is included. Future releases may add values.
    */
   omitted: "too_large" | "not_kept" | null;
 }
@@ -971,8 +971,8 @@ export interface Problem {
 }
 
 /**
- * The codes of problems. docs/errors.md describes each. `x-had-no-effect` lists the codes of status 503 which prove
- * that the request had no effect. After any other 503, it may have had one.
+ * The codes of problems. docs/errors.md describes all codes. `x-had-no-effect` lists the codes of status 503 that
+ * prove that the request had no effect. After any other 503, the request may have had an effect.
  */
 export type ProblemCode =
   | "action_over"
@@ -1448,7 +1448,10 @@ export interface WorkerStatus {
   draining: boolean;
 }
 
-/** The codes of status 503 which prove that the request had no effect. After any other 503, it may have had one. */
+/**
+ * Codes of status 503 that prove that the request had no effect. After any other 503, the request may have had an
+ * effect.
+ */
 export const NO_EFFECT_CODES: ReadonlySet<string> = new Set<ProblemCode>([
   "durability_unavailable", "namespace_closed", "namespace_faulted", "namespace_moving", "namespace_starting",
   "overloaded", "store_full", "store_unavailable", "store_unfit", "too_many_streams",
