@@ -133,7 +133,7 @@ class Dispatch(TypedDict):
     headers: dict[str, str]
     # The last checkpoint that an earlier attempt saved. Omitted if there is none.
     checkpoint: NotRequired[Any | None]
-    # The batch of which the job is a member, or that started it. Omitted if there is none.
+    # The batch to which the job belongs, or that started the job. Omitted if there is none.
     batch: NotRequired[str | None]
     # The callback, in the phase `callback`.
     callback: NotRequired[OutsideCallback | None]
@@ -185,7 +185,7 @@ class HeartbeatRequest(TypedDict):
     """Sign of life of a worker. It renews the leases of all tokens that it names, even if other fields
     are invalid. Invalid fields are ignored, and the answer names them in `ignored`."""
 
-    # All claims whose result no master has confirmed yet.
+    # All claims for which no master has confirmed a result yet.
     running: list[ReportedClaim]
     # Number of further jobs that the worker would take. Only people see this number. Masters count the
     # worker's claims instead.
@@ -325,7 +325,7 @@ class Rejected(TypedDict):
 
 
 class ReportedClaim(TypedDict):
-    """A claim whose lease is to be renewed, with new information about its job."""
+    """A claim with a lease to renew, and new information about the claim's job."""
 
     # UUID in lower case. Masters generate UUIDv7.
     job_id: str
@@ -345,7 +345,7 @@ class ReportedClaim(TypedDict):
 
 
 class RunningClaim(TypedDict):
-    """A claim whose result no master has confirmed yet."""
+    """A claim with a result that no master has confirmed yet."""
 
     # UUID in lower case. Masters generate UUIDv7.
     job_id: str

@@ -41,8 +41,8 @@ class MasterCalls:
         query: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Any:
-        """Return the decoded answer, or None if the answer has no body. Query parameters that are None are not
-        sent."""
+        """Return the decoded answer, or None if the answer has no body. Query parameters with the value None are
+        left out."""
         try:
             response = await self._http.request(
                 method,

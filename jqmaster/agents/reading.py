@@ -43,7 +43,7 @@ FILTERS: Final[Mapping[str, Any]] = {
         "pattern": "^[0-9a-f]{16}$",
         "description": "Only jobs of this failure group. The tool failures shows the groups.",
     },
-    "text": {**NAME, "description": "Only jobs whose last error message contains this text."},
+    "text": {**NAME, "description": "Only jobs with this text in their last error message."},
     "created_after": {
         "type": "string",
         "description": f"Only jobs created at this time or later. {_INSTANT}",

@@ -52,8 +52,8 @@ class ToolCall:
         """Return a preview and a token, or act if the call contains that token. Raise ConfirmationError if the
         token does not confirm the call.
 
-        * `act`: gets the present preview and the number of confirmed jobs. The number is None if only a lower
-          bound was confirmed.
+        * `act`: gets the present preview and the number of confirmed jobs, or None if only a lower bound was
+          confirmed.
         * `more`: further fields of the preview.
         """
         foreseen = await foresee()

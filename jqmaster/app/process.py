@@ -73,7 +73,7 @@ class Master:
     * `failed`: set when the process must end. `failure` has the reason.
     * `store`: None if the store of the default namespace is away and other namespaces can be served.
 
-    If `store` is None, `link` has its own client and no mark. It then serves the data of that store that all
+    Without `store`, `link` has its own client and no mark. It then serves the data of that store that all
     namespaces need. The default namespace is opened later, like the others. From then on, `shard` and `services`
     exist.
     """

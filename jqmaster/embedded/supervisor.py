@@ -69,8 +69,10 @@ class EmbeddedValkey:
     """
 
     def __init__(self, data_dir: Path, binary: Path | None = None, *, mark_key: str | None = None) -> None:
-        """Supervise the server on `data_dir`. `mark_key`: the key of the mark of the data. The mark distinguishes a
-        store whose data are gone from a new store."""
+        """Supervise the server on `data_dir`.
+
+        `mark_key`: the key of the mark of the data. The mark shows the difference between a new store and a store
+        that has lost its data."""
         self._directory = DataDirectory(data_dir)
         self._files = AppendOnlyFiles(self._directory.path)
         self._mark_key = mark_key

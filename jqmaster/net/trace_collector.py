@@ -22,8 +22,14 @@ _REMEDIES: Final = Remedies(
     "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE",
 )
 _BY_STATUS: Final = {
-    401: "set OTEL_EXPORTER_OTLP_HEADERS to what it wants, such as authorization=Bearer%20…",
-    403: "set OTEL_EXPORTER_OTLP_HEADERS to what it wants, such as authorization=Bearer%20…",
+    401: (
+        "set OTEL_EXPORTER_OTLP_HEADERS to the headers that the collector requires, such as "
+        "authorization=Bearer%20…"
+    ),
+    403: (
+        "set OTEL_EXPORTER_OTLP_HEADERS to the headers that the collector requires, such as "
+        "authorization=Bearer%20…"
+    ),
     404: f"traces_endpoint is the address without {TRACES_PATH}",
 }
 

@@ -27,7 +27,7 @@ _FILTER: Final[dict[str, Any]] = {
     "tag": {"schema": {"type": "string"}, "description": "Show only batches with this tag."},
     "q": {
         "schema": {"type": "string"},
-        "description": "Show only batches whose ID or description contains this text.",
+        "description": "Show only batches with this text in their ID or description.",
     },
 }
 _JOB_STATE: Final[dict[str, Any]] = {

@@ -65,7 +65,7 @@ class BatchRequest(Request):
         None, description="Job to enqueue when the first member fails for good."
     )
     batch: JobId | None = Field(
-        None, description=f"The batch of which this one is a member. Batches can be {MAX_DEPTH} levels deep."
+        None, description=f"The batch to which this batch belongs. Batches can be {MAX_DEPTH} levels deep."
     )
     expires_at: Instant | None = Field(
         None,
@@ -171,7 +171,7 @@ class BatchView(Answer):
     description: str
     tags: list[str]
     callbacks: BatchCallbacks
-    batch: JobId | None = Field(description="The batch of which this one is a member.")
+    batch: JobId | None = Field(description="The batch to which this batch belongs.")
     created_at: Timestamp
     completed_at: Timestamp | None
     canceled_at: Timestamp | None

@@ -122,7 +122,7 @@ class CalendarSummary(Answer):
     holiday_count: int
     covers_until: DayText | None = Field(
         description=(
-            "The last day whose holidays are known. Later days count as workdays, except weekends. "
+            "The last day for which holidays are known. Later days count as workdays, except weekends. "
             "Null: the holidays of all days are known."
         )
     )

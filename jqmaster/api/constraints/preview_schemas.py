@@ -201,7 +201,9 @@ class AppliedConstraintView(Answer):
     name: str
     mode: Literal["enforce", "shadow"]
     key: str | None = Field(
-        description="Path whose values have separate limits. Null: one limit for all jobs."
+        description=(
+            "Path in the job. Each value at this path has separate limits. Null: one limit for all jobs."
+        )
     )
     key_value: str | None = Field(description="The job's value of the key, as text for people.")
     limits: LimitsView = Field(description="Limits for that value.")

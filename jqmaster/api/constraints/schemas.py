@@ -336,8 +336,10 @@ class PauseRequest(Request):
     )
     value_id: Annotated[str, Field(pattern=VALUE_ID_PATTERN)] | None = Field(
         None,
-        description="Pause only the jobs whose value of the constraint's key has this ID. The constraint's answer "
-        "shows the `id` of each value.",
+        description=(
+            "Pause only the jobs of one value of the constraint's key: the value with this ID. The "
+            "constraint's answer shows the `id` of each value."
+        ),
     )
     value: KeyScalar = Field(
         None,
@@ -467,12 +469,14 @@ class UsageView(Answer):
     is_exact: bool = Field(description="False: there are more key values than were examined.")
     running_units: int | float | None = Field(
         None,
-        description="Units of running jobs. Null unless the constraint has a `weight` and a `concurrency`.",
+        description="Units of running jobs. Null if the constraint has no `weight` or no `concurrency`.",
         json_schema_extra=SINCE,
     )
     units_in_window: int | float | None = Field(
         None,
-        description="Units of the starts within the period. Null unless the constraint has a `weight` and a `rate`.",
+        description=(
+            "Units of the starts within the period. Null if the constraint has no `weight` or no `rate`."
+        ),
         json_schema_extra=SINCE,
     )
 

@@ -26,7 +26,7 @@ _OUTCOME: Final[dict[str, Any]] = {
 _FILTER: Final[dict[str, Any]] = {
     "q": {
         "schema": {"type": "string"},
-        "description": "Show only definitions whose name contains this text.",
+        "description": "Show only definitions with this text in their name.",
     },
     "state": {
         "schema": {"type": "string", "enum": [str(condition) for condition in DefinitionFilter]},

@@ -259,7 +259,7 @@ class DefinitionRequest(_DefinitionFields):
 
 
 class DefinitionPreviewRequest(_DefinitionFields):
-    """A definition whose next instants are to be shown."""
+    """A definition for which to show the next instants or events."""
 
     job: DefinitionJob | None = None
     from_: Instant | None = Field(
@@ -526,7 +526,7 @@ class PauseDefinitionRequest(Request):
 
 
 class BackfillRequest(Request):
-    """The instants whose jobs are to be started now: `from` is included, `to` is not."""
+    """The instants for which to start jobs now. `from` is included, `to` is not."""
 
     from_: Instant = Field(alias="from")
     to: Instant

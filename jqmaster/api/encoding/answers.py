@@ -12,7 +12,7 @@ import msgpack
 from jqmaster.api.encoding.negotiation import Encoding
 from jqmaster.domain.instant import iso_utc
 
-# Types whose values contain no other values.
+# Types with values that contain no other values.
 _LEAVES: Final = frozenset({str, int, float, bool, bytes, type(None), datetime})
 _JSON: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _PACKER: Final = msgpack.Packer(datetime=True, autoreset=True)

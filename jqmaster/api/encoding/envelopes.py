@@ -39,8 +39,8 @@ def read_map(data: bytes, raw_fields: frozenset[str] = frozenset(), *, limits: S
 
 
 def cut_field(data: bytes, field: str) -> tuple[bytes | None, bytes]:
-    """Cut a field out of a map with two members. Return the field's value and the remaining map. The value is
-    None if the map has another shape.
+    """Cut a field out of a map with two members. Return the field's value and the remaining map. Return None as
+    the value if the map has another shape.
 
     This function does not check the value. The code that reads the remaining map finds errors in the map.
     """

@@ -38,7 +38,7 @@ _ID: Final = msgspec.Meta(min_length=ID_LENGTH, max_length=ID_LENGTH)
 _TOKEN: Final = msgspec.Meta(min_length=2 * TOKEN_BYTES, max_length=2 * TOKEN_BYTES)
 _NAME: Final = re.compile(NAME_PATTERN)
 _EVENT_TYPE: Final = re.compile(TYPE_PATTERN)
-# A time in the form in which workers write it. The years are those that `is_instant` accepts.
+# A time in the form that workers write. `is_instant` accepts the same years.
 _WRITTEN_TIME: Final = re.compile(r"(?:19[7-9]\d|20\d\d)-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 _NIL: Final = b"\xc0"
 # Defaults of fields, looked up once here, because every job needs them.

@@ -22,7 +22,7 @@ class EdgeCycle(RequestResponseCycle):
     """A request and its answer. If the answer's head contains the length and its body comes in one piece, head
     and body are sent in one write.
 
-    Answers of the same kind share a cached head. uvicorn would build the head of each answer anew, header by
+    Answers of the same kind share a cached head. uvicorn would build a new head for each answer, header by
     header."""
 
     # Whether the process is stopping; see `EdgeProtocol`.

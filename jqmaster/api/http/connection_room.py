@@ -82,8 +82,8 @@ class ConnectionRoom:
 
     A connection is *unproven* until a request on it carries a valid credential. Unproven connections have a
     separate share. When the server needs room, it closes the unproven connection that has been idle longest. So a
-    caller without a credential cannot block others. At the limit, it refuses to prove further connections, except
-    those of workers.
+    caller without a credential cannot block others. When the limit is reached, no further connection can become
+    proven, except connections of workers.
     """
 
     def __init__(self, trusted_proxies: TrustedProxies, limits: LiveValue[RoomLimits]) -> None:

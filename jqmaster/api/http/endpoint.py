@@ -199,7 +199,7 @@ def delivery_loop() -> InvalidError:
     """Return the error for a delivery that this service sends to itself. Such a delivery would start jobs without
     end."""
     return InvalidError(
-        "this request delivers a job to a target whose URL is that of this service", code="delivery_loop"
+        "this request delivers a job to a target with the URL of this service", code="delivery_loop"
     )
 
 
@@ -253,7 +253,7 @@ class Operation:
     text: str = ""
     is_stream: bool = False
     push: Literal["single", "bulk"] | None = None
-    # Whether the answer is plain text, whatever the client accepts.
+    # Whether the answer is plain text, regardless of the types that the client accepts.
     is_text: bool = False
     # Whether a request may come without its body.
     has_optional_body: bool = False

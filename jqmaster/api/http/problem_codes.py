@@ -57,7 +57,7 @@ CODES: Final = (
     ),
                 "Log in again, from the login page."),
     ProblemCode("login_denied", (401,), "The login provider refused the login. The master logs the provider's "
-                "reason.", "Try again, or ask whoever runs the provider."),
+                "reason.", "Try again, or ask the operators of the provider."),
     ProblemCode("id_token_invalid", (401,), "The ID token of the provider is not valid. The master logs why.",
                 "Compare `oidc_issuer`, `oidc_client_id` and the clocks."),
     ProblemCode("no_role", (403,), "The person has no role here, because none of the person's groups has one.",
@@ -120,7 +120,10 @@ CODES: Final = (
     ProblemCode("unknown_method", (501,), "The method is not an HTTP method.", _FIX),
     ProblemCode("http_version_not_supported", (505,), "The request is not HTTP/1.1 or HTTP/1.0.", "Use HTTP/1.1."),
     # Values
-    ProblemCode("invalid", (422,), "The request is not valid. `errors` names each field and what is wrong with it.",
+    ProblemCode("invalid", (422,), (
+        "The request is not valid. `errors` names each invalid field and its "
+        "fault."
+    ),
                 "Correct the fields."),
     ProblemCode("not_an_array", (422,), "The body of a batch of CloudEvents is not an array.", "Send an array."),
     ProblemCode("not_a_map", (422,), "The body is not a map.", "Send a map (in JSON: an object)."),
@@ -191,7 +194,7 @@ CODES: Final = (
     ProblemCode("other_store", (421,), "The header `JQ-Store` names a different store than that of this master.",
                 "Use another address. This one belongs to a master of another store."),
     ProblemCode("foreign_worker", (403,), "The worker was registered with another token.",
-                "Use that token. A worker whose token was replaced sends a heartbeat with `proof`."),
+                "Use that token. If the worker's token was replaced, send a heartbeat with `proof`."),
     ProblemCode("address_refused", (422,), "The worker's URL is malformed, or masters must not call it.",
                 "Register an address that masters may reach."),
     ProblemCode("address_unresolved", (422,), "The host name in the worker's URL cannot be resolved.",

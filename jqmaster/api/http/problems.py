@@ -142,7 +142,7 @@ def edge_problem(status: HTTPStatus, code: str) -> bytes:
 
 def echo(value: object) -> str:
     """Return the input in a form that is safe in a message: escaped and at most 64 characters long."""
-    # Show texts and numbers. Of another value, show only the type, because the `repr` of a large value is
+    # Show texts and numbers. Show only the type of any other value, because the `repr` of a large value is
     # expensive.
     text = (
         value

@@ -40,15 +40,15 @@ class JobFilterRequest(Request):
     tag: ShortText | None = None
     batch: JobId | None = Field(None, description="Members of the batch with this ID.")
     worker: FilterText | None = Field(
-        None, description="Jobs whose latest attempt ran on the worker with this ID."
+        None, description="Jobs with their latest attempt on the worker with this ID."
     )
-    q: FilterText | None = Field(None, description="Jobs whose ID or name contains this text.")
+    q: FilterText | None = Field(None, description="Jobs with this text in their ID or name.")
     cause: CauseName | None = Field(None, description="Jobs that ended with this cause.")
     created_after: Instant | None = None
     created_before: Instant | None = None
     finished_after: Instant | None = None
     finished_before: Instant | None = None
-    text: FilterText | None = Field(None, description="Jobs whose last error message contains this text.")
+    text: FilterText | None = Field(None, description="Jobs with this text in their last error message.")
     failure_group: str | None = Field(None, pattern=GROUP_PATTERN)
     matcher: MatcherDocument | None = Field(
         None, description="Jobs that this matcher selects, for example by a value in their argument."
@@ -57,10 +57,10 @@ class JobFilterRequest(Request):
         None, ge=1, le=2**31, description="Jobs with at least this many attempts."
     )
     min_duration: Seconds | None = Field(
-        None, ge=0, description="Jobs that are over and whose last attempt took at least this many seconds."
+        None, ge=0, description="Finished jobs with a last attempt that took at least this many seconds."
     )
     max_duration: Seconds | None = Field(
-        None, ge=0, description="Jobs that are over and whose last attempt took at most this many seconds."
+        None, ge=0, description="Finished jobs with a last attempt that took at most this many seconds."
     )
 
     def to_filter(self) -> JobFilter:
@@ -220,7 +220,9 @@ class JobActionView(Answer):
     looked_at: int
     done: int
     refused: int = Field(
-        description="Jobs that no longer existed, or whose state no longer allowed the action."
+        description=(
+            "Number of jobs that no longer existed, or that were no longer in a state that allows the action."
+        )
     )
     failed_again: int | None = Field(
         description="For a retry with stop_at_failure_share: number of jobs known to have failed again."

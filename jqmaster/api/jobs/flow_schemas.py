@@ -27,7 +27,7 @@ class FlowJob(Answer):
             "it, or the job is not among the first 100 failed ones."
         )
     )
-    batch: JobId | None = Field(description="The batch of which the job is a member.")
+    batch: JobId | None = Field(description="The batch to which the job belongs.")
     after: list[JobId] = Field(
         description="IDs of the jobs in this answer for which this job waits, or waited."
     )

@@ -48,9 +48,9 @@ _FILTERS: Final[dict[str, Any]] = {
     },
     "worker": {
         "schema": {"type": "string"},
-        "description": "Jobs whose latest attempt ran on the worker with this ID.",
+        "description": "Jobs with their latest attempt on the worker with this ID.",
     },
-    "q": {"schema": {"type": "string"}, "description": "Jobs whose ID or name contains this text."},
+    "q": {"schema": {"type": "string"}, "description": "Jobs with this text in their ID or name."},
     "cause": {
         "schema": {"type": "string", "enum": list(lists.CAUSES)},
         "description": "Jobs that ended with this cause.",
@@ -61,7 +61,7 @@ _FILTERS: Final[dict[str, Any]] = {
     "finished_before": {"schema": _INSTANT, "description": "Jobs that ended at this instant or earlier."},
     "text": {
         "schema": {"type": "string"},
-        "description": "Jobs whose last error message contains this text.",
+        "description": "Jobs with this text in their last error message.",
     },
     "failure_group": {
         "schema": {"type": "string", "pattern": "^[0-9a-f]{16}$"},
@@ -78,11 +78,11 @@ _FILTERS: Final[dict[str, Any]] = {
     },
     "min_duration": {
         "schema": {"type": "number", "minimum": 0},
-        "description": "Jobs that are over and whose last attempt took at least this many seconds.",
+        "description": "Finished jobs with a last attempt that took at least this many seconds.",
     },
     "max_duration": {
         "schema": {"type": "number", "minimum": 0},
-        "description": "Jobs that are over and whose last attempt took at most this many seconds.",
+        "description": "Finished jobs with a last attempt that took at most this many seconds.",
     },
 }
 _PAGED: Final[dict[str, Any]] = {
@@ -167,8 +167,8 @@ _FLOW_TEXT: Final = (
 )
 _CANCEL_TEXT: Final = "Without the scope read, the answer omits argument, headers and attempts."
 _RETRY_TEXT: Final = (
-    "The job runs again with all its retries. Jobs that were skipped because of this job wait again, unless "
-    "they also need other jobs. `revives` counts both kinds."
+    "The job runs again with all its retries. Jobs that were skipped because of this job wait again. Those "
+    "that also need other jobs stay skipped. `revives` counts both kinds."
 )
 _WHOSE: Final = {name: _FILTERS[name] for name in ("name", "tag", "batch")}
 _BACKLOG_TEXT: Final = (

@@ -277,9 +277,9 @@ class JobRequest(JobTermsRequest):
     batch: JobId | None = Field(
         None,
         description=(
-            "The batch of which the job is a member. It must not be complete or canceled. If another "
-            "job holds the uniqueness key, that job keeps its batch, unless it takes the content of "
-            "this push."
+            "The batch to which the job belongs. The batch must not be complete or canceled. If another job "
+            "holds the uniqueness key, that job keeps its own batch. If it takes the content of this push, "
+            "it moves to this batch."
         ),
         json_schema_extra=SINCE,
     )
@@ -638,9 +638,7 @@ class JobView(JobSummary):
         description=("The definition that started the job. Null if a push created the job."),
         json_schema_extra=SINCE,
     )
-    batch: JobId | None = Field(
-        description="The batch of which the job is a member.", json_schema_extra=SINCE
-    )
+    batch: JobId | None = Field(description="The batch to which the job belongs.", json_schema_extra=SINCE)
     callback_of: CallbackOfView | None = Field(
         description=("The batch that started the job as its callback. Null if no batch started it."),
         json_schema_extra=SINCE,

@@ -60,7 +60,9 @@ class WhyConstraint(Answer):
 
     name: str
     key: str | None = Field(
-        description="Path whose values have separate limits. Null: one limit for all jobs."
+        description=(
+            "Path in the job. Each value at this path has separate limits. Null: one limit for all jobs."
+        )
     )
     key_value: str | None = Field(description="The job's value of the key, as text.")
     mode: Literal["enforce", "shadow"]
@@ -223,8 +225,10 @@ class WorkersUnavailableVerdict(Answer):
     draining: int
     pulling: int = Field(description="Workers that pull and are not polling for jobs at this moment.")
     broken: int | None = Field(
-        description="Workers whose circuit breaker is open. This field and the next two are null if this master "
-        "does not lead."
+        description=(
+            "Workers with an open circuit breaker. This field and the next two fields are null if "
+            "this master does not lead."
+        )
     )
     paused: int | None = Field(description="Workers that requested a pause in offers.")
     refusing: int | None = Field(

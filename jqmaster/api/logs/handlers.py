@@ -63,7 +63,7 @@ class _AnyBody(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _LooseEntry(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """A log entry whose `at` and `text` are decoded separately."""
+    """A log entry. Other code decodes its `at` and `text`."""
 
     seq: Annotated[int, msgspec.Meta(ge=1, le=MAX_SEQ)]
     at: msgspec.Raw

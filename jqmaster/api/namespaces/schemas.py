@@ -156,7 +156,9 @@ class StoreView(Answer):
     )
     used_memory_bytes: Count | None
     max_memory_bytes: Count | None = Field(description="Null: the store has no limit, or does not show it.")
-    namespaces: list[NamespaceName] = Field(description="Names of the namespaces whose data it holds.")
+    namespaces: list[NamespaceName] = Field(
+        description=("Names of the namespaces that have their data in this store.")
+    )
 
 
 class StoreList(Answer):

@@ -7,8 +7,8 @@ from jqmaster.api.operations import declaration_schemas, declarations
 from jqmaster.domain.identity.access import Scope
 
 _LIST_TEXT: Final = (
-    "A source is a file or a module whose constraints, calendars and definitions are applied together. "
-    "`jqmaster apply` records them here."
+    "A source is a file or a module that declares constraints, calendars and definitions. `jqmaster apply` "
+    "applies the declarations of a source together, and records them here."
 )
 _PUT_TEXT: Final = (
     "Records the objects that a source has applied. Changes no constraint, calendar or definition. The next "

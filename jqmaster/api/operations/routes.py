@@ -22,7 +22,7 @@ _AUDIT: Final[dict[str, Any]] = {
     "target": {"schema": {"type": "string"}, "description": "Entries about this target only."},
     "who": {
         "schema": {"type": "string"},
-        "description": "Entries whose author contains this text. Case does not matter.",
+        "description": "Entries with this text in the name of their author. Case does not matter.",
     },
     "since": {"schema": _INSTANT, "description": "Entries of this instant or later."},
     "until": {"schema": _INSTANT, "description": "Entries of this instant or earlier."},

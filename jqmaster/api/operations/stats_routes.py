@@ -113,7 +113,7 @@ OPERATIONS: Final = [
               query={
                   "name": {"schema": _TEXT, "description": "Failures of this job name only."},
                   "q": {"schema": _TEXT, "description":
-                        "Groups whose name or displayed message contains this text. Case does not matter."},
+                        "Groups with this text in their name or displayed message. Case does not matter."},
                   "version": {"schema": _TEXT, "description": "Groups that were seen on workers of this version."},
                   "ignored": {"schema": {"type": "boolean"}, "description":
                               "true: only ignored groups. false: only groups that are not ignored."},

@@ -127,8 +127,8 @@ class Stats(Answer):
     )
     oldest_startable: OldestStartable | None = Field(
         description=(
-            "Of all ready jobs that no constraint holds back, the job that has waited longest. Null: no "
-            "such job waits, or no such job is known. Older masters omit this field."
+            "The ready job with the longest wait that no constraint holds back. Null: no such job waits, or "
+            "no such job is known. Older masters omit this field."
         )
     )
     rates: StatsRates
@@ -283,7 +283,9 @@ class MergeRequest(Request):
 
     into: str = Field(
         pattern="^[0-9a-f]{16}$",
-        description="ID of the group of which it becomes a part. Both groups must have the same job name.",
+        description=(
+            "ID of the group into which this group is merged. Both groups must have the same job name."
+        ),
     )
 
 

@@ -85,7 +85,7 @@ class MarkView(Answer):
     )
     name: str | None = Field(description="Machine and process of the worker. Null for other marks.")
     text: str = Field(description="The mark as an English sentence.")
-    subject: str = Field(description="The version, the master, or the name of what was changed.")
+    subject: str = Field(description="The version, the master, or the name of the changed object.")
     by: str = Field(description="Author of the act. Empty if nobody acted, or the caller may not see it.")
     reason: str = Field(
         description=(

@@ -86,7 +86,7 @@ class Dispatch(Open):
     )
     batch: JobId | None = Field(
         None,
-        description="The batch of which the job is a member, or that started it. Omitted if there is none.",
+        description="The batch to which the job belongs, or that started the job. Omitted if there is none.",
         json_schema_extra=SINCE,
     )
 
@@ -202,7 +202,7 @@ class ChallengeAnswer(Open):
 
 
 class RunningClaim(Open):
-    """A claim whose result no master has confirmed yet."""
+    """A claim with a result that no master has confirmed yet."""
 
     job_id: JobId
     token: Token

@@ -174,7 +174,7 @@ class ProgressRequest(Request):
 
 
 class ReportedClaim(ClaimRef):
-    """A claim whose lease is to be renewed, with new information about its job."""
+    """A claim with a lease to renew, and new information about the claim's job."""
 
     progress: ProgressRequest | None = Field(None, json_schema_extra=SINCE)
     checkpoint: (
@@ -217,7 +217,7 @@ class HeartbeatRequest(Request):
     invalid. Invalid fields are ignored, and the answer names them in `ignored`."""
 
     running: list[ReportedClaim] = Field(
-        max_length=1000, description="All claims whose result no master has confirmed yet."
+        max_length=1000, description="All claims for which no master has confirmed a result yet."
     )
     free: int = Field(
         ge=0,

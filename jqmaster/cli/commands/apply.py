@@ -268,8 +268,8 @@ def _apply(http: MasterSession, step: SourceChange) -> str | None:
         return None
     status, answer = http.call("PUT", path, body=step.after, headers=headers, admit=(412,))
     if status == 412:
-        # If the master already has the same document, another deploy of the same source was faster. This is no
-        # conflict.
+        # If the master already has the same document, another deploy of the same source was faster. So there is
+        # no conflict.
         _, there = http.call("GET", path, admit=(404,))
         if "etag" in there:
             document = _document(step.kind, there)

@@ -22,7 +22,7 @@ def audit(
         str | None, typer.Option(help="Show only changes of this target, such as a constraint.")
     ] = None,
     who: Annotated[
-        str | None, typer.Option(help="Show only changes by authors whose name contains this text.")
+        str | None, typer.Option(help="Show only changes by authors with this text in their name.")
     ] = None,
     since: Annotated[
         str | None, typer.Option(metavar="TIME", help="Show only changes at or after this time.")

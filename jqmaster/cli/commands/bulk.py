@@ -30,10 +30,10 @@ NameOption = Annotated[str | None, typer.Option(help="Select jobs with exactly t
 TagOption = Annotated[str | None, typer.Option(help="Select jobs with this tag.")]
 BatchOption = Annotated[str | None, typer.Option(help="Select the members of this batch (ID).")]
 WorkerOption = Annotated[
-    str | None, typer.Option(help="Select jobs whose latest attempt ran on this worker (ID).")
+    str | None, typer.Option(help="Select jobs with their latest attempt on this worker (ID).")
 ]
 SearchOption = Annotated[
-    str | None, typer.Option("-q", "--search", help="Select jobs whose ID or name contains this text.")
+    str | None, typer.Option("-q", "--search", help="Select jobs with this text in their ID or name.")
 ]
 CauseOption = Annotated[
     str | None,
@@ -42,7 +42,7 @@ CauseOption = Annotated[
     ),
 ]
 TextOption = Annotated[
-    str | None, typer.Option(help="Select jobs whose last error message contains this text.")
+    str | None, typer.Option(help="Select jobs with this text in their last error message.")
 ]
 GroupOption = Annotated[str | None, typer.Option(help="Select jobs of this failure group (ID).")]
 CreatedAfterOption = Annotated[

@@ -33,7 +33,9 @@ MatchOption = Annotated[str | None, typer.Option(help="Matcher as JSON.")]
 JobNameOption = Annotated[
     str | None, typer.Option("--job-name", help="Glob of job names, instead of --match.")
 ]
-KeyOption = Annotated[str | None, typer.Option(help="Path whose values have separate limits.")]
+KeyOption = Annotated[
+    str | None, typer.Option(help=("Path in the job. Each value at this path has separate limits."))
+]
 ConcurrencyOption = Annotated[int | None, typer.Option(help="Maximum number of jobs that run at once.")]
 RateOption = Annotated[
     str | None,

@@ -128,7 +128,10 @@ def backfill(
         bool,
         typer.Option(
             "--also-forgotten",
-            help="Also start jobs for instants whose run records are gone. Such jobs may have run before.",
+            help=(
+                "Also start jobs for instants without run records, because old records are deleted. Such "
+                "jobs may have run before."
+            ),
         ),
     ] = False,
 ) -> None:

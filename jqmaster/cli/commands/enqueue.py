@@ -128,7 +128,7 @@ DebounceOption = Annotated[
 ]
 BatchOption = Annotated[
     str | None,
-    typer.Option(help="ID of the batch of which the job is a member.", rich_help_panel=_OTHERS),
+    typer.Option(help="ID of the batch to which the job belongs.", rich_help_panel=_OTHERS),
 ]
 NotifyOption = Annotated[
     str | None,

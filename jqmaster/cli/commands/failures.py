@@ -25,7 +25,7 @@ def failures(
     name: Annotated[str | None, typer.Option(help="Show failures of this job name only.")] = None,
     search: Annotated[
         str | None,
-        typer.Option("-q", "--search", "--q", help="Show groups whose name or message contains this text."),
+        typer.Option("-q", "--search", "--q", help="Show groups with this text in their name or message."),
     ] = None,
     version: Annotated[
         str | None, typer.Option(help="Show groups with failures on workers of this version.")

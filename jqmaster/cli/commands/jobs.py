@@ -43,16 +43,16 @@ def list_jobs(
         str | None, typer.Option(help="List the members of this batch (ID), in the order of their creation.")
     ] = None,
     worker: Annotated[
-        str | None, typer.Option(help="List jobs whose latest attempt ran on this worker (ID).")
+        str | None, typer.Option(help="List jobs with their latest attempt on this worker (ID).")
     ] = None,
     search: Annotated[
-        str | None, typer.Option("-q", "--search", help="List jobs whose ID or name contains this text.")
+        str | None, typer.Option("-q", "--search", help="List jobs with this text in their ID or name.")
     ] = None,
     cause: Annotated[
         str | None, typer.Option(help="List jobs with this cause: error, timeout, lost, …")
     ] = None,
     text: Annotated[
-        str | None, typer.Option(help="List jobs whose last error message contains this text.")
+        str | None, typer.Option(help="List jobs with this text in their last error message.")
     ] = None,
     finished_after: Annotated[
         str | None, typer.Option(help="ISO 8601 with an offset, or only a date (UTC).")

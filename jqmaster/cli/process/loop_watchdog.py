@@ -1,4 +1,4 @@
-"""Ends a process whose event loop is blocked, and sends keep-alive messages to systemd.
+"""End a process if its event loop is blocked, and send keep-alive messages to systemd.
 
 A blocked loop cannot detect that it is blocked. If native code holds the interpreter's lock, no Python thread can
 detect it. So two timers run, and each beat of the loop resets them:

@@ -42,7 +42,7 @@ _MODELS: Final[Mapping[str, type[Any]]] = {
 
 @dataclass(slots=True)
 class CheckedFile:
-    """A file whose lines are all valid. `dependents`: the jobs with predecessors, with the offsets of their lines."""
+    """A file with only valid lines. `dependents`: the jobs with predecessors, and the offsets of their lines."""
 
     head: models.HeadDocument
     counts: Counter[str]

@@ -184,7 +184,7 @@ class Exporting:
                     )
 
     async def _holders(self, jobs: Iterable[Job]) -> set[str]:
-        """Return the IDs of those jobs that hold their uniqueness keys."""
+        """Return the IDs of the jobs that hold their uniqueness keys."""
         keyed = [
             (job.id, job.unique.digest)
             for job in jobs

@@ -200,8 +200,8 @@ class Importing:
         except BatchRefused as refused:
             return {
                 "expired": "its expires_at is past",
-                "unknown": f"the batch {spec.parent}, of which it is a member, does not exist",
-                "over": f"the batch {spec.parent}, of which it is a member, is over",
+                "unknown": f"the batch {spec.parent}, to which it belongs, does not exist",
+                "over": f"the batch {spec.parent}, to which it belongs, is over",
             }.get(refused.word, f"the store refuses it: {refused.word}")
 
     # --- jobs

@@ -101,7 +101,7 @@ export interface BatchRequest {
   on_complete?: CallbackRequest | null;
   /** Job to enqueue when the first member fails for good. */
   on_failure?: CallbackRequest | null;
-  /** The batch of which this one is a member. Batches can be 10 levels deep. */
+  /** The batch to which this batch belongs. Batches can be 10 levels deep. */
   batch?: string | null;
   /**
    * If the batch is not complete at this time, it is canceled. A time in the past is refused. Null: `batch_life_s`
@@ -128,7 +128,7 @@ export interface BatchView {
   description: string;
   tags: string[];
   callbacks: BatchCallbacks;
-  /** The batch of which this one is a member. */
+  /** The batch to which this batch belongs. */
   batch: string | null;
   created_at: string;
   completed_at: string | null;
@@ -397,7 +397,7 @@ export interface Dispatch {
   headers: Record<string, string>;
   /** The last checkpoint that an earlier attempt saved. Omitted if there is none. */
   checkpoint?: unknown;
-  /** The batch of which the job is a member, or that started it. Omitted if there is none. */
+  /** The batch to which the job belongs, or that started the job. Omitted if there is none. */
   batch?: string | null;
   /** The callback, in the phase `callback`. */
   callback?: OutsideCallback | null;
@@ -547,7 +547,7 @@ export interface HeartbeatAnswer {
  * Invalid fields are ignored, and the answer names them in `ignored`.
  */
 export interface HeartbeatRequest {
-  /** All claims whose result no master has confirmed yet. */
+  /** All claims for which no master has confirmed a result yet. */
   running: ReportedClaim[];
   /**
    * Number of further jobs that the worker would take. Only people see this number. Masters count the worker's
@@ -667,8 +667,8 @@ export interface JobRequest {
   /** Cannot be combined with unique, delay or run_at. */
   debounce?: DebounceRequest | null;
   /**
-   * The batch of which the job is a member. It must not be complete or canceled. If another job holds the
-   * uniqueness key, that job keeps its batch, unless it takes the content of this push.
+   * The batch to which the job belongs. The batch must not be complete or canceled. If another job holds the
+   * uniqueness key, that job keeps its own batch. If it takes the content of this push, it moves to this batch.
    */
   batch?: string | null;
   /**
@@ -772,7 +772,7 @@ export interface JobView {
   steps?: StepView[];
   /** The definition that started the job. Null if a push created the job. */
   definition?: OriginView | null;
-  /** The batch of which the job is a member. */
+  /** The batch to which the job belongs. */
   batch?: string | null;
   /** The batch that started the job as its callback. Null if no batch started it. */
   callback_of?: CallbackOfView | null;
@@ -1267,7 +1267,7 @@ export interface Rejected {
   retry_after?: number | null;
 }
 
-/** A claim whose lease is to be renewed, with new information about its job. */
+/** A claim with a lease to renew, and new information about the claim's job. */
 export interface ReportedClaim {
   /** UUID in lower case. Masters generate UUIDv7. */
   job_id: string;
@@ -1347,7 +1347,7 @@ export interface RevivalView {
   is_complete: boolean;
 }
 
-/** A claim whose result no master has confirmed yet. */
+/** A claim with a result that no master has confirmed yet. */
 export interface RunningClaim {
   /** UUID in lower case. Masters generate UUIDv7. */
   job_id: string;
