@@ -120,21 +120,21 @@ def shots(ids: dict[str, str]) -> list[Shot]:
     return [
         Shot("overview", "Overview", "Faults come first, followed by waiting, running and failed jobs, with rates and times.", "#/overview"),
         Shot("jobs", "Jobs", "Find jobs by state, name, tag, batch, time, error or worker. The filters are part of the address, so a link shows others the same list.\n\n"
-            "Lists are in the order of time across names and states. A search that finds little goes on by itself and says how far it came.\n"
+            "Lists are in the order of time across names and states. If a search finds few jobs, it continues by itself, and shows how far it has come.\n"
             "Filters match a value of the argument or a header, the last minutes, or the time since the last deploy. **Copy link** keeps filters and\n"
             "columns, and **CSV** and **JSON** export up to 10,000 of the matching jobs.", "#/jobs"),
-        Shot("many-jobs", "Many jobs at once", "Cancel, retry, delete, run or reprioritize selected jobs, or all that match. The page counts the jobs before the action begins.", "#/jobs?state=failed", _bulk, is_window=True),
+        Shot("many-jobs", "Many jobs at once", "Cancel, retry, delete, run or reprioritize selected jobs, or all jobs that match. The page counts the jobs before the action begins.", "#/jobs?state=failed", _bulk, is_window=True),
         Shot("why", "Why a job waits", "A waiting job shows what has to change first, which jobs hold the slots, and when the constraint opens.", f"#/job?id={ids['held']}"),
         Shot("failed-job", "A job that failed", "The page shows the last error, each attempt with worker, times and stack trace, and the job's content. You can retry, change or enqueue the job again.", f"#/job?id={ids['failed']}", _closed),
         Shot("job-log", "The log of a job", "Shows the log lines of a job live, in colour. Filter them by level, search them, or save them as a file.", f"#/job?id={ids['done']}", _log, is_window=True),
-        Shot("flow", "A flow", "Jobs that wait for one another, as a graph or a waterfall, opened at the first failure with its error: `n` leads to the next, and you can retry from there. Jobs of one name are told apart by their key or argument.", f"#/job?id={ids['flow']}", _graph, is_window=True),
-        Shot("failed-flow", "A flow that failed", "The failure with its error comes first. The jobs that were skipped because of it are red, the others faded.", f"#/job?id={ids['failed_flow']}", _graph, is_window=True),
-        Shot("batches", "Batches", "Jobs that belong together: how many are over, which failed, and what is started when all are over.", "#/batches"),
-        Shot("batch", "One batch", "Its jobs by state, what it waits for, and the jobs that it starts. You can seal or cancel it, retry its failed jobs, and find its members among all jobs.", f"#/batches?id={ids['batch']}"),
-        Shot("challenge", "A question to a person", "A job that waits for people has a page at its own address, without scripts. Here they approve, reject, fill in a few fields and comment.", f"/callbacks/{ids['question']}"),
+        Shot("flow", "A flow", "Jobs that wait for one another, as a graph or a waterfall. The page opens at the first failure, with its error. `n` leads to the next failure, and you can retry each failed job. Labels distinguish jobs of one name by their key or argument.", f"#/job?id={ids['flow']}", _graph, is_window=True),
+        Shot("failed-flow", "A flow that failed", "The failure with its error comes first. The jobs that were skipped because of it are red, and the other jobs are faded.", f"#/job?id={ids['failed_flow']}", _graph, is_window=True),
+        Shot("batches", "Batches", "Jobs that belong together: how many are over, which failed, and which callbacks start when all are over.", "#/batches"),
+        Shot("batch", "One batch", "The page shows the jobs of the batch by state, the reason why it is not complete, and the jobs that it starts. You can seal or cancel it, retry its failed jobs, and find its members among all jobs.", f"#/batches?id={ids['batch']}"),
+        Shot("challenge", "A question to a person", "A job that waits for people has a page at its own address, without scripts. There, people approve, reject, fill in a few fields and comment.", f"/callbacks/{ids['question']}"),
         Shot("challenges", "Challenges", "The page lists the questions to other systems and to people, with their states. Operators answer from the row.", "#/challenges"),
-        Shot("asked-job", "A job that waits for an answer", "The page of the job shows what was asked, when and of whom, and the answers.", f"#/job?id={ids['asked']}"),
-        Shot("failures", "Failures", "Failures at the same place in the code form one group with its count, its trend over a day, the versions of its workers and an example. Groups that are new or came back are marked. You can retry a group, which counts its jobs again first, assign it to a person, see which values of the argument it affects, resolve it in a version, which a failure of a later version undoes, merge it into another group of its name and split it off again, or ignore it until it changes or for a time: it is then no fault on the Overview.", "#/failures"),
+        Shot("asked-job", "A job that waits for an answer", "The page of the job shows the question, its time, the people who may answer, and the answers.", f"#/job?id={ids['asked']}"),
+        Shot("failures", "Failures", "Failures at the same place in the code form one group with its count, its trend over a day, the versions of its workers and an example. New and returned groups are marked. You can do the following with a group:\n\n* Retry its jobs. The page first counts them again.\n* Assign it to a person.\n* See which values of the argument it affects.\n* Resolve it in a version. A failure in a later version reopens it.\n* Merge it into another group of its name, and split it off again.\n* Ignore it for a time, or until it changes. Then it is not a fault on the Overview.", "#/failures"),
         Shot("names", "Names", "Each job name with its counts, success rate, wait times and run times.", "#/names"),
         Shot("name", "One name", "The history of one job name, with the distribution of its wait and run times.",
             "#/names?name=mail.send"),
@@ -142,37 +142,37 @@ def shots(ids: dict[str, str]) -> list[Shot]:
             "#/constraints"),
         Shot("constraint", "One constraint", "The values with the most waiting jobs, the holders of slots, and the next opening. You can pause the constraint or one value.", "#/constraints?name=mail-per-host"),
         Shot("constraint-editor", "The editor of a constraint",
-            "The editor shows which waiting jobs the constraint would apply to while you type, and replays the last hour under its limits.",
+            "While you type, the editor shows the waiting jobs to which the constraint would apply. It can also replay the last hour under its limits.",
             "#/constraints?name=mail-per-host", _edit, is_window=True),
-        Shot("definitions", "Definitions", "Jobs that start by the clock: when each definition is due next, how its last 30 runs ended, and how late the last one started. Pause one, or run it now, from its row.",
+        Shot("definitions", "Definitions", "Jobs that start by the clock: the next instant of each definition, the outcomes of its last 30 runs, and the lateness of the last run. Pause a definition, or run it now, from its row.",
             "#/definitions"),
-        Shot("definition", "One definition", "The next ten instants in its time zone and in yours, and one record for each past instant with its outcome, its lateness and its job. The editor needs no cron and shows the next instants while you type; a backfill counts the jobs before it starts them.", "#/definitions?name=hourly-report"),
+        Shot("definition", "One definition", "The next ten instants in its time zone and in yours, and one record for each past instant with its outcome, its lateness and its job. You can set a schedule without cron, and the editor shows the next instants while you type. A backfill first shows how many jobs it will start.", "#/definitions?name=hourly-report"),
         Shot("definition-editor", "The editor of a definition", "Choose times without cron. The next runs are shown while you type, in the time zone of the definition and in yours.", "#/definitions?name=hourly-report", _form, is_window=True),
-        Shot("calendars", "Calendars", "Holidays and workdays that definitions follow, and until when each calendar knows them.", "#/calendars"),
-        Shot("calendar", "One calendar", "Its days off by month, and the definitions that follow it.", "#/calendars?name=shop-holidays"),
-        Shot("events", "Events", "The newest events, and the jobs that each of them started. Filter by type, source and definition, send a test event, or replay one.", "#/events"),
-        Shot("event", "One event", "Its content, the definitions that matched, and the jobs that it started.", f"#/events?id={ids['event']}"),
-        Shot("notices", "Notices", "The people that are told of failed jobs, old backlogs, detached workers and more: by mail, Slack or webhooks.", "#/notices"),
-        Shot("notice", "One notice", "Open alerts, messages and their deliveries. You can test, mute and change it, and acknowledge what is known.", "#/notices?name=failed-jobs"),
-        Shot("notice-editor", "The editor of a notice", "Choose what triggers it, for which jobs, whom it tells and how often.", "#/notices?name=failed-jobs", _form, is_window=True),
+        Shot("calendars", "Calendars", "Holidays and workdays that definitions follow, and the last day of each calendar.", "#/calendars"),
+        Shot("calendar", "One calendar", "The days off by month, and the definitions that follow the calendar.", "#/calendars?name=shop-holidays"),
+        Shot("events", "Events", "The newest events, and the jobs that each of them started. Filter by type, source and definition, send a test event, or replay an event.", "#/events"),
+        Shot("event", "One event", "The content of the event, the definitions that matched, and the jobs that it started.", f"#/events?id={ids['event']}"),
+        Shot("notices", "Notices", "Messages to people about failed jobs, old backlogs, detached workers and other conditions: by mail, Slack or webhooks.", "#/notices"),
+        Shot("notice", "One notice", "Open alerts, messages and their deliveries. You can test, mute and change the notice, and acknowledge alerts.", "#/notices?name=failed-jobs"),
+        Shot("notice-editor", "The editor of a notice", "Choose the condition, the jobs, the recipients and the frequency of a notice.", "#/notices?name=failed-jobs", _form, is_window=True),
         Shot("targets", "Targets", "Addresses to which jobs go as HTTP requests, without a worker.", "#/targets"),
-        Shot("workers", "Workers", "All workers with their load, rate, run times and failures, and which of them are silent, slow or failing beside others with the same names; by worker, machine, version or label. Drain all workers of a group or a selection at once, and see how many jobs are left.",
+        Shot("workers", "Workers", "All workers with their load, rate, run times and failures, by worker, machine, version or label. The page marks workers that are silent, or slower or failing more often than others with the same names. Drain all workers of a worker group or a selection at once, and see how many jobs are left.",
             "#/workers"),
         Shot("worker", "One worker", "The worker's jobs, figures, names and address. You can drain, resume or detach it.",
             f"#/workers?id={ids['worker']}"),
         Shot("masters", "Masters", "The leader, the other masters and the store. You can hand the lead to another master.", "#/masters"),
-        Shot("namespaces", "Namespaces", "All namespaces, the worst first, and the stores in which they lie.", "#/namespaces"),
-        Shot("incidents", "Incidents", "Present and past incidents: what happened, for how long, and who takes care of it.", "#/incidents"),
-        Shot("incident", "One incident", "Tells what happened, in order, and which changes came shortly before.", f"#/incidents?id={ids['incident']}"),
-        Shot("enqueue", "Enqueue", "A form for one job, with a field for each parameter that workers tell of. "
-            "It previews the constraints that will apply before you send it.", "#/enqueue", _preview),
+        Shot("namespaces", "Namespaces", "All namespaces, the worst first, and their stores.", "#/namespaces"),
+        Shot("incidents", "Incidents", "Present and past incidents, with their events, their duration, and the person who takes care of each.", "#/incidents"),
+        Shot("incident", "One incident", "Shows the events of the incident in order, and the changes shortly before it.", f"#/incidents?id={ids['incident']}"),
+        Shot("enqueue", "Enqueue", "A form for one job, with a field for each parameter in the contract of the workers. "
+            "Before you send the job, the form previews the constraints that will apply.", "#/enqueue", _preview),
         Shot("audit", "Audit", "All changes, with their author, the old value and the new one. Filter them by target, author and time.", "#/audit"),
         Shot("settings", "Settings", "Every setting with its description. You can change run-time settings here, on all masters within a second.", "#/settings"),
         Shot("access", "Access", "Tokens for programs, and users with their roles. A token is shown only once.",
             "#/access"),
-        Shot("personal-data", "Personal data", "Finds a person in everything that jobs leave behind, and erases values and logs.", "#/personal_data", _person),
+        Shot("personal-data", "Personal data", "Searches the data of jobs for a person, and erases values and logs.", "#/personal_data", _person),
         Shot("account", "Your account", "Change your password, and end your other logins.", "#/account"),
-        Shot("palette", "The command palette", "Opens what you name, and understands sentences.", "#/overview", _palette, is_window=True),
+        Shot("palette", "The command palette", "Opens the page or object that you name, and understands sentences.", "#/overview", _palette, is_window=True),
         Shot("login", "Log in", "Log in with a user name or with a token.", "#/overview", is_logged_in=False),
     ]  # fmt: skip
 
@@ -264,28 +264,30 @@ INTRODUCTION = """# The web UI
 
 Every master serves the web UI at its own address: `http://127.0.0.1:8080/` after `jqmaster serve`. You need not install
 anything, and the pages load nothing from other servers. All data are live. The pictures show a shop's queue with two masters
-and three workers, one of which has just fallen silent; `make pictures` takes them, and those of all other pages into `docs/ui/all`.
+and three workers. One of the workers has just fallen silent. `make pictures` takes these pictures, and pictures of all other
+pages into `docs/ui/all`.
 
 * **Access**: without tokens and users, everybody on the machine may do everything. With users, people log in, and their role
-  decides what they may do: a viewer looks, an operator acts, and an admin also manages access. See [security.md](security.md).
-* **Addresses**: filters, pages and objects are part of the address, so every view is a link. The UI works under a path of a
-  proxy.
+  decides what they may do: a viewer sees data, an operator acts, and an admin also manages access. See [security.md](security.md).
+* **Addresses**: filters, pages and objects are part of the address, so every view has a link. The UI also works below a path of
+  a proxy.
 * **Keys**: `?` lists the shortcuts. `/` finds a job by ID or name, `g` and a letter opens a page, and `j`, `k`, `x` and
   `Enter` work in lists.
-* **Command palette**: `Ctrl K` opens whatever you name, acts on the object of the page, and understands sentences such as
-  `pause mail.send 45m because the provider is down`.
-* **Appearance**: choose light or dark, relative times, local time or UTC, and English or Japanese at the upper right. The UI follows your
-  browser until you choose.
-* **Problems**: the Overview lists what is wrong or waits until it is over: the findings of `jqmaster health`, so that its first line,
-  the list and the command line always agree. You can acknowledge a problem, which hides it until it comes back, or snooze it
+* **Command palette** (`Ctrl K`): it opens the page or object that you name, acts on the object of the page, and understands
+  sentences such as `pause mail.send 45m because the provider is down`.
+* **Appearance**: choose light or dark, relative times, local time or UTC, and English or Japanese at the upper right. Until you choose, the UI
+  uses the settings of your browser.
+* **Problems**: the Overview lists current faults and long waits until they are over. They are the findings of `jqmaster health`, so
+  the Overview and the command always agree. If you acknowledge a problem, it is hidden until it comes back. You can also snooze it
   (`45m`, `until 18:00`).
 * **Charts**: they mark deploys, pauses, changes and incidents, and compare with yesterday or last week. Arrow keys move through
-  time, Shift and arrow keys mark a range, Enter opens its jobs, `+` and `-` zoom.
-* **Incidents**: each [incident](incidents.md) is one story on one page: what happened, what was changed before, who takes care of it.
-* **Personal data**: admins find a person in everything that jobs leave behind, and [erase](personal_data.md) values and logs.
-* **Namespaces**: the page lists all [namespaces](growth.md), the worst first, and the stores in which they lie. If there is more than one, the header
-  names yours, and `g N` (with Shift) leads to another one. Every page and link of a namespace is below `/ns/NAME/`.
-* **Sessions**: if yours ends, you log in again in a dialog, and what you typed stays.
+  time, Shift and arrow keys mark a range, and Enter opens the jobs of this range. `+` and `-` zoom.
+* **Incidents**: the page of an [incident](incidents.md) shows its events, earlier changes, and the person who takes care of it.
+* **Personal data**: admins search the data of jobs for a person, and [erase](personal_data.md) values and logs.
+* **Namespaces**: the page lists all [namespaces](growth.md), the worst first, and their stores. If there is more than one namespace,
+  the header names the current one, and `g N` (with Shift) switches to another. Every page and link of a namespace is below
+  `/ns/NAME/`.
+* **Sessions**: if your session ends, you log in again in a dialog, and the form keeps your text.
 * **API**: the [HTTP API](../openapi/) can do everything that the UI does. You can copy lists, jobs and forms as `curl`
   commands.
 """
