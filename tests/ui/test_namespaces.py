@@ -328,7 +328,7 @@ async def test_a_namespace_overrides_a_setting_and_resets_it(browser: Browser, o
         await page.goto(f"{shop}#/settings?q=max_losses")
         dialog = page.get_by_role("dialog")
         row = page.locator("tr.setting").filter(has_text="max_losses")
-        await expect(page.get_by_text("A change here holds in namespace shop alone.")).to_be_visible()
+        await expect(page.get_by_text("A change here applies only to namespace shop.")).to_be_visible()
         await expect(row.locator(".badge")).to_have_text("installation")
         await row.get_by_role("button", name="Change").click()
         await expect(dialog.get_by_role("button", name="Reset")).to_have_count(0)
@@ -352,7 +352,7 @@ async def test_a_namespace_overrides_a_setting_and_resets_it(browser: Browser, o
         await expect(row.get_by_role("button")).to_have_count(0)
         await page.get_by_role("link", name="Settings of the installation").click()
         await expect(page).to_have_url(f"{one.url}/#/settings")
-        await expect(page.get_by_text("A change here holds")).to_have_count(0)
+        await expect(page.get_by_text("A change here applies only")).to_have_count(0)
 
 
 async def test_the_worst_namespace_is_first_with_its_reason(
