@@ -463,7 +463,7 @@ def decode_claimed(record: bytes) -> ClaimedRecord:
 
 
 def _decode_claimed_extras(extras: bytes) -> tuple[dict[str, str], str | None, After | None]:
-    """Return the headers of a job, the batch of which it is a member or a callback, and its predecessors."""
+    """Return the headers of a job, its batch (as a member or a callback), and its predecessors."""
     batch, callback_of = _decode_batch(extras)
     return _decode_extras(extras)[1], callback_of.batch if callback_of else batch, _decode_after(extras)
 

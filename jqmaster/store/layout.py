@@ -69,9 +69,9 @@ def layout_file() -> str:
         f"ETAG_LENGTH = {ETAG_LENGTH}",
         "NO_ID = '" + r"\0" * 16 + "'",
         f"NO_KEY = '{NO_KEY}'",
-        # IDs of constraints with a weight begin with this.
+        # The beginning of the IDs of constraints with a weight.
         f"WEIGHTED = '{WEIGHTED_CID}'",
-        # A challenge with this `meta` is a delivery to a target.
+        # The `meta` of challenges that are deliveries to a target.
         f"TARGET_META = '{_escaped(TARGET_META)}'",
         f"STATE = {_table((state.value, code) for state, code in codec.STATE_CODES.items())}",
         f"CAUSE = {_table((cause.name.lower(), int(cause)) for cause in Cause)}",

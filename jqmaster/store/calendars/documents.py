@@ -18,7 +18,9 @@ _UNREADABLE: Final = (KeyError, ValueError, TypeError, AttributeError, IndexErro
 @dataclass(frozen=True, slots=True)
 class StoredCalendar:
     """A stored calendar. `etag` changes with every edit. `former` and `former_etag`: the calendar before the last edit
-    (None: there was none). Definitions still use the former calendar for instants that were due before that edit."""
+    (None: it was never edited). Definitions still use the former calendar for instants that were due before the last
+    edit.
+    """
 
     calendar: Calendar
     etag: str

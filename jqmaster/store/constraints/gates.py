@@ -39,7 +39,7 @@ class GateStore:
         return [(flat[n].decode(), int(flat[n + 1])) for n in range(0, len(flat), 2)]
 
     async def reopen(self, epoch: str, cid: str, version: int) -> bool:
-        """Check again the gates of this constraint at which lanes are parked; return whether any gate opened."""
+        """Check the gates of this constraint again, if lanes are parked there. Return whether any gate opened."""
         has_opened = False
         closed = scanned(self._client, "SSCAN", self._keys.closed, count=MAX_PER_CALL, match=f"{cid}*")
         async for found in closed:

@@ -37,7 +37,7 @@ class Moved(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """A job that may have to move. `old`: the lane in which it was found ready."""
+    """A job that may have to move. `old`: the lane where the job was found ready."""
 
     job_id: str
     old: OldLane | None

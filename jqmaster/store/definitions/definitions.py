@@ -41,12 +41,11 @@ from jqmaster.store.link.wake import DefinitionsChanged, JobsReady, SlotsFreed
 logger = logging.getLogger(__name__)
 
 RUNS_PER_READ: Final = 200
-# An instant that is later than the instant of any record.
+# An instant after the instants of all records.
 MAX_INSTANT_MS: Final = 10**15
 # Maximum number of records that a page of a filtered list examines.
 MAX_LOOKED_AT: Final = 2_000
-# Maximum number of removed definitions to remember. Each is stored with the last instant at which it may have started a
-# job.
+# Maximum number of removed definitions to remember. Each is stored with the last instant that may have started a job.
 MAX_GONE: Final = 10_000
 # Pack bytes as strings, because the MessagePack library of Lua has no binary type.
 _PACKER: Final = msgpack.Packer(autoreset=True, use_bin_type=False)

@@ -44,8 +44,9 @@ class EventVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A definition that an event starts. `slot`: for a definition that collects or debounces events, the name of the
-    group in which the event waits."""
+    """A definition that an event starts. `slot`: the name of the group where the event waits, if the definition
+    collects or debounces events.
+    """
 
     definition: Definition
     verdict: EventVerdict

@@ -113,7 +113,7 @@ def _judged(batch: Batch, counted: Counter[JobState], missing: list[str]) -> Bat
     if batch.gone == 0:
         ended = {state: counted[state] for state in FINISHED}
     else:
-        # Removed jobs remain in the counts, under the state in which they ended.
+        # Removed jobs remain in the counts, under their final state.
         ended = {state: counted[state] + max(0, more[state]) for state in FINISHED}
     gone = sum(ended.values()) - sum(counted[state] for state in FINISHED)
     deleted = batch.deleted + len(lost)

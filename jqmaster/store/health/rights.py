@@ -21,7 +21,7 @@ ON_KEYS: Final = {
     "zcount": "0 0", "zrange": "0 0", "zrangebyscore": "0 0", "zrem": "m", "zremrangebyrank": "0 0",
     "zremrangebyscore": "0 0", "zscan": "0", "zscore": "m",
 }  # fmt: skip
-# Commands that send a message to one node of a Cluster only. Without these rights, each message goes to all nodes.
+# Commands for messages that go to only one node of a Cluster. Without these rights, each message goes to all nodes.
 SHARDED: Final = frozenset({"spublish", "ssubscribe"})
 ON_CHANNELS: Final = {"publish": "m", "spublish": "m", "ssubscribe": "", "subscribe": "", "unsubscribe": ""}
 # By command without keys: sample arguments. `scan` lists the names of all keys, even those of other users, but reads no

@@ -129,8 +129,9 @@ class SessionStore:
         return FoundSession(data[0].decode(), int(data[1]), data[2]) if word == "ok" else None
 
     async def id_token(self, digest: str) -> str:
-        """Return the ID token with which a session was opened. Empty: none. The provider needs the token for a
-        logout."""
+        """Return the ID token from the login of a session. Empty: the login had no ID token. The provider needs the
+        token for a logout.
+        """
         found = await self._client.command("HGET", self._keys.session(digest), "id_token")
         return found.decode("ascii", "replace") if found else ""
 

@@ -28,7 +28,7 @@ SET_ASIDE_PER_CALL: Final = 50
 class ExpiredLease:
     """A lease that is over.
 
-    * `worker_as_of_ms`: the time as of which the worker last listed its claims. 0: the worker does not send it.
+    * `worker_as_of_ms`: the instant for which the worker last listed its claims. 0: the worker does not send it.
       Negative: further calls of the same heartbeat follow.
     * `job`: None if its record cannot be read, see `LeaseStore.set_aside`.
     * `detached_by`: see `Worker`.

@@ -1,4 +1,4 @@
-"""Errors with which the store refuses a command."""
+"""The errors of commands that the store refuses."""
 
 from typing import Final
 

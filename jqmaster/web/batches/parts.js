@@ -1,4 +1,4 @@
-/** The parts of pages that show a batch: its progress, what it waits for, and the jobs that it starts. */
+/** The parts of pages that show a batch: its progress, the work that it waits for, and the jobs that it starts. */
 import { number, t } from "../core/i18n.js";
 import { get } from "../core/api.js";
 import { html, useEffect, useState } from "../core/lib.js";

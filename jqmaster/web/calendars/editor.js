@@ -158,7 +158,7 @@ function Weekend({ form }) {
 
 /**
  * @param {string} name @param {Values} values @param {boolean} isAsked
- * @returns {Found | null} What saving would change; null if the preview is not shown.
+ * @returns {Found | null} The changes if the form is saved; null if the preview is not shown.
  */
 function useChanges(name, values, isAsked) {
   const [found, setFound] = useState(/** @type {Found | null} */ (null));

@@ -14,7 +14,7 @@ const MONTHS = Array.from({ length: 12 }, (_, at) => at);
 /** @param {number} year @param {number} month 0 is January. @param {number} day */
 const isoDay = (year, month, day) => new Date(Date.UTC(year, month, day)).toISOString().slice(0, 10);
 
-/** @param {string} day Such as `2026-11-23`. @returns {string} The day with its day of the week, in the reader's language. */
+/** @param {string} day A day, for example `2026-11-23`. @returns {string} The day with its day of the week, in the reader's language. */
 export const holidayText = (day) =>
   new Intl.DateTimeFormat(language(), {
     month: "long",

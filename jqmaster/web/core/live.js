@@ -109,7 +109,7 @@ export function useLatest(event) {
 }
 
 /**
- * Return the newest data of `event`, or what `load` returns if the stream does not send them soon.
+ * Return the newest data of `event`. If the stream does not send them soon, return the result of `load`.
  * @template {LiveEvent} Event
  * @param {Event} event
  * @param {() => Promise<LiveData[Event]>} load

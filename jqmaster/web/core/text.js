@@ -5,7 +5,7 @@ const UNSAFE =
   /[\u0000-\u0009\u000b-\u001f\u007f-\u00a0\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202f\u205f-\u206f\u3164\ufe00-\ufe0e\ufeff\uffa0\ufff0-\ufffb\u{e0000}-\u{e0fff}\ud800-\udfff]/gu;
 
 /**
- * Split `text` into pieces that alternate between plain text and escapes, the first one plain.
+ * Split `text` into pieces that alternate between plain text and escapes. The first piece is plain text.
  * @param {string} text
  * @param {boolean} [isBlock] Whether line feeds and tabs may stay.
  * @returns {string[]}

@@ -343,7 +343,7 @@ function Trigger({ one }) {
     <dt>${t("nav.events")}</dt><dd><a href=${href("events", { definition: one.name })}>${t("events.of_definition")}</a></dd>`;
 }
 
-/** @param {{one: Definition}} props What this definition would start for the newest events of its type. */
+/** @param {{one: Definition}} props A preview of the jobs that this definition would start for the newest events of its type. */
 function NewestEvents({ one }) {
   const job = one.argument === null ? { job: only(one.job, ["name", "argument"]) } : {};
   const coming = useComing(

@@ -61,7 +61,7 @@ export function Unserved({ name, runs, served, class: more = "" }) {
   return html`<a class=${`unserved ${more}`} title=${text} href=${href("names", { name })}>${text}</a>`;
 }
 
-/** @param {RunView[]} runs Newest first. @returns {string} Such as `Last 30: 28 Succeeded, 1 Missed`. */
+/** @param {RunView[]} runs The runs, newest first. @returns {string} A summary, for example `Last 30: 28 Succeeded, 1 Missed`. */
 function stripText(runs) {
   /** @type {Map<string, number>} */
   const counts = new Map();

@@ -139,9 +139,9 @@ export const ownZone = () => {
 export const zones = () => ["UTC", ...(Intl.supportedValuesOf?.("timeZone") ?? [])];
 
 /**
- * A local time as the API has it, such as `2026-11-24T02:30:00+09:00`.
+ * Convert a local time of the API, such as `2026-11-24T02:30:00+09:00`.
  * @param {string} local
- * @returns {string} Such as `Tue 2026-11-24 02:30 (+09:00)`.
+ * @returns {string} The time for readers, for example `Tue 2026-11-24 02:30 (+09:00)`.
  */
 export function wallText(local) {
   const [date = "", clock = ""] = local.split("T");
@@ -151,7 +151,7 @@ export function wallText(local) {
 
 /**
  * @param {string} at ISO 8601.
- * @param {string} mode As for `instantParts`.
+ * @param {string} mode See `instantParts`.
  * @returns {string} The instant in the zone of the page, such as `Tue 2026-11-24 18:30`.
  */
 export function ownText(at, mode) {
@@ -160,5 +160,5 @@ export function ownText(at, mode) {
   return `${weekday.format(Date.parse(`${day}T00:00:00Z`))} ${day} ${shortClock(clock)}`;
 }
 
-/** @param {string} clock Such as `02:30:00`. */
+/** @param {string} clock A time of day, for example `02:30:00`. */
 const shortClock = (clock) => clock.replace(/:00$/, "");

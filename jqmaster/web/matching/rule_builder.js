@@ -49,11 +49,11 @@ function rowOf(condition) {
   return { field: leaf.field, op: leaf.op, value: typedOf(leaf.value ?? true), isNot };
 }
 
-/** @param {unknown} value @returns {string} Plain text if it cannot be mistaken for JSON, else JSON. */
+/** @param {unknown} value @returns {string} The value as plain text. If this text could be read as JSON, the value as JSON. */
 export const typedOf = (value) =>
   typeof value === "string" && valueOf(value) === value ? value : toJson(value);
 
-/** @param {string} typed @returns {unknown} The parsed JSON if it is JSON, else the text. */
+/** @param {string} typed @returns {unknown} The value of the JSON. If the text is not JSON, the text. */
 export function valueOf(typed) {
   try {
     return parseExact(typed);
@@ -77,7 +77,7 @@ function conditionText({ field, op, value, isNot }) {
 
 /**
  * @param {unknown} matcher
- * @returns {string | null} The matcher in words, on one line; null if that would be hard to read.
+ * @returns {string | null} The matcher in words, on one line; null if the words would be hard to read.
  */
 export function ruleText(matcher) {
   const rule = ruleOf(toJson(matcher));

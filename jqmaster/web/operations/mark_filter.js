@@ -55,7 +55,7 @@ export function selects(matcher, name) {
 export function isAbout(mark, name) {
   switch (mark.kind) {
     case "deploy": {
-      // If a worker has many names, the mark lists the first ones and the number of the others, such as "+5".
+      // If a worker has many names, the mark lists the first names and the number of other names, such as "+5".
       const names = (mark.entry?.label ?? "").split(", ");
       return names.includes(name) || names.some((one) => one.startsWith("+"));
     }

@@ -110,7 +110,7 @@ export function fitOf(one, wanted) {
 
 /**
  * @param {Entry[]} entries
- * @param {string} text As it was typed.
+ * @param {string} text The typed text.
  * @param {number} most Maximum number of objects of each kind.
  * @returns {Entry[]} The objects that fit, the best first.
  */

@@ -14,7 +14,7 @@ export const PERIODS_S = { "1d": DAY_S, "7d": 7 * DAY_S };
 /** Spans that cannot be compared: figures by hour are kept for 30 days only. */
 const NOT_WITH = ["30d"];
 
-/** @param {string | undefined} word The word in the address. @param {string} span @returns {string} "" compares with nothing. */
+/** @param {string | undefined} word The word in the address. @param {string} span @returns {string} The word of the period. "": no comparison. */
 export const comparedPeriod = (word, span) =>
   word !== undefined && word in PERIODS_S && !NOT_WITH.includes(span) ? word : "";
 
@@ -22,7 +22,7 @@ export const comparedPeriod = (word, span) =>
 const POLL_MS = 300_000;
 
 /**
- * @param {string} word "" compares with nothing.
+ * @param {string} word The word of the period. "": no comparison.
  * @param {string} span
  * @param {string} [name] A job name; by default all names.
  * @returns {History | null} The earlier period; null until it is loaded.

@@ -12,7 +12,7 @@ import { Icon } from "./icons.js";
 /** @typedef {import("../core/lib.js").Node} Node */
 
 /**
- * A modal dialog. Escape closes it, and the focus returns to where it was.
+ * A modal dialog. Escape closes it, and the focus returns to the element that had it before.
  *
  * @param {{title: string, onClose: () => void, children?: Node, isWide?: boolean}} props
  */
@@ -55,8 +55,8 @@ const TYPED_FROM = 1000;
  * @param {{title: string, count: number, counted?: string, isAtLeast?: boolean, isAlways?: boolean, isReady?:
  *   boolean, verb: string, kind?: string, onConfirm: () => Promise<unknown> | unknown, onClose: () => void,
  *   children?: Node}} props
- *   `counted`: the words after the count, if it does not count jobs. `verb`: what the button says, such as "Delete".
- *   `isAlways`: the action is possible even if the count is 0. `isReady` false: the input is not complete.
+ *   `counted`: the words after the count, if the count is not of jobs. `verb`: the text of the button, such as
+ *   "Delete". `isAlways`: the action is possible even if the count is 0. `isReady` false: the input is not complete.
  */
 export function ConfirmCount({
   title,

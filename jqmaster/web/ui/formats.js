@@ -50,7 +50,7 @@ const UNITS = /** @type {const} */ ([
 /**
  * Return a duration in its two largest units, such as `3 min 20 s`. A duration below ten seconds has a fraction.
  * @param {number} ms
- * @param {boolean} isCoarse Whether to leave out the second unit from ten of the first unit on, such as `12 h`.
+ * @param {boolean} isCoarse Whether to leave out the second unit if there are ten or more of the first, as in `12 h`.
  */
 export function durationText(ms, isCoarse = false) {
   const sign = ms < 0 ? "−" : "";
@@ -135,7 +135,7 @@ export function useTick() {
 
 /**
  * @param {number} ms Unix.
- * @returns {string} Such as `2026-11-21 04:30:00 UTC`.
+ * @returns {string} The instant in UTC, for example `2026-11-21 04:30:00 UTC`.
  */
 export function utcText(ms) {
   const date = new Date(ms);
@@ -170,7 +170,8 @@ export const instantText = (ms, mode) => (mode === "utc" ? utcText(ms) : localTe
 /**
  * @param {number} ms Unix.
  * @param {string} mode As for `instantText`.
- * @returns {{day: string, clock: string, zone: string}} Such as `2026-11-21`, `13:30:00` and `GMT+9`.
+ * @returns {{day: string, clock: string, zone: string}} The parts of the instant, for example `2026-11-21`, `13:30:00`
+ *   and `GMT+9`.
  */
 export function instantParts(ms, mode) {
   const [day = "", clock = "", zone = ""] = instantText(ms, mode).split(" ");
@@ -180,14 +181,14 @@ export function instantParts(ms, mode) {
 /**
  * @param {number} ms Unix.
  * @param {string} mode As for `instantText`.
- * @returns {string} Such as `13:30:00 GMT+9`; with the date if it is not today's.
+ * @returns {string} The time of day, for example `13:30:00 GMT+9`. It has the date if the instant is not today.
  */
 export function clockText(ms, mode) {
   const { day, clock, zone } = instantParts(ms, mode);
   return `${day === instantParts(nowMs(), mode).day ? "" : `${day} `}${clock} ${zone}`;
 }
 
-/** @param {number} ms Unix. @returns {string} Such as `02:30`; with the date if it is not today's. In the reader's zone. */
+/** @param {number} ms Unix. @returns {string} The time of day in the reader's zone, for example `02:30`. It has the date if the instant is not today. */
 export function minuteText(ms) {
   const { day, clock } = instantParts(ms, "local");
   return `${day === instantParts(nowMs(), "local").day ? "" : `${day.slice(5)} `}${clock.slice(0, 5)}`;

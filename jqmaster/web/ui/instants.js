@@ -35,8 +35,7 @@ export function inputOf(at) {
 }
 
 /**
- * @param {string} text Of an input.
- * @returns {string} ISO 8601 in UTC; "" for other texts.
+ * @param {string} text The text of an input. @returns {string} The instant as ISO 8601 in UTC; "" for other texts.
  */
 export function instantIn(text) {
   if (!text || text > LATEST) return "";
@@ -46,8 +45,8 @@ export function instantIn(text) {
 }
 
 /**
- * @param {string} text Of an input.
- * @param {string | null | undefined} opened The instant that the input was opened with.
+ * @param {string} text The text of an input. @param {string | null | undefined} opened The instant that the input was
+ *   opened with.
  * @returns {string} `opened` with its milliseconds if the input was not changed. Otherwise the result of `instantIn`. A
  *   text that is not an instant is returned unchanged, so that the API refuses it. An empty text would mean no instant.
  */

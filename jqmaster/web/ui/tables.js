@@ -19,7 +19,7 @@ import { useKeys } from "./keys.js";
  *   except on large screens.
  * @property {string} [sort] The word for `onSort`.
  * @property {"main" | "side" | "line"} [phone] Its place on phones, where a row has two lines: first in the first line, at the end of it, or in
- *   the second. As soon as one column has a place, those without one are not shown on phones.
+ *   the second. If any column has a place, columns without a place are not shown on phones.
  * @property {number} [width] In rem, where the table is fixed: the share of its width that the column gets.
  */
 

@@ -1,6 +1,6 @@
 /** Labels of workers as one line of text. */
 
-/** @param {string} text Such as `gpu=1, zone=b`. @returns {Record<string, string>} */
+/** @param {string} text Labels, for example `gpu=1, zone=b`. @returns {Record<string, string>} */
 export const labelsIn = (text) =>
   Object.fromEntries(
     text

@@ -1,4 +1,4 @@
-/** Batches: the progress of each, its failed jobs, what it waits for, and the jobs that it starts at its end. */
+/** The list of batches. Each has its progress, its failed jobs, the work that it waits for, and the jobs that it starts at its end. */
 import { get } from "../../core/api.js";
 import { BatchProgress, BatchState, titleOf } from "../parts.js";
 import { curl } from "../../core/curl.js";

@@ -237,7 +237,7 @@ const renewalOf = (one) => ({
   weekend: one.weekend,
 });
 
-/** @param {{one: Calendar, onClose: () => void, onDone: () => unknown}} props Shows what reading the source again would change. */
+/** @param {{one: Calendar, onClose: () => void, onDone: () => unknown}} props The dialog that reads the source again. It first shows the changes. */
 function Renewal({ one, onClose, onDone }) {
   const path = pathOfCalendar(one.name);
   const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));

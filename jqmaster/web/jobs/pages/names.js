@@ -1,4 +1,4 @@
-/** Job names with their counts, success rates, waits and run times; and one name in detail, over time. */
+/** The page of job names: the list with counts, success rates, waits and run times, or one name in detail, over time. */
 import { html, useMemo, useState } from "../../core/lib.js";
 import { del, get, may } from "../../core/api.js";
 import { number, t, tOr } from "../../core/i18n.js";

@@ -1,4 +1,4 @@
-/** All namespaces with their figures, those with faults first; one namespace with its actions; and the stores. */
+/** The page of namespaces. It shows the list of namespaces (those with faults first) and the stores, or one namespace with its actions. */
 import { call, get, may, post } from "../../core/api.js";
 import { curl } from "../../core/curl.js";
 import { t } from "../../core/i18n.js";
