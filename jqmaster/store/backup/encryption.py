@@ -17,7 +17,7 @@ CIPHER: Final = "AES-256-GCM"
 
 @dataclass(frozen=True, slots=True)
 class KeyDerivation:
-    """The parameters for deriving the keys from the passphrase. The manifest contains these parameters in plain text."""
+    """The parameters for deriving the keys from the passphrase. The manifest contains them in plain text."""
 
     salt: str
     n: int = 1 << 15
