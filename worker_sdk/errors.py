@@ -579,8 +579,9 @@ class JobFailed(NoResultError):  # noqa: N818
 
     * `cause`: `error`, `timeout`, `invalid_argument`, `undecodable` or `lost`.
     * `message`: the reason, for people.
-    * `error_type`: the class of the exception in the worker, such as `app.errors.NoSuchPhoto`. Empty if there was none.
-    * `traceback`: the traceback of the exception as text. Empty if there was none.
+    * `error_type`: the class of the exception in the worker, such as `app.errors.NoSuchPhoto`. Empty: there was no
+      exception.
+    * `traceback`: the traceback of the exception as text. Empty: there was no exception.
     * `should_retry`: whether the last failure allowed a retry. None: unknown.
     * `error`: the error as the worker reported it.
 

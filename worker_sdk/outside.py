@@ -35,8 +35,8 @@ class Ready:
 
 
 class OutsideWork:
-    """Jobs for which another system does the work. It answers with a callback. Derive a class, and add it to a worker
-    with `worker.outside(…)`. The methods are `def` or `async def`.
+    """Jobs for which another system does the work. That system answers with a callback. Derive a class, and add it to a
+    worker with `worker.outside(…)`. The methods are `def` or `async def`.
 
     * `name`: name of the jobs.
     * `answer_within_s`: seconds to wait for the callback. If none comes, the attempt fails.
@@ -104,7 +104,7 @@ class OutsideWork:
         raise NotImplementedError
 
     def _phases(self) -> tuple[Phase, ...]:
-        """Return the methods that a derived class may define. It must define the last of these methods."""
+        """Return the methods that a derived class may define. The class must define the last of these methods."""
         return (self.prepare, self.challenge, self.on_callback)
 
 

@@ -213,8 +213,8 @@ class Seal:
             )
         except (InvalidTag, ValueError):
             raise SealError(
-                f"the {what} cannot be opened with the key {key_id}: another key has this ID, or the value was "
-                "changed, or belongs to another job",
+                f"the {what} cannot be opened with the key {key_id}: another key has this ID, the value was "
+                "changed, or it belongs to another job",
                 key_id,
             ) from None
 
@@ -244,7 +244,7 @@ def is_sealed(value: Any) -> bool:
 
 def _key_of(key_id: str, key: bytes | str) -> bytes:
     if not isinstance(key_id, str) or not _KEY_ID.fullmatch(key_id):
-        raise ValueError(f"{key_id!r} is not the ID of a key: up to 40 letters, digits and _ . -")
+        raise ValueError(f"{key_id!r} is not a valid ID of a key: use up to 40 letters, digits and _ . -")
     if isinstance(key, str):
         try:
             key = base64.b64decode(key, validate=True)
@@ -252,7 +252,7 @@ def _key_of(key_id: str, key: bytes | str) -> bytes:
             raise ValueError(f"the key {key_id} is not base64 text") from None
     if len(key) != _KEY_BYTES:
         raise ValueError(
-            f"the key {key_id} has {len(key)} bytes, and {_KEY_BYTES} are needed: see Seal.new_key()"
+            f"the key {key_id} has {len(key)} bytes, but {_KEY_BYTES} are needed: see Seal.new_key()"
         )
     return key
 

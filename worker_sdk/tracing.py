@@ -25,8 +25,8 @@ def instrument(tracer_provider: "TracerProvider | None" = None, *, exception_tex
     """Give enqueued jobs a trace, and run handlers within the trace of their job.
 
     * `tracer_provider`: receives the spans. Default: the application's global provider.
-    * `exception_texts`: record the text and the traceback of a handler's exception in addition to its type. They may
-      contain values that the masters' setting `redact_paths` hides from people.
+    * `exception_texts`: record the text and the traceback of a handler's exception in addition to its type. The text
+      and the traceback may contain values that the masters' setting `redact_paths` hides from people.
 
     Raise ImportError without the package opentelemetry-api (the extra `tracing`).
 

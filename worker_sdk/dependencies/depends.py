@@ -62,8 +62,8 @@ def Depends(function: Callable[..., Any], *, scope: Scope = "job") -> Any:  # no
     `def import_feed(url: str, db: Session = Depends(open_session))`.
 
     * `function`: makes the value. It may be `def`, `async def`, or a generator of either kind that yields the value
-      once and cleans up afterwards. Its parameters may have `Depends` themselves, and one may be annotated with
-      `Context`.
+      once and cleans up afterwards. Its parameters may have `Depends` themselves, and one parameter may be annotated
+      with `Context`.
     * `scope`: `job` makes a value for each attempt. `worker` makes one value when the worker starts, before it
       registers.
 

@@ -81,7 +81,7 @@ def _call_of(dependency: Dependency) -> ValueCall:
         if contexts or short:
             what = "the Context" if contexts else short[0]
             raise TypeError(
-                f"dependency {call.name}: it lives as long as the worker, and cannot need {what} of one job"
+                f"dependency {call.name}: its scope is worker, so it cannot need {what} of one job"
             )
     return call
 

@@ -25,7 +25,7 @@ _IDLE_S: Final = 10.0
 class BackgroundPushes:
     """Pushes committed transactions of an outbox, in the order of their commits.
 
-    One thread per process pushes. It begins with the first push and ends when it has been idle for a while.
+    One thread per process pushes. The thread begins with the first push, and ends when it has been idle for a while.
     """
 
     def __init__(self, outbox: "Outbox") -> None:

@@ -29,8 +29,9 @@ def run_command(argument: Any, ctx: Context) -> dict[str, Any]:
     """Run the management command of a job. Return its exit code, and the end of its standard output and of its standard
     error.
 
-    The argument is a map with `args`, a list of texts. The lines of its outputs are the log of the job. The process
-    leads a process group of its own, which is ended when the job is canceled or its time is nearly over.
+    The argument is a map with `args`, a list of texts. The lines of both outputs are the log of the job. The process
+    leads a process group of its own. The group is ended when the job is canceled, or when the time of the job is nearly
+    over.
     """
     command = ctx.name.removeprefix(COMMAND_PREFIX)
     given = argument.get("args", []) if isinstance(argument, Mapping) else []

@@ -59,7 +59,7 @@ class MasterTransport:
                 return await client.send(request, stream=True)
             except (httpx.ConnectError, httpx.ConnectTimeout):
                 continue
-        raise httpx.ConnectError("no master takes a connection")
+        raise httpx.ConnectError("no master accepts a connection")
 
     def send_sync(
         self, method: str, target: str, fields: Fields, content: bytes, *, probe: Fields
@@ -77,7 +77,7 @@ class MasterTransport:
                 return self._sync.send(request, stream=True)
             except (httpx.ConnectError, httpx.ConnectTimeout):
                 continue
-        raise httpx.ConnectError("no master takes a connection")
+        raise httpx.ConnectError("no master accepts a connection")
 
     def _in_turn(self) -> list[str]:
         """Return the addresses, starting with a different one at each call."""

@@ -4,7 +4,8 @@ from worker_sdk.django.tasks_api import DEFAULT_TASK_QUEUE_NAME
 
 
 def job_name(module_path: str, queue_name: str) -> str:
-    """Return the name of the jobs of a task. A queue other than the default one becomes the first part of the name."""
+    """Return the name of the jobs of a task. A queue other than the default queue becomes the first part of the
+    name."""
     return module_path if queue_name == DEFAULT_TASK_QUEUE_NAME else f"{queue_name}/{module_path}"
 
 

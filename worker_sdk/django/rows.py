@@ -25,7 +25,7 @@ class DjangoRows:
     def __init__(self, using: str) -> None:
         vendor = connections[using].vendor
         if vendor not in _CLOCKS:
-            raise TypeError(f"the outbox knows {', '.join(sorted(_CLOCKS))}, but not {vendor}")
+            raise TypeError(f"the outbox supports {', '.join(sorted(_CLOCKS))}, but not {vendor}")
         self._using = using
         self._sql = _CLOCKS[vendor]
         # InnoDB locks every row that a locking read looks at. Such a read sees the newest version of a row, but its

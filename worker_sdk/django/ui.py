@@ -245,7 +245,8 @@ def _answer(answer: httpx.Response, response: HttpResponseBase) -> HttpResponseB
     # This header keeps proxies in front of Django from delaying events.
     response["x-accel-buffering"] = "no"
     if _is_stream(answer) and "content-encoding" not in response:
-        # Django's GZipMiddleware would delay small events. It does not touch a response that has an encoding.
+        # Django's GZipMiddleware would delay small events. The middleware does not touch a response that has an
+        # encoding.
         response["content-encoding"] = "identity"
     return response
 

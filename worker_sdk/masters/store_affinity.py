@@ -19,7 +19,7 @@ _WARN_EVERY_S: Final = 60.0
 
 class StoreAffinity:
     """`store` is the store of the first master that granted a call; "" until then. `foreign`: by address, the other
-    store that its master named last. It is thread-safe.
+    store that the master there named last. The object is thread-safe.
 
     `patience_s` may be set at any time. All clients of a worker share one `StoreAffinity`.
     """

@@ -34,8 +34,8 @@ class Middleware(EnqueueMiddleware):
     """
 
     def on_start(self) -> Awaitable[None] | None:
-        """Run in the event loop of the worker before it registers, for instance to open a pool or to load a model. It
-        may be `async def`.
+        """Run in the event loop of the worker before it registers, for instance to open a pool or to load a model. The
+        method may be `async def`.
 
         An exception stops the start: the worker never registers, and `on_stop` is called for the middleware that had
         already started.
@@ -43,7 +43,7 @@ class Middleware(EnqueueMiddleware):
         return None
 
     def on_stop(self) -> Awaitable[None] | None:
-        """Run when the worker has stopped, in the reverse order of the middleware. It may be `async def`.
+        """Run when the worker has stopped, in the reverse order of the middleware. The method may be `async def`.
 
         An exception is logged. A handler that does not stop within `grace_s` may still be running.
         """

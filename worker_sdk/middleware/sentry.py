@@ -17,8 +17,8 @@ class Sentry(Middleware):
 
     * `ignore`: as for `ErrorHook`.
 
-    It needs the package `sentry-sdk`. It does not send the argument of the job. Sentry itself sends the local variables
-    of handlers; `include_local_variables=False` in `sentry_sdk.init` prevents this.
+    The middleware needs the package `sentry-sdk`, and does not send the argument of the job. Sentry itself sends the
+    local variables of handlers; `include_local_variables=False` in `sentry_sdk.init` prevents this.
 
     For example:
 

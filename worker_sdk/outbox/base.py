@@ -60,7 +60,7 @@ class Outbox:
         is_direct: bool = True,
     ) -> None:
         if token is not None and master is None:
-            raise TypeError("token counts only together with master")
+            raise TypeError("give token only together with master")
         if lease_s <= 0:
             raise ValueError("lease_s must be positive")
         self._access = None if master is None else (master, token)
@@ -243,7 +243,7 @@ class Outbox:
         for destination, failure in done.failures.items() if done is not None else ():
             self._rest_until_s[destination] = time.monotonic() + _REST_S
             logger.warning(
-                "outbox: no master accepted jobs%s (%s); they wait for the relay, as do new jobs of the next %.0f s",
+                "outbox: no master accepted jobs%s (%s); they and the new jobs of the next %.0f s wait for the relay",
                 to_people(destination),
                 failure,
                 _REST_S,

@@ -115,7 +115,7 @@ class _Rounds:
             logger.error("outbox: %d jobs were refused by a master and set aside", stats.stuck)
         if stats.newer:
             logger.error(
-                "outbox: %d rows are of a newer release and are left alone; upgrade this relay", stats.newer
+                "outbox: a newer release wrote %d rows, which are not pushed: upgrade this relay", stats.newer
             )
 
 

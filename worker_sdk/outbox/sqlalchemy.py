@@ -276,7 +276,7 @@ class SqlAlchemyOutbox(Outbox):
         engine: sa.Engine = self.engine
         if self.is_async:
             raise TypeError(
-                "this outbox has an AsyncEngine: use the methods whose names begin with an extra a, such as aadd"
+                "this outbox has an AsyncEngine: use the methods with an extra a before their name, such as aadd"
             )
         return engine
 

@@ -201,5 +201,5 @@ def _now_ms(dialect: str) -> sa.ColumnElement[int]:
     """Return the database's clock at the statement, not at the beginning of the transaction."""
     found = _CLOCKS.get(dialect)
     if found is None:
-        raise TypeError(f"the outbox knows {', '.join(sorted(_CLOCKS))}, but not {dialect}")
+        raise TypeError(f"the outbox supports {', '.join(sorted(_CLOCKS))}, but not {dialect}")
     return sa.literal_column(f"({found})", sa.BigInteger)

@@ -1,4 +1,4 @@
-"""The pushers behind `ctx.enqueue` and tasks. They are made at their first use: most workers need no pusher, and the
+"""The pushers behind `ctx.enqueue` and tasks. A pusher is made at its first use: most workers need no pusher, and the
 modules are slow to import."""
 
 from collections.abc import Iterable, Sequence

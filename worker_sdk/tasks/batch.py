@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from worker_sdk.pusher.by_process import Pushers
     from worker_sdk.tasks.collection import Tasks
 
-# The fields of a callback that the master accepts. Its ID is not among them, because the master generates it.
+# The fields of a callback that the master accepts. The ID is not among these fields, because the master generates it.
 _CALLBACK_FIELDS: Final = frozenset({"name", "argument", "delay", *STORED_OPTIONS})
 
 

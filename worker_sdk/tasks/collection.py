@@ -63,7 +63,7 @@ class Tasks:
     ) -> None:
         if token is not None and master is None:
             raise TypeError(
-                "token counts only together with master; to set the token of the process, call configure(token=...)"
+                "give token only together with master; to set the token of the process, call configure(token=...)"
             )
         self._tasks: dict[str, Task[..., Any]] = {}
         self._access = (master, token) if master is not None else None
@@ -94,7 +94,8 @@ class Tasks:
         version: str = "",
         gather: "Gather | None" = None,
     ) -> "Decorator":
-        """Decorate a function to make it a task, and return the task. Its parameters are the arguments of the job.
+        """Decorate a function to make it a task, and return the task. The parameters of the function are the arguments
+        of the job.
 
         An `async def` runs in the event loop of the worker, a `def` in a thread.
 
@@ -142,7 +143,7 @@ class Tasks:
         if gather is not None and isolated:
             raise TypeError(
                 f"task {name}: gather and isolated exclude each other, because the timeout of one job would kill the "
-                "process that runs the others, too"
+                "process that also runs the other jobs"
             )
         options = {option: value for option, value in given.items() if value is not None}
         check_options(options)
@@ -186,9 +187,9 @@ class Tasks:
         """Make a command a task, and return the task.
 
         The placeholders in `argv` are the arguments of the job: texts and numbers. Each value becomes one argument of
-        the command, or a part of one, whatever it contains. No shell is involved. The command runs in its own process
-        group. Its environment is that of the worker, with `JOB_ID`, `JOB_NAME` and `JOB_ATTEMPT` added. The result of
-        the job is a `CommandOutput`.
+        the command, or a part of an argument, whatever the value contains. No shell is involved. The command runs in
+        its own process group. Its environment is that of the worker, with `JOB_ID`, `JOB_NAME` and `JOB_ATTEMPT` added.
+        The result of the job is a `CommandOutput`.
 
         To stop the job, the worker sends SIGTERM to the group, and SIGKILL after at most 5 seconds. The worker reserves
         at most 15 % of the timeout for this. All processes that the command has started end together with the command,

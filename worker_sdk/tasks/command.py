@@ -76,8 +76,8 @@ class Command:
         )
 
     def argv(self, values: Mapping[str, Value]) -> list[str]:
-        """Return the argv for these values. Each value becomes one argument or a part of one, whatever it contains.
-        Raise UnfitArgumentError for a value that cannot be part of an argument."""
+        """Return the argv for these values. Each value becomes one argument or a part of an argument, whatever the
+        value contains. Raise UnfitArgumentError for a value that cannot be part of an argument."""
         for name, value in values.items():
             if isinstance(value, str) and "\0" in value:
                 raise UnfitArgumentError(

@@ -37,8 +37,8 @@ def filled(task: CalledTask, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
         name for name in omitted if name in task.signature.dependencies or name in task.signature.inputs
     ]:
         raise TypeError(
-            f"{task.name}: a direct call must give {', '.join(missing)}, which only a worker fills; or run the task "
-            "with inline() or WorkerHarness of worker_sdk.testing"
+            f"{task.name}: a direct call must give {', '.join(missing)}, because only a worker fills it. Or run "
+            "the task with inline() or WorkerHarness of worker_sdk.testing"
         )
     try:
         name = task.signature.context

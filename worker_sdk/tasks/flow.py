@@ -128,7 +128,7 @@ class Flow(Generic[ResultT_co]):
         if not self._members:
             raise InvalidFlow("a flow needs at least one job")
         if len(self) > MAX_MEMBERS:
-            raise InvalidFlow(f"a flow has at most {MAX_MEMBERS:,} jobs, this one has {len(self):,}")
+            raise InvalidFlow(f"a flow has at most {MAX_MEMBERS:,} jobs, but this one has {len(self):,}")
         for job_id, name in self._named.items():
             if job_id not in self._members:
                 raise InvalidFlow(f"{_of(name, job_id)} is a predecessor, but not in the flow: add it")
@@ -233,11 +233,11 @@ class Flow(Generic[ResultT_co]):
                 )
             if before and any(option in job for option in _KEYED):
                 raise InvalidFlow(
-                    f"{self._label_of(job['id'])} waits for others, and cannot have unique or debounce"
+                    f"{self._label_of(job['id'])} waits for other jobs, so it cannot have unique or debounce"
                 )
         if total > MAX_IN_FLOW:
             raise InvalidFlow(
-                f"the jobs of a flow may wait for {MAX_IN_FLOW:,} others in total, but these wait for {total:,}: "
+                f"the jobs of a flow may have {MAX_IN_FLOW:,} predecessors in total, but these have {total:,}: "
                 "put a job between two large groups"
             )
 

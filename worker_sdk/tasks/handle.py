@@ -264,7 +264,8 @@ class JobHandle(Generic[ResultT_co]):
     def stream(self, kind: type[PartT]) -> "PartStream[PartT]": ...
     def stream(self, kind: Any = Any) -> "PartStream[Any]":
         """Return the values that the job emits with `ctx.emit`, as an iterable for `for` and `async for`: from the
-        first value until the job is over. A retry begins with a new first value: see `attempt` of each `JobPart`.
+        first value until the job is over. After a retry, the values of the new attempt follow. `attempt` of each
+        `JobPart` tells them apart.
 
         * `kind`: type of the values, such as a dataclass. Default: no conversion.
 

@@ -161,8 +161,8 @@ def _parameters_of(task: str, function: Function) -> dict[str, Parameter]:
             raise TypeError(f"task {task}: name each parameter instead of {_written(function, parameter)}")
     if _NAMED_CONTEXT in parameters and not _is_annotated(function, _NAMED_CONTEXT):
         raise TypeError(
-            f"task {task}: annotate the parameter that takes the context: ctx: Context as the first one, or "
-            "ctx: Context = INJECTED"
+            f"task {task}: annotate the parameter that takes the context: write ctx: Context as the first "
+            "parameter, or ctx: Context = INJECTED"
         )
     by_position = [one for one in parameters.values() if not one.is_keyword_only]
     filled = [isinstance(one.default, Dependency) for one in by_position]
@@ -170,7 +170,7 @@ def _parameters_of(task: str, function: Function) -> dict[str, Parameter]:
         has_depends and one.is_positional_only for one, has_depends in zip(by_position, filled, strict=True)
     ):
         # A call passes no value for these parameters, but type checkers would let it fill them by position.
-        raise TypeError(f"task {task}: put parameters with Depends behind all others, or behind a *")
+        raise TypeError(f"task {task}: put parameters with Depends after all other parameters, or after a *")
     return parameters
 
 

@@ -64,8 +64,8 @@ def inline(*, worker: "Worker | Tasks | None" = None, raises: bool = True) -> It
     result. The worker starts before the first job, with `on_start` of its middleware and the values that live as long
     as the worker. The worker stops at the end of the block.
 
-    * `worker`: a worker, or `Tasks`, with the handlers of jobs that no task made. Its middleware is used. Default: only
-      jobs of tasks run, with the middleware of `configure`.
+    * `worker`: a worker, or `Tasks`, with the handlers of jobs that no task made. The middleware of this worker is
+      used. Default: only jobs of tasks run, with the middleware of `configure`.
     * `raises`: if a job fails for good, raise its exception from the `enqueue` that made the job. Otherwise, only the
       handle shows the failure.
 

@@ -59,7 +59,7 @@ def inline_jobs() -> Iterator[Recorded]:
 @pytest.fixture(scope="session")
 def live_master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Start a real master with its own store for the whole session, and return its address. Tasks use this master by
-    default. It needs the distribution `jqmaster`; the test is skipped without it.
+    default. The fixture needs the distribution `jqmaster`. Without it, the test is skipped.
 
     No worker runs. A job stays `ready` until the test runs a worker: by `run_burst`, or by
     `async with Worker(tasks=tasks).running():` in an `async def`.

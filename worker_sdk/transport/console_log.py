@@ -9,7 +9,7 @@ _FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 def console_handler() -> logging.Handler:
     """Return a handler for the root logger that writes to standard error. It skips records that a handler of another
-    logger has already written to the console, as Django's does while DEBUG is set.
+    logger has already written to the console, as Django's handler does while DEBUG is set.
     """
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter(_FORMAT))

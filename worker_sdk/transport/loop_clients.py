@@ -10,8 +10,8 @@ from worker_sdk.transport.loops import PerLoop
 
 
 class LoopClients:
-    """An `HttpClient` for each event loop. Its connections are closed with the loop. A forked process starts without
-    connections."""
+    """An `HttpClient` for each event loop. The connections of a client are closed with its loop. A forked process
+    starts without connections."""
 
     def __init__(self, make: Callable[[], HttpClient]) -> None:
         self._clients = PerLoop(lambda: _LoopClient(make()), abandon=lambda client: client.http.abandon())

@@ -101,7 +101,7 @@ class LiveContext:
         self._warned_s = now_s
         ends = datetime.fromtimestamp(self._ends_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
         if self._ends_s <= now_s:
-            logger.warning("the certificate in %s has expired on %s: renew it", self._certfile, ends)
+            logger.warning("the certificate in %s expired on %s: renew it", self._certfile, ends)
         else:
             logger.warning("the certificate in %s ends on %s: renew it", self._certfile, ends)
 

@@ -17,8 +17,8 @@ class AnsweredJobs:
     """Takes the jobs in answers to reports.
 
     * `hand_back(job_id, token)`: called for a job that this worker does not accept.
-    * `field_line`: the header field of a report if its answer may carry jobs. It shows the masters which answers have
-      arrived.
+    * `field_line`: the header field of a report if its answer may carry jobs. The field shows the masters which answers
+      have arrived.
     """
 
     def __init__(

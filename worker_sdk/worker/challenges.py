@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 class Challenges(Protocol):
-    """The interface through which a handler opens a challenge. It may be called from any thread."""
+    """The interface for a handler to open a challenge. Any thread may call it."""
 
     def open(
         self, job_id: str, token: str, fields: Mapping[str, Any], deadline_s: float

@@ -48,7 +48,7 @@ class EnqueueCalls:
         * `name`, `argument`, `options`: as for `Pusher.enqueue`.
         * `once`: derive the ID from this job, and from the number of earlier calls with `once` in this attempt. So a
           repeated attempt that enqueues the same jobs in the same order creates none of them again. This works for as
-          long as the masters keep the jobs: succeeded ones for `retention_succeeded_s` (1 h by default). If the next
+          long as the masters keep the jobs: succeeded jobs for `retention_succeeded_s` (1 h by default). If the next
           attempt may begin later, give each job a `key`, too, which is remembered for `key_ttl`. A different job at the
           same position is refused (`id_taken`).
 

@@ -145,7 +145,7 @@ class Executor:
         """Run at most `max_jobs` at a time from now on. If more jobs are running, they continue to their end."""
         if max_jobs == self._max_jobs:
             return
-        logger.info("%d slots instead of %d, as the masters say", max_jobs, self._max_jobs)
+        logger.info("the masters set %d slots instead of %d", max_jobs, self._max_jobs)
         self._max_jobs = max_jobs
         self._calls.resize(max_jobs)
         if self.on_room is not None:
@@ -169,8 +169,8 @@ class Executor:
         return fence > earlier.fence
 
     def follow(self, run: JobRun, now: float) -> bool:
-        """Accept a newer claim of a job that still runs here. It starts when the earlier run has ended. Return whether
-        that run was told to stop."""
+        """Accept a newer claim of a job that still runs here. The claim starts when the earlier run has ended. Return
+        whether the earlier run was told to stop."""
         if (waiting := self._followers.get(run.job_id)) is not None:
             self.stop(waiting, Stop.LOST)
         self.owed[run.token] = run

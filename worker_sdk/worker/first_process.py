@@ -27,7 +27,7 @@ def give_way() -> None:
     if len(os.listdir("/proc/self/task")) > 1:
         # Do not fork: the threads of the application would be missing in the child.
         logger.warning(
-            "this process is the first one of a container and has threads already, so orphans of handlers stay "
+            "this process is the first process of a container and has threads already, so orphans of handlers stay "
             "zombies: start it under an init (docker run --init)"
         )
         return

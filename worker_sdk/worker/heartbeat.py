@@ -402,7 +402,7 @@ class Heartbeat:
                     f"a master ignored the checkpoint: {msg}"
                 )
         if told and told != self._told_ignored:
-            logger.warning("masters ignore parts of the heartbeats: %s", "; ".join(told[:5]))
+            logger.warning("masters ignore fields of the heartbeats: %s", "; ".join(told[:5]))
         self._told_ignored = told
         return unsaved
 

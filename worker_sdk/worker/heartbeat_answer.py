@@ -8,8 +8,8 @@ from worker_sdk.masters.masters import MasterAnswer
 if TYPE_CHECKING:
     from worker_sdk.protocol import HeartbeatAnswer
 
-# A detached worker asks whether it may continue. It stops its jobs if no master confirms this after this many
-# questions. Masters send both values, except older releases.
+# A detached worker asks whether it may continue. If no master permits this after this many questions, the worker stops
+# its jobs. Masters send both values, except older releases.
 QUESTIONS: Final = 3
 QUESTION_PAUSE_S: Final = 0.3
 # The exceptions that occur when an invalid answer is read.

@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 _PATIENCE_S: Final = 10.0
 _PAUSE_S: Final = 0.2
 MAX_TOLD: Final = 100
-# Minimum pause between two observations of a gate. An API states its limit in every answer, and sending it more often
+# Minimum pause between two observations of a gate. An API states its limit in every answer. Sending more observations
 # would load the masters.
 _GAP_S: Final = 0.1
 _GateKey = tuple[str, str]

@@ -7,7 +7,7 @@ _MAX_ORDERED = 0xFFFFF
 
 
 def derived_id(job_id: str, number: int) -> str:
-    """Return a UUIDv7 that is derived from `job_id` and `number`. It has the time of `job_id`, so that the jobs that
+    """Return a UUIDv7 that is derived from `job_id` and `number`. The UUID has the time of `job_id`. So the jobs that
     one job enqueues run in the order of their numbers, before newer jobs."""
     digest = hashlib.blake2b(f"{job_id} {number}".encode(), digest_size=16).digest()
     parent = job_id.replace("-", "")

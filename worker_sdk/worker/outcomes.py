@@ -170,8 +170,8 @@ def _of_order(handler: Handler, exc: BaseException) -> Fields | None:
 
 
 def of_exception(handler: Handler, exc: BaseException, attempt: int) -> Fields:
-    """Return the outcome of `exc` according to the handler's policies. If no policy fits, it is a failure that is
-    retried. This also shortens the traceback of `exc`, which then begins with the handler's own code."""
+    """Return the outcome of `exc` according to the handler's policies. If no policy fits, the outcome is a failure that
+    is retried. Also shorten the traceback of `exc`: it then begins with the handler's own code."""
     _drop_first_frames(exc)
     if (ordered := _of_order(handler, exc)) is not None:
         return ordered

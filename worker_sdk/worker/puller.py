@@ -120,8 +120,9 @@ class Puller:
                 await asyncio.sleep(wait_s)
 
     def _keep_share(self, free: int) -> None:
-        """Reserve free slots for this namespace until a poll has shown that it has no jobs. It needs a slot to poll,
-        and a master with jobs needs a moment to answer. After that, the slots may be lent while the poll waits."""
+        """Reserve free slots for this namespace until a poll has shown that it has no jobs. The namespace needs a slot
+        to poll, and a master with jobs needs a moment to answer. After that, the slots may be lent while the poll
+        waits."""
         share = self._admission.share
         if share is None:
             return

@@ -45,8 +45,8 @@ class Handler:
 
     * `contract`: the contract of the name, for masters. It is a map of `version`, `argument_schema` and `options`, or a
       function that returns this map when a worker starts.
-    * `around`: the middleware of an isolated handler, which runs in the worker. It is called with the context and with
-      a function that waits for the process.
+    * `around`: the middleware of an isolated handler. It runs in the worker, and is called with the context and with a
+      function that waits for the process.
     """
 
     name: str

@@ -185,7 +185,7 @@ class ReportQueue:
     def _encode(self, job_id: str, token: str, fields: outcomes.Fields) -> bytes:
         pack = self._packer.pack
         finished_at = self._stamp()
-        # Join the two encoded maps. Each is so small that its head is one byte: 0x80 plus its number of fields.
+        # Join the two encoded maps. Each map is so small that its head is one byte: 0x80 plus its number of fields.
         if fields["type"] == "success" and len(fields) == _SUCCESS_FIELDS:
             head, ending = _SUCCESS_HEAD, _SUCCESS + pack(fields["result"])
         else:

@@ -33,9 +33,7 @@ class SharingExecutor(Executor):
         worker offered."""
         most = self._share.total if max_jobs >= self._share.last_offered else max_jobs
         if most != self._max_jobs:
-            logger.info(
-                "at most %d of %d slots in this namespace, as the masters say", most, self._share.total
-            )
+            logger.info("the masters allow at most %d of %d slots in this namespace", most, self._share.total)
             self._max_jobs = most
             self._look_for_room()
 

@@ -41,8 +41,8 @@ class JobSteps:
         # The names of the steps that this attempt has called.
         self._called: set[str] = set()
         self._changes = self._acknowledged = 0
-        # Held while a checkpoint is saved. Each checkpoint replaces the earlier ones, so it must contain all that they
-        # contain.
+        # Held while a checkpoint is saved. Each checkpoint replaces the earlier checkpoints, so it must also contain
+        # their data.
         self._lock = threading.Lock()
         forked.renew_in_child(self)
 
@@ -101,8 +101,8 @@ class JobSteps:
             data = joined(own, self._done.values())
             if len(data) > self._most:
                 raise ValueError(
-                    f"a checkpoint and the results of steps have at most {self._most} bytes together, these "
-                    f"have {len(data)}"
+                    f"a checkpoint and the results of steps have at most {self._most} bytes together, but "
+                    f"these have {len(data)}"
                 )
             self._own = own
             return self._save_all(data)

@@ -522,8 +522,9 @@ class Worker(NoBlock):
         logger.info("draining")
 
     def _run_in(self, runner: "asyncio.Runner", burst: "Burst | None") -> None:
-        """Serve until the end. If unsent reports remain, end the process here. They may be sent only when the handlers
-        certainly run no more, so that no job runs twice at a time. Leaving the runner would wait for the handlers.
+        """Serve until the end. If unsent reports remain, end the process here. The reports may be sent only when the
+        handlers certainly no longer run, so that no job runs twice at a time. Leaving the runner would wait for the
+        handlers.
         """
         exit_code = 0
         try:
@@ -590,7 +591,7 @@ def _checked_secrets(given: str | Sequence[str] | None) -> Sequence[str]:
         return []
     found = [given] if isinstance(given, str) else list(given)
     if not 1 <= len(found) <= 2 or not all(32 <= len(secret) <= 128 for secret in found):
-        raise ValueError("secret: 32 to 128 characters; at most two secrets, during a rotation")
+        raise ValueError("secret: give 32 to 128 characters, or two such secrets during a rotation")
     return found
 
 

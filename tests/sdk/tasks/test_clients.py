@@ -107,7 +107,7 @@ def test_workers_and_pushers_are_configured_too(configured: FakeMaster) -> None:
 
 
 def test_a_token_without_its_master_is_refused() -> None:
-    with pytest.raises(TypeError, match="token counts only together with master"):
+    with pytest.raises(TypeError, match="give token only together with master"):
         Tasks(token="x")
 
 

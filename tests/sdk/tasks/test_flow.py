@@ -202,12 +202,12 @@ REFUSED: list[tuple[Callable[[], Flow[Any]], str]] = [
     (of_a_stranger, r"photo\.load \(\S+\) is a predecessor, but not in the flow: add it"),
     (of_strangers, r"photo\.resize \(\S+\) is a predecessor, but not in the flow"),
     (for_too_many, r"photo\.publish \(\S+\) waits for 1,001 jobs; at most 1,000 are allowed"),
-    (for_too_many_together, "may wait for 10,000 others in total, but these wait for 10,500"),
-    (lambda: group(load.to_job("a") for _ in range(10_001)), "at most 10,000 jobs, this one has 10,001"),
+    (for_too_many_together, "may have 10,000 predecessors in total, but these have 10,500"),
+    (lambda: group(load.to_job("a") for _ in range(10_001)), "at most 10,000 jobs, but this one has 10,001"),
     (with_two_conditions, r"photo\.publish \(\S+\) waits for some jobs to succeed and for others to finish"),
     (
         lambda: chain(load.to_job("a"), resize.using(unique={}).to_job()),
-        r"photo\.resize \(\S+\) waits for others, and cannot have unique",
+        r"photo\.resize \(\S+\) waits for other jobs, so it cannot have unique",
     ),
     (of_two_masters, "must all have the same master"),
 ]

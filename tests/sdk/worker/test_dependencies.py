@@ -382,9 +382,7 @@ def test_a_dependency_of_the_worker_cannot_need_one_of_a_job() -> None:
     def pool(number: int = Depends(plain)) -> int:
         return number
 
-    with pytest.raises(
-        TypeError, match=r"pool: it lives as long as the worker, and cannot need .*plain of one job"
-    ):
+    with pytest.raises(TypeError, match=r"pool: its scope is worker, so it cannot need .*plain of one job"):
         assembled(Depends(pool, scope="worker"))
     with pytest.raises(TypeError, match=r"of_a_job: .* cannot need the Context of one job"):
         assembled(Depends(of_a_job, scope="worker"))
@@ -427,7 +425,9 @@ def test_parameters_with_depends_stand_after_the_context() -> None:
     for function in functions:
         with pytest.raises(TypeError, match="parameters with Depends must come after"):
             worker.handler("job")(function)
-        with pytest.raises(TypeError, match="task job: put parameters with Depends behind all others"):
+        with pytest.raises(
+            TypeError, match="task job: put parameters with Depends after all other parameters"
+        ):
             Tasks().task("job")(function)
 
 

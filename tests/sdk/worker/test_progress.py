@@ -318,7 +318,7 @@ async def test_a_checkpoint_that_a_master_left_out_is_not_saved(
     job = await master.run("import")
     result = await wait_until(lambda: master.result(job["job_id"]))
     assert "too large" in result["result"]
-    assert "masters ignore parts of the heartbeats: running.0.checkpoint" in caplog.text
+    assert "masters ignore fields of the heartbeats: running.0.checkpoint" in caplog.text
 
 
 class Source:
