@@ -243,7 +243,7 @@ class Outbox:
         for destination, failure in done.failures.items() if done is not None else ():
             self._rest_until_s[destination] = time.monotonic() + _REST_S
             logger.warning(
-                "outbox: no master accepted jobs%s (%s); they and the new jobs of the next %.0f s wait for the relay",
+                "outbox: no master accepted jobs%s (%s); they wait for the relay. For %.0f s, new jobs wait, too",
                 to_people(destination),
                 failure,
                 _REST_S,
