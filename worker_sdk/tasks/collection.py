@@ -94,8 +94,7 @@ class Tasks:
         version: str = "",
         gather: "Gather | None" = None,
     ) -> "Decorator":
-        """Decorate a function to make it a task, and return the task. The parameters of the function are the arguments
-        of the job.
+        """Make a function a task, and return the task. The function's parameters are the arguments of the job.
 
         An `async def` runs in the event loop of the worker, a `def` in a thread.
 
