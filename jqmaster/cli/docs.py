@@ -25,9 +25,14 @@ _HEAD = """\
 
 Written by `make docs` from `jqmaster/config/`; do not edit.
 
-A setting comes from the first of these sources that has it: an option of `jqmaster serve`, a variable `JQMASTER_…`, the TOML
-file that `--config` or `JQMASTER_CONFIG` names (its keys are the names below), and the default. Unknown names in the file are
-refused. Separate the entries of a list in a variable by blanks: `JQMASTER_ALLOWED_HOSTS="jobs.example.org jobs.internal"`.
+A setting comes from the first of these sources that has it:
+
+1. an option of `jqmaster serve`
+2. a variable `JQMASTER_…`
+3. the TOML file that `--config` or `JQMASTER_CONFIG` names; its keys are the names below
+4. the default
+
+Unknown names in the file are refused. Separate the entries of a list in a variable by blanks: `JQMASTER_ALLOWED_HOSTS="jobs.example.org jobs.internal"`.
 
 Settings with *yes* at run time can be changed on all running masters at once (`jqmaster settings set NAME=VALUE`,
 `PATCH /api/settings`). Such a change takes precedence over all sources above, until `jqmaster settings reset NAME`. A

@@ -40,8 +40,9 @@ def plan(http: MasterSession, file: FileArgument, *, prune: PruneOption = False)
 
 
 def apply(http: MasterSession, file: FileArgument, *, prune: PruneOption = False) -> None:
-    """Make the constraints equal to the constraints in FILE. Stop if somebody else changes a constraint during
-    the run."""
+    """Make the constraints equal to the constraints in FILE.
+
+    Stops if somebody else changes a constraint during the run."""
     wanted = constraints_in(file)
     steps = steps_to(wanted, all_constraints(http), prune=prune)
     for done, step in enumerate(steps):

@@ -32,8 +32,9 @@ def limits(
         typer.Option("--dry-run", help="Count the values and waiting jobs that change, and change nothing."),
     ] = False,
 ) -> None:
-    """Set the limits of many values of the key from a table. Overrides that select values by a condition stay
-    unchanged."""
+    """Set the limits of many values of the key from a table.
+
+    Overrides that select values by a condition stay unchanged."""
     rows = table_in(file)
     present = http.get(CONSTRAINTS.path(name))
     if present["key"] is None:

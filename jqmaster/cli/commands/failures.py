@@ -128,8 +128,9 @@ def resolve(
         typer.Option("--in", metavar="VERSION", help="Version of the workers. Default: the next version."),
     ] = "",
 ) -> None:
-    """Resolve groups of failures. A group reopens if the failure occurs on a worker of that version or a later
-    version."""
+    """Resolve groups of failures.
+
+    A group reopens if the failure occurs on a worker of that version or a later version."""
     for group in groups:
         shown = http.post(_path_to(group, "resolve"), {"version": version})
         _say(http, shown, f"resolved in {shown['resolved']['version'] or 'the next version'}")

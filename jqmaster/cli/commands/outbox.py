@@ -44,8 +44,7 @@ def outbox(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Relay jobs from an application's outbox to a master. These are jobs that a crash or an outage of the
-    masters left there.
+    """Push the jobs that a crash or an outage of the masters left in an application's outbox.
 
     Any number of relays may run at the same time.
     """

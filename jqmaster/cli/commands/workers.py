@@ -142,8 +142,9 @@ def slots(
 
 @app.command("slot-rules")
 def slot_rules(http: MasterSession) -> None:
-    """List the slot rules. Each rule sets the slots of the workers that run on one machine and have certain
-    labels."""
+    """List the slot rules.
+
+    Each rule sets the slots of the workers that run on one machine and have certain labels."""
     http.show_list(
         http.get("/api/slot-rules")["slot_rules"],
         ("ID", "NODE", "LABELS", "SLOTS", "SET BY", "SET AT"),
