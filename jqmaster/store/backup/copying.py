@@ -144,8 +144,7 @@ class Copier:
         cut = None
         await self._store.ask(("CLIENT", "PAUSE", self._longest_pause_ms, "WRITE"))
         try:
-            # The store has sent the notices of all changes before the pause ahead of this answer, so no notice is
-            # missing.
+            # The store answers after it has sent the notices of all changes before the pause, so no notice is missing.
             await self._store.ask(("PING",))
             unread = self._store.take_changed()
             while unread and time.monotonic() - began_s < usable_s:

@@ -23,7 +23,7 @@ from jqmaster.store.calendars.documents import StoredCalendar
 from jqmaster.store.job_documents import job_document, read_job_document
 from jqmaster.store.named_documents import ETAG_LENGTH
 
-# The last part of a record begins with this if a calendar moved its instant.
+# The beginning of the last part of a run record if a calendar moved the instant.
 MOVED_FROM: Final = "moved:"
 # The stored kind of a `time` definition that uses a calendar. A release without calendars does not know this kind, so
 # it never fires such a definition on a holiday.

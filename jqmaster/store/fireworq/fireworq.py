@@ -40,7 +40,7 @@ class FireworqStore:
     def __init__(self, shard: Shard) -> None:
         self._shard = shard
         self._keys = shard.keys
-        # Names of damaged queues that were already logged.
+        # Names of damaged queues that the log already has.
         self._reported = set[str]()
 
     async def all(self) -> FireworqDefinitions:

@@ -59,7 +59,7 @@ async def _fault_of(client: StoreClient, keys: Keys, batch_id: str) -> BatchFaul
     for _ in range(MAX_LOOKS):
         flat = await client.command("HGETALL", keys.batch(batch_id))
         if not flat:
-            # The batch has no record. It may have been removed since it was listed, which is not a fault.
+            # The batch has no record. This is not a fault if the batch was removed after it was listed.
             gone = await client.command("ZSCORE", keys.batches, batch_id) is None
             return None if gone else BatchFault(batch_id, "is listed but does not exist")
         try:

@@ -32,7 +32,7 @@ class Accepted(StrEnum):
 
 
 class Conflict(StrEnum):
-    """The outcome of a push whose uniqueness key another job holds."""
+    """The outcome of a push if another job holds its uniqueness key."""
 
     REFUSED = "refused"
     # The other job was offered to a worker. It is still unknown whether it starts with its old content or can take the

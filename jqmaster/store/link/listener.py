@@ -19,7 +19,7 @@ from jqmaster.store.link.wake import WakeMessage, decode
 logger = logging.getLogger(__name__)
 
 RECONNECT_S: Final = 0.5
-# After this many seconds without a message, the connection is pinged. The answer must arrive within the same time.
+# After this many seconds without a message, send a ping. The answer must arrive within the same number of seconds.
 QUIET_S: Final = 15.0
 _KINDS: Final = frozenset({"message", "smessage", "subscribe", "ssubscribe", "sunsubscribe"})
 

@@ -175,7 +175,7 @@ def decode(text: str) -> WakeMessage | None:
     kind = WORDS.get(text.partition(":")[0])
     if kind is None:
         return None
-    # The last field may contain colons: the labels of a queue and the names of jobs do.
+    # The last field may contain colons, for example in the labels of a queue or in the name of a job.
     texts = text.split(":", max(1, len(_FIELDS[kind])))[1:]
     if len(texts) != len(_FIELDS[kind]):
         return None

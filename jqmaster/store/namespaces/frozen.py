@@ -128,8 +128,8 @@ class FrozenData:
             await self._run("drop_keys", (self.shard.keys.frozen, *keys), self._owner)
 
     async def remove_left(self) -> None:
-        """Remove a copy that the move left here. It may still have its mark, or have lost the key that froze it. Raise
-        LostMoveError if the data here do not belong to the move.
+        """Remove a copy that the move left here. The copy may still have its mark, or may have lost the key that marks
+        it as frozen. Raise LostMoveError if the data here do not belong to the move.
         """
         held = await held_data(self.shard)
         is_ours = (held.lost_by or held.moved_by) == self._owner[0]

@@ -215,7 +215,7 @@ class MoveStore:
     ) -> int | None:
         """Drop the record of the newest move, whether or not it can be read, and write the entry.
 
-        * `audit_entry`: empty: none.
+        * `audit_entry`: the entry to write. Empty: write no entry.
         * `left`: a copy to remove, and after how many milliseconds.
 
         Return the version of the entry, or None if the entry has changed since `present` was read.

@@ -19,7 +19,7 @@ _ID_BYTES: Final = 16
 
 
 class RunningJobs(NamedTuple):
-    """Running jobs by worker ID and name. `is_whole` is False if there are more."""
+    """Running jobs by worker ID and name. `is_whole`: False if there are more running jobs."""
 
     counts: Counter[tuple[str, str]]
     is_whole: bool

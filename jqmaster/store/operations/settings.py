@@ -62,7 +62,7 @@ class SettingsStore:
     async def put(
         self, expected_version: int, values: Mapping[str, Any], audit_entry: bytes, *, is_access: bool
     ) -> StoredSettings | None:
-        """Store settings, and return the stored settings. Return None if somebody has changed the settings since
+        """Store settings, and return them as they are stored. Return None if somebody has changed the settings since
         `expected_version`.
 
         `is_access`: the change belongs in the access log.

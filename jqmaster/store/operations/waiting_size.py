@@ -9,7 +9,8 @@ from jqmaster.domain.jobs.job import INDEXED, STATES, WAITING
 from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.shard import Shard
 
-# About how many records one estimate measures. If fewer jobs wait, all are measured, and the sum is exact.
+# The approximate number of records that one estimate measures. If fewer jobs wait, all are measured, and the sum is
+# exact.
 DRAWS: Final = 256
 # The names with the most ready jobs are measured separately, up to this number. For the other names, only a sample is
 # measured.

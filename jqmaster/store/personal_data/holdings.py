@@ -14,7 +14,7 @@ from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.logs.logs import LogStore
 
-# About how many keys one step of the search examines.
+# The approximate number of keys that one step of the search examines.
 KEYS_PER_STEP: Final = 500
 # Number of jobs per read. It is small, because arguments and results may be large.
 JOBS_PER_READ: Final = 25

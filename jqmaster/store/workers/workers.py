@@ -41,9 +41,9 @@ class HeartbeatReply:
     """The store's answer to a heartbeat. Each claim is a pair (job ID, token).
 
     * `epoch`: 0 before the first election.
-    * `fence`: the newest one; 0 before the first claim.
+    * `fence`: the newest fence; 0 before the first claim.
     * `max_jobs`: how many jobs the worker may have.
-    * `outdated`: claims for which the store has a later report than the heartbeat.
+    * `outdated`: claims about which the store has a later report than this heartbeat.
     """
 
     now_ms: int

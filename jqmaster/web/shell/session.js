@@ -101,7 +101,7 @@ function useLoginAgain(isIn, onOut) {
       isAsking.current = false;
       setOffered(null);
     },
-    /** @param {() => Promise<unknown>} act Runs. Calls of the API that are refused meanwhile do not open the login. */
+    /** @param {() => Promise<unknown>} act The function to run. Calls of the API that are refused meanwhile do not open the login. */
     prevented: async (act) => {
       isAsking.current = true;
       if (await act()) isAsking.current = false;

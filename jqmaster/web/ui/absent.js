@@ -7,7 +7,8 @@ import { Empty, ErrorBox, Loading } from "./controls.js";
 /**
  * @param {{page: import("../core/router.js").PageName, title: string, found: {problem: import("../core/api.js").Problem | null,
  *   reload: () => unknown}, children?: import("../core/lib.js").Node}} props
- *   `page`: the list of such objects. `title`: says that the object is unknown; the children explain it.
+ *   `page`: the page with the list of such objects. `title`: the text that the object is unknown. `children`: the
+ *   explanation.
  */
 export function Absent({ page, title, found, children }) {
   const list = t(`nav.${page}`);

@@ -11,7 +11,7 @@ const HOUR_S = 3600;
 const DAY_S = 86_400;
 /** How many seconds earlier the compared period is, by the word in the address. @type {Record<string, number>} */
 export const PERIODS_S = { "1d": DAY_S, "7d": 7 * DAY_S };
-/** Spans that cannot be compared: figures by hour are kept for 30 days only. */
+/** Spans that cannot be compared, because figures by hour are kept for 30 days only. */
 const NOT_WITH = ["30d"];
 
 /** @param {string | undefined} word The word in the address. @param {string} span @returns {string} The word of the period. "": no comparison. */

@@ -18,7 +18,7 @@ import { NewRows, useHold, useSteadyRows } from "../../ui/tables.js";
 /** @typedef {import("../../../answers").Schemas["FailureGroup"]} FailureGroup */
 
 const PAGE = 50;
-// The number of failure groups that the master keeps. A split list shows all of them, without pages.
+// The number of failure groups that the master keeps. A split list shows all groups, without pages.
 const ALL = 500;
 /** @type {Record<string, Record<string, string>>} */
 const SHOWN = { "": { open: "true" }, resolved: { resolved: "true" }, ignored: { ignored: "true" }, all: {} };
