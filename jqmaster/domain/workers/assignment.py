@@ -7,7 +7,7 @@ from typing import Final
 
 # While claims leave jobs behind, the next round assigns twice as many jobs. The number is doubled at most this many
 # times.
-MAX_DOUBLINGS: Final = 5
+MAX_DOUBLINGS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)

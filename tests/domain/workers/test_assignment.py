@@ -119,6 +119,12 @@ def test_one_worker_asks_first_and_more_of_them_for_more_while_there_is_plenty()
     assert sum(asked(9)) == 500
 
 
+def test_all_of_many_small_workers_ask_at_once_while_there_is_plenty() -> None:
+    idle = [Candidate(f"{n:03}", 2, 0, (), plenty=20) for n in range(200)]
+    found = next_assignments(idle, max_jobs_per_push=100, max_jobs=500)
+    assert [a.limit for a in found] == [2] * 200
+
+
 def test_each_set_of_names_asks_for_itself() -> None:
     idle = [Candidate(f"{n}", 10, 0, (f"name-{n}",)) for n in range(5)]
     assert len(next_assignments(idle, max_jobs_per_push=100)) == 5

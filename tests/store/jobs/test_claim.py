@@ -433,6 +433,19 @@ async def test_claims_of_one_round_trip_share_its_bytes(world: StoreWorld) -> No
     assert [len(claim.jobs) for claim in claims if isinstance(claim, Claim)] == [2, 2, 2, 2]
 
 
+async def test_many_claims_of_large_records_together_stay_within_the_bytes_of_one_round_trip(
+    world: StoreWorld,
+) -> None:
+    workers = [await world.worker() for _ in range(32)]
+    for _ in range(24):
+        await world.enqueue(argument=b"x" * (MAX_CLAIM_BYTES // 16))
+    claims = await world.claims.claim_each(world.epoch, [WantedClaim(w, ["work"], 2) for w in workers])
+    taken = [len(claim.jobs) for claim in claims if isinstance(claim, Claim)]
+    # The record that exceeds the share of its worker takes the room of the next worker.
+    assert (len(taken), sum(taken), max(taken)) == (32, 16, 1)
+    assert not any(claim.is_exhausted for claim in claims if isinstance(claim, Claim))
+
+
 async def test_a_claim_that_takes_the_last_job_with_its_last_slot_says_that_there_are_no_more(
     world: StoreWorld,
 ) -> None:

@@ -8,7 +8,8 @@ local claim_shares = (function()
   -- `all`: the shares of all workers. `open`: the shares of workers that may take jobs. `limit`: how many jobs these
   -- workers may take together.
   local all, open, limit = {}, {}, 0
-  -- The share that is being filled, and the numbers of jobs and bytes at which it is full.
+  -- The share that is being filled, and the numbers of jobs and bytes at which it is full. The bytes by which the last
+  -- job of a share exceeds the share are taken from the shares that follow.
   local filling, full_at, full_at_bytes = 1, 0, max_bytes
 
   -- Sets `busy`, `limit`, `is_pulling` and `is_target` of a share. Returns why its worker may take no jobs; nil: it may
@@ -56,11 +57,11 @@ local claim_shares = (function()
   local function has_room(count, bytes)
     while filling <= #open and (count >= full_at or bytes > full_at_bytes) do
       local share = open[filling]
-      -- Give no more jobs to a share that has reached its limit of bytes.
+      -- A share that has reached its limit of bytes gets no more jobs.
       local unused = math.max(0, full_at - count)
       share.count, limit, full_at = share.limit - unused, limit - unused, full_at - unused
       filling = filling + 1
-      if filling <= #open then full_at, full_at_bytes = full_at + open[filling].limit, bytes + max_bytes end
+      if filling <= #open then full_at, full_at_bytes = full_at + open[filling].limit, full_at_bytes + max_bytes end
     end
     return filling <= #open, limit
   end
