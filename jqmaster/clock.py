@@ -54,6 +54,15 @@ async def sleep_to_tick(clock: Clock, seconds: float) -> None:
     await clock.sleep(until_tick_s(clock.monotonic_s(), seconds))
 
 
+class SmallEvent(asyncio.Event):
+    """An event that takes little memory: each namespace of a process has forty."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        # Replace the deque, of which an empty one takes 760 bytes. The base class uses only methods that lists have.
+        self._waiters = []  # type: ignore[assignment]
+
+
 async def wait_for_event(event: asyncio.Event, most_s: float) -> bool:
     """Wait for an event for at most `most_s` seconds. Return whether it was set."""
     try:

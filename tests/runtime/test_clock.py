@@ -1,9 +1,10 @@
 import asyncio
+import sys
 from functools import partial
 
 import pytest
 
-from jqmaster.clock import TICK_S, DueTime, SharedRests, until_tick_s
+from jqmaster.clock import TICK_S, DueTime, SharedRests, SmallEvent, until_tick_s, wait_for_event
 from tests.support.clock import ManualClock
 from tests.support.waiting import wait_until
 
@@ -115,3 +116,18 @@ async def test_loops_that_may_wait_run_less_often_and_not_all_at_once(
     for wait in waits:
         wait.cancel()
     await asyncio.gather(*waits, return_exceptions=True)
+
+
+async def test_a_small_event_takes_little_memory_and_wakes_all_that_wait() -> None:
+    event = SmallEvent()
+    waiting = [asyncio.ensure_future(event.wait()) for _ in range(3)]
+    await asyncio.sleep(0)
+    waiting[0].cancel()
+    await asyncio.sleep(0)
+    event.set()
+    assert await asyncio.gather(*waiting[1:]) == [True, True]
+    assert await event.wait()
+    event.clear()
+    assert not await wait_for_event(event, 0.0)
+    # An event of asyncio has a deque of 760 bytes.
+    assert sum(sys.getsizeof(value) for value in vars(event).values()) < 200

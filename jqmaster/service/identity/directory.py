@@ -6,7 +6,16 @@ import hmac
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from jqmaster.clock import NOW_S, TICK_S, Clock, DueTime, SharedRests, until_tick_s, wait_for_event
+from jqmaster.clock import (
+    NOW_S,
+    TICK_S,
+    Clock,
+    DueTime,
+    SharedRests,
+    SmallEvent,
+    until_tick_s,
+    wait_for_event,
+)
 from jqmaster.domain.identity.access import (
     ConfiguredTokens,
     Principal,
@@ -67,7 +76,7 @@ class IdentityDirectory:
         # clock.
         self._read_at_s, self._read_at_ms = NOW_S, 0
         self._used_ms: dict[str, int] = {}
-        self._woken = asyncio.Event()
+        self._woken = SmallEvent()
         self._rests = rests or SharedRests(clock)
         self._fresh = fresh or DueTime()
         self._loops = BackgroundLoops("identity", is_vital=True)

@@ -1,12 +1,11 @@
 """Limits the share of time that pushes take while many jobs wait."""
 
-import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from jqmaster.clock import NEVER_S, NOW_S, Clock, DueTime, SharedRests, sleep_to_tick
+from jqmaster.clock import NEVER_S, NOW_S, Clock, DueTime, SharedRests, SmallEvent, sleep_to_tick
 from jqmaster.errors import JqmasterError
 from jqmaster.lifecycle import BackgroundLoops
 
@@ -38,7 +37,7 @@ class PushPace:
         self._counts = counts
         self._clock = clock
         self._rests = rests or SharedRests(clock)
-        self._begin = asyncio.Event()
+        self._begin = SmallEvent()
         # When to call `counts` next. Every push sets this to `NOW_S`.
         self.due = DueTime(NEVER_S)
         self._loops = BackgroundLoops("push_pace", is_vital=False)

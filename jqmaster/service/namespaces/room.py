@@ -1,10 +1,9 @@
 """Checks a namespace's quotas for waiting jobs."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
-from jqmaster.clock import Clock, sleep_to_tick
+from jqmaster.clock import Clock, SmallEvent, sleep_to_tick
 from jqmaster.domain.namespaces.namespace import Namespace
 from jqmaster.domain.namespaces.quotas import Quotas
 from jqmaster.errors import JqmasterError, RateLimitedError
@@ -45,7 +44,7 @@ class NamespaceRoom:
         self._on_change = on_change
         self._fullness = ""
         self._nearly_used: Mapping[str, str] = {}
-        self._has_quota = asyncio.Event()
+        self._has_quota = SmallEvent()
         self._loops = BackgroundLoops(f"quotas {name}", is_vital=False)
 
     async def start(self) -> None:
