@@ -54,8 +54,8 @@ async def sleep_to_tick(clock: Clock, seconds: float) -> None:
     await clock.sleep(until_tick_s(clock.monotonic_s(), seconds))
 
 
-class SmallEvent(asyncio.Event):
-    """An event that takes little memory: each namespace of a process has forty."""
+class WakeFlag(asyncio.Event):
+    """A flag that tasks wait for. It takes little memory, because each namespace of a process has forty of them."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -12,7 +12,7 @@ from jqmaster.app.served_store import ServedStore
 from jqmaster.app.shard_faults import ShardFaults
 from jqmaster.app.store_opening import open_shard
 from jqmaster.app.store_set import StoreSet
-from jqmaster.clock import Clock, SmallEvent
+from jqmaster.clock import Clock, WakeFlag
 from jqmaster.domain.namespaces.namespace import Namespace
 from jqmaster.errors import (
     JqmasterError,
@@ -75,11 +75,11 @@ class ServedNamespace:
         self._refusal: JqmasterError = NamespaceUnavailableError(
             f"namespace {namespace.name} is being opened", code="namespace_starting", retry_after_s=1.0
         )
-        self._failed = SmallEvent()
+        self._failed = WakeFlag()
         self._has_other_mark = False
         self._stages: dict[Stage, contextlib.AsyncExitStack] = {}
         self._closing: asyncio.Task[None] | None = None
-        self.tried = SmallEvent()
+        self.tried = WakeFlag()
         self._keeper: asyncio.Task[None] | None = None
 
     def start(self, *, after: "asyncio.Task[None] | None" = None) -> None:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Awaitable, Callable
 from typing import ClassVar, Final
 
-from jqmaster.clock import Clock, SmallEvent, sleep_to_tick, wait_for_event
+from jqmaster.clock import Clock, WakeFlag, sleep_to_tick, wait_for_event
 from jqmaster.errors import JqmasterError, StaleEpochError
 from jqmaster.lifecycle import BackgroundLoops
 
@@ -52,7 +52,7 @@ class PeriodicLoop:
         self._expected: tuple[type[Exception], ...] = (JqmasterError,)
         self._loops = BackgroundLoops(name, is_vital=self.is_vital)
         self._logger = logging.getLogger(type(self).__module__)
-        self._wake = SmallEvent()
+        self._wake = WakeFlag()
 
     async def start(self) -> None:
         self._spawn("rounds", self._round, self._complaint, after_s=self._first_after_s)

@@ -14,7 +14,7 @@ import pytest
 from jqmaster.app import Master
 from jqmaster.app.served_store import ServedStore
 from jqmaster.app.shard_faults import ShardFaults
-from jqmaster.clock import SmallEvent, SystemClock
+from jqmaster.clock import SystemClock, WakeFlag
 from jqmaster.config import RULES, Settings
 from jqmaster.domain.namespaces.namespace import Namespace
 from jqmaster.service.operations.settings_catalog import CATALOG, GROUPS, LOWERED_ONLY, OVERRIDABLE, RUNTIME
@@ -78,8 +78,8 @@ def values_of(root: object, *, apart: tuple[object, ...] = ()) -> dict[str, Any]
                     continue
         elif isinstance(value, types.MethodType):
             yield "self", value.__self__
-        # Whether an event is set is no value of a setting.
-        elif type(value).__module__.startswith("jqmaster") and not isinstance(value, Settings | SmallEvent):
+        # The state of a flag is not a value of a setting.
+        elif type(value).__module__.startswith("jqmaster") and not isinstance(value, Settings | WakeFlag):
             yield from getattr(value, "__dict__", {}).items()
             for cls in type(value).__mro__:
                 for name in getattr(cls, "__slots__", ()):

@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from jqmaster.clock import TICK_S, DueTime, SharedRests, SmallEvent, until_tick_s, wait_for_event
+from jqmaster.clock import TICK_S, DueTime, SharedRests, WakeFlag, until_tick_s, wait_for_event
 from tests.support.clock import ManualClock
 from tests.support.waiting import wait_until
 
@@ -118,8 +118,8 @@ async def test_loops_that_may_wait_run_less_often_and_not_all_at_once(
     await asyncio.gather(*waits, return_exceptions=True)
 
 
-async def test_a_small_event_takes_little_memory_and_wakes_all_that_wait() -> None:
-    event = SmallEvent()
+async def test_a_wake_flag_takes_little_memory_and_wakes_all_that_wait() -> None:
+    event = WakeFlag()
     waiting = [asyncio.ensure_future(event.wait()) for _ in range(3)]
     await asyncio.sleep(0)
     waiting[0].cancel()

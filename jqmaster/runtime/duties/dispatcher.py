@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from jqmaster.clock import TICK_S, Clock, SmallEvent
+from jqmaster.clock import TICK_S, Clock, WakeFlag
 from jqmaster.domain.workers.assignment import MAX_DOUBLINGS, next_assignments
 from jqmaster.errors import DamagedError, JqmasterError, StaleEpochError
 from jqmaster.lifecycle import BackgroundLoops
@@ -110,7 +110,7 @@ class Dispatcher:
         self._on_stale = on_stale
         self._notify = notify
         self._is_trusted = is_trusted
-        self._wake = SmallEvent()
+        self._wake = WakeFlag()
         self._wants_refresh = True
         self._refreshed_at_s = 0.0
         self._poll_s = POLL_S
@@ -129,7 +129,7 @@ class Dispatcher:
         self._loops = BackgroundLoops("dispatcher", is_vital=True)
         # Claims under way that are sent with the writes of other callers.
         self._travelling: set[_PendingClaims] = set()
-        self._arrived = SmallEvent()
+        self._arrived = WakeFlag()
         self._is_stopping = False
         self._last_round_s = self.claimed_at_s = clock.monotonic_s()
         self._is_resting = False

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from jqmaster import __version__
-from jqmaster.clock import Clock, SmallEvent, wait_for_event
+from jqmaster.clock import Clock, WakeFlag, wait_for_event
 from jqmaster.domain.jobs.outcome import Outcome
 from jqmaster.domain.jobs.reserved_names import RESERVED_PREFIX
 from jqmaster.domain.notices.delivery import (
@@ -86,8 +86,8 @@ class Messenger:
         self._heartbeat_s = heartbeat_s
         self._figures = figures
         self._loops = BackgroundLoops("deliveries", is_vital=False)
-        self._is_wanted = SmallEvent()
-        self._is_ready = SmallEvent()
+        self._is_wanted = WakeFlag()
+        self._is_ready = WakeFlag()
         self._tenure: _Tenure | None = None
         self._calls_of: Counter[str] = Counter()
         self._paused_until_s: dict[str, float] = {}

@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from jqmaster.clock import NEVER_S, NOW_S, Clock, DueTime, SmallEvent, wait_for_event
+from jqmaster.clock import NEVER_S, NOW_S, Clock, DueTime, WakeFlag, wait_for_event
 from jqmaster.domain.operations.master import Pace
 from jqmaster.errors import JqmasterError, OutcomeUnknownError, StoreUnavailableError
 from jqmaster.lifecycle import BackgroundLoops, Component, running
@@ -56,9 +56,9 @@ class Leader:
         self._has_resigned = False
         self._silent: tuple[Leadership, int] | None = None
         self._lock: HeldLock | None = None
-        self._step_down = SmallEvent()
-        self._elect_now = SmallEvent()
-        self._stopping = SmallEvent()
+        self._step_down = WakeFlag()
+        self._elect_now = WakeFlag()
+        self._stopping = WakeFlag()
         self._loops = BackgroundLoops("leader", is_vital=True)
         self.leadership: Leadership | None = None
         # Due at once when this master stops leading; never due while it leads.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import repeat
 from typing import Any, Final
 
-from jqmaster.clock import Clock, SmallEvent, wait_for_event
+from jqmaster.clock import Clock, WakeFlag, wait_for_event
 from jqmaster.domain.operations.master import Pace
 from jqmaster.errors import DamagedError, JqmasterError, StoreUnavailableError
 from jqmaster.lifecycle import BackgroundLoops
@@ -110,7 +110,7 @@ class Renewals:
         self._clock = clock
         self._locks: dict[HeldLock, None] = {}
         self._due_s = float("inf")
-        self._is_due_earlier = SmallEvent()
+        self._is_due_earlier = WakeFlag()
         self._loops = BackgroundLoops("renewals", is_vital=True)
 
     async def start(self) -> None:

@@ -12,7 +12,7 @@ from jqmaster.clock import (
     Clock,
     DueTime,
     SharedRests,
-    SmallEvent,
+    WakeFlag,
     until_tick_s,
     wait_for_event,
 )
@@ -76,7 +76,7 @@ class IdentityDirectory:
         # clock.
         self._read_at_s, self._read_at_ms = NOW_S, 0
         self._used_ms: dict[str, int] = {}
-        self._woken = SmallEvent()
+        self._woken = WakeFlag()
         self._rests = rests or SharedRests(clock)
         self._fresh = fresh or DueTime()
         self._loops = BackgroundLoops("identity", is_vital=True)

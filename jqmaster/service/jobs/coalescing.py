@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
-from jqmaster.clock import NOW_S, SmallEvent, wait_for_event
+from jqmaster.clock import NOW_S, WakeFlag, wait_for_event
 from jqmaster.errors import OverloadedError
 from jqmaster.service.jobs.push_pace import PushPace
 
@@ -38,7 +38,7 @@ class Coalescer(Generic[T, R]):
         # Whether a caller of `lead` is flushing its own item.
         self._is_led = False
         self._pace = pace
-        self._stopping = SmallEvent()
+        self._stopping = WakeFlag()
 
     async def start(self) -> None:
         """Do nothing: no task runs before the first item."""

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from jqmaster.clock import NEVER_S, NOW_S, Clock, DueTime, SharedRests, SmallEvent, sleep_to_tick
+from jqmaster.clock import NEVER_S, NOW_S, Clock, DueTime, SharedRests, WakeFlag, sleep_to_tick
 from jqmaster.errors import JqmasterError
 from jqmaster.lifecycle import BackgroundLoops
 
@@ -37,7 +37,7 @@ class PushPace:
         self._counts = counts
         self._clock = clock
         self._rests = rests or SharedRests(clock)
-        self._begin = SmallEvent()
+        self._begin = WakeFlag()
         # When to call `counts` next. Every push sets this to `NOW_S`.
         self.due = DueTime(NEVER_S)
         self._loops = BackgroundLoops("push_pace", is_vital=False)

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
-from jqmaster.clock import Clock, SmallEvent, sleep_to_tick
+from jqmaster.clock import Clock, WakeFlag, sleep_to_tick
 from jqmaster.domain.namespaces.namespace import Namespace
 from jqmaster.domain.namespaces.quotas import Quotas
 from jqmaster.errors import JqmasterError, RateLimitedError
@@ -44,7 +44,7 @@ class NamespaceRoom:
         self._on_change = on_change
         self._fullness = ""
         self._nearly_used: Mapping[str, str] = {}
-        self._has_quota = SmallEvent()
+        self._has_quota = WakeFlag()
         self._loops = BackgroundLoops(f"quotas {name}", is_vital=False)
 
     async def start(self) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 from pydantic import ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from jqmaster.clock import DueTime, SharedRests, SmallEvent, until_tick_s, wait_for_event
+from jqmaster.clock import DueTime, SharedRests, WakeFlag, until_tick_s, wait_for_event
 from jqmaster.config import RULES, Settings
 from jqmaster.domain.identity.access import Scope
 from jqmaster.errors import ConflictError, FieldError, InvalidError, JqmasterError
@@ -114,7 +114,7 @@ class LiveSettings:
         # The version of the registry of namespaces. It is read together with the version of the settings.
         self._namespaces_version = 0
         self._namespace_followers: list[Callable[[], None]] = []
-        self._wake = SmallEvent()
+        self._wake = WakeFlag()
         self._rests = rests or SharedRests()
         self.fresh = DueTime()
         self._loops = BackgroundLoops("settings", is_vital=True)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from jqmaster.clock import SmallEvent
+from jqmaster.clock import WakeFlag
 from jqmaster.domain.ids import is_id
 from jqmaster.errors import ConflictError, JqmasterError, OverloadedError, RateLimitedError, unknown_worker
 from jqmaster.lifecycle import BackgroundLoops
@@ -58,9 +58,9 @@ class _Hanging:
         # Distinguishes this call from a repeat of the same poll. A client that got no answer repeats its poll, maybe at
         # another master.
         self.call_id = secrets.token_hex(8)
-        self.news = SmallEvent()
+        self.news = WakeFlag()
         # Set once the poll has been written to the store, or will not be written any more.
-        self.opened = SmallEvent()
+        self.opened = WakeFlag()
         self.reply: PollReply | None = None
         self.is_gone = False
         self.is_replaced = False
@@ -92,7 +92,7 @@ class HeldPolls:
         self._challenges = challenges
         self._predecessors = predecessors
         self._hanging: dict[str, _Hanging] = {}
-        self._has_some = SmallEvent()
+        self._has_some = WakeFlag()
         self._is_stopping = False
         self._loops = BackgroundLoops("polls", is_vital=True)
         self._drops: set[asyncio.Task[None]] = set()
