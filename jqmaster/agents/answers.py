@@ -58,7 +58,8 @@ def page(
 
 
 class Place:
-    """The position at which the next call continues: a page of the API, and the number of its items that were shown."""
+    """The position at which the next call continues: a page of the API, and the number of items of this page that
+    were shown."""
 
     def __init__(self, cursor: str | None, skip: int) -> None:
         self.cursor = cursor

@@ -39,9 +39,9 @@ class LimitSettings(SettingsBase):
     check_arguments: CheckArguments = Field(
         "off",
         description=(
-            "Whether to check new jobs against the argument schemas that workers registered for "
-            "their names. `report` logs a job that does not fit or has a name that no worker has "
-            "ever served, and reports it in a header of the answer. `refuse` refuses such a job."
+            "Whether to check new jobs against the argument schemas that workers registered for their "
+            "names. `report` logs a job if it does not fit or no worker has ever served its name, and says "
+            "so in a header of the answer. `refuse` refuses such a job."
         ),
     )
     max_result_bytes: int = Field(

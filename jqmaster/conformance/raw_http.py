@@ -39,7 +39,7 @@ class RawReply:
     fields: Mapping[str, str] | None = None
 
 
-# A function that answers a request. If it returns None, the connection is closed without an answer.
+# A function that answers a request. If it returns None, the server closes the connection without an answer.
 Serve = Callable[[RawMessage], Awaitable[RawReply | None]]
 
 

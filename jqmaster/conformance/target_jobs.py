@@ -34,7 +34,8 @@ async def _(target: TargetUnderTest) -> None:
 
 @TOPIC.question(
     "again",
-    "the same job again, by its Idempotency-Key, is answered with success again: masters deliver at least once",
+    "a repeated job with the same Idempotency-Key is answered with success again, because masters deliver "
+    "at least once",
 )
 async def _(target: TargetUnderTest) -> None:
     job = TargetJob()

@@ -170,7 +170,7 @@ async def _(worker: WorkerUnderTest) -> None:
 
 @TOPIC.question(
     "drain_call",
-    "after POST /drain offers are refused at once, after POST /resume they are taken again",
+    "after POST /drain, the worker refuses offers at once; after POST /resume, it takes offers again",
     WorkerMode.PUSH,
 )
 async def _(worker: WorkerUnderTest) -> None:

@@ -99,7 +99,7 @@ async def _(worker: WorkerUnderTest) -> None:
 
 @TOPIC.question(
     "unknown_name",
-    "a name without a handler is refused as unknown_name, also when it is offered again",
+    "a job without a handler for its name is refused as unknown_name, even if it is offered again",
     WorkerMode.PUSH,
 )
 async def _(worker: WorkerUnderTest) -> None:

@@ -140,9 +140,11 @@ class OpenChallengeRequest(Request):
     signature: SignatureRequest | None = None
     form: FormRequest | None = Field(
         None,
-        description="If given, people answer the challenge, on a page at the challenge's address. The handler gets "
-        "their answer as a callback of type `application/json` with `choice`, `comment`, `values`, `by` "
-        "and `address`.",
+        description=(
+            "Form with which people answer the challenge, on a page at the challenge's address. The "
+            "handler gets each answer as a callback of type `application/json`, with `choice`, "
+            "`comment`, `values`, `by` and `address`. Null: another system answers."
+        ),
     )
     audience: Literal["link", "users"] = Field(
         "link",

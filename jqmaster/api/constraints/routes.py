@@ -19,9 +19,9 @@ _VALUE: Final[dict[str, Any]] = {
     }
 }
 _PUT_TEXT: Final = (
-    "Creates the constraint, or replaces it. It also applies to jobs that already wait. Running jobs continue "
-    "and count towards its limits. A request that changes nothing writes nothing. Without preconditions, the "
-    "last writer wins."
+    "Creates or replaces the constraint. It also applies to jobs that already wait. Running jobs continue "
+    "and count towards its limits. A request that changes nothing writes nothing. Without preconditions, "
+    "the last writer wins."
 )
 _VALUE_TEXT: Final = (
     "Sets the override of one value. If the request holds only the value, removes its override. Other "
@@ -49,7 +49,7 @@ _JOB_PREVIEW_TEXT: Final = (
     "apply."
 )
 
-# List this route before those of single jobs, which would also match its path.
+# List this route before the routes of single jobs, because their patterns also match its path.
 JOB_OPERATIONS: Final = [
     Operation("POST", "/api/jobs/preview", handlers.preview_job, Scope.READ, "Preview the constraints of a job", "jobs",
               {200: preview_schemas.JobPreview}, job_schemas.JobRequest, problems=(413, 503), text=_JOB_PREVIEW_TEXT),

@@ -494,7 +494,10 @@ class ConstraintView(Answer):
     paused: bool
     max_backlog: int | None
     fair: bool | FairView = Field(
-        description="Whether the values of the key take turns; a map if the values have shares."
+        description=(
+            "True or false: whether the values of the key take turns. A map: they take turns in "
+            "proportion to these shares."
+        )
     )
     reserve: list[ReservationView] = Field(
         default_factory=list, description="Slots that only some jobs may use.", json_schema_extra=SINCE

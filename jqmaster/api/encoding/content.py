@@ -1,4 +1,5 @@
-"""Read values that do not arrive as the body of a request, under the limits of arguments in requests."""
+"""Read values that do not come from the body of a request, such as answers of targets. The limits of arguments in
+requests apply."""
 
 from jqmaster.api.encoding.json_bridge import json_to_msgpack
 from jqmaster.api.encoding.validator import ScanLimits, scan

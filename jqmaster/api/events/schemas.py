@@ -78,7 +78,10 @@ class EventAnswer(Answer):
 
     event_id: str
     duplicate: bool = Field(
-        description="True: the master had already received this event. The other fields are those of the first answer."
+        description=(
+            "True: a master has already received this event. The other fields have the same values "
+            "as in the first answer."
+        )
     )
     job_ids: list[JobId] = Field(description="IDs of the jobs that the event started.")
     runs: list[StartedView] = Field(

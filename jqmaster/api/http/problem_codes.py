@@ -223,7 +223,7 @@ CODES: Final = (
     ProblemCode("no_form", (404,), "The challenge has no form: another system answers it, and not a person.",
                 "Post the callback to this address."),
     ProblemCode("unknown_challenge", (404,), "No challenge has this request ID.",
-                "Check the address; a job is removed after its retention, and its challenges with it."),
+                "Check the address. A job and its challenges are removed after the job's retention."),
     ProblemCode("callback_conflict", (409,), "The challenge was answered with another callback.",
                 "Do nothing: the first callback counts."),
     ProblemCode("challenge_over", (410,), "The attempt that waited for the callback is over.",
@@ -252,7 +252,7 @@ CODES: Final = (
     ProblemCode("unknown_calendar", (404,), "No calendar has this name.", "Check the name."),
     ProblemCode("calendar_exists", (412,), "`If-None-Match: *` was sent and the calendar exists.", _READ),
     ProblemCode("calendar_in_use", (409,), "Definitions use the calendar, so it cannot be deleted.",
-                "In the definitions that the answer names, set `days` to another calendar or remove it."),
+                "Set `days` to another calendar, or remove it, in the definitions that the answer names."),
     ProblemCode("too_many_calendars", (409,), "There are 500 calendars.", "Delete some that no definition uses."),
     ProblemCode("calendars_not_installed", (409,),
                 "The master cannot look up countries or read iCalendar texts, because its extra `calendars` is not "
@@ -284,7 +284,8 @@ CODES: Final = (
                 "Delete some, or merge several into one: a target may have 100 names, and the placeholder `{name}` "
                 "in its URL."),
     ProblemCode("target_name_taken", (409,), "Another target lists one of the names.",
-                "Remove the name there first, or use a pattern, which leaves listed names to others."),
+                "Remove the name from that target first, or use a pattern: a pattern does not take names "
+                "that other targets list."),
     ProblemCode("unknown_namespace", (404,), "No namespace has this name.",
                 "Check the name, and the path after `/ns/`."),
     ProblemCode("namespace_starting", (503,), "The master is opening the namespace.", _LATER, had_no_effect=True),

@@ -161,10 +161,7 @@ _SAVE_TEXT: Final = (
     "`max_parts_bytes`. Make only one call at a time for each job. Report the end of the attempt after the "
     "last call."
 )
-_FLOW_TEXT: Final = (
-    "Returns all jobs that are connected with this job as predecessors or dependents, directly or through "
-    "other jobs."
-)
+_FLOW_TEXT: Final = "Returns the predecessors and the dependents of this job, direct and indirect."
 _CANCEL_TEXT: Final = "Without the scope read, the answer omits argument, headers and attempts."
 _RETRY_TEXT: Final = (
     "The job runs again with all its retries. Jobs that were skipped because of this job wait again. Those "

@@ -298,7 +298,7 @@ class AwaitingCallbackVerdict(Answer):
     text: Text
     attempt: int
     due_at: Timestamp | None = Field(
-        description="Time at which the wait for the callback ends. Null: the callback has come."
+        description="Time at which the wait for the callback ends. Null: the callback has already come."
     )
     answered: bool = Field(
         description=("True: the callbacks have come, and the job waits for a worker to handle them.")

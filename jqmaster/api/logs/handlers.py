@@ -189,8 +189,8 @@ def _field_error(exc: Exception) -> FieldError:
 def _by_claim(
     entries: Sequence[_Entry[str | bytes]], refused: list[FieldError]
 ) -> list[tuple[str, str, list[SentLine]]]:
-    """Return the lines of each claim, ordered by number and without duplicate numbers. Add the faults of entries that
-    name no claim to `refused`."""
+    """Return the lines of each claim, ordered by number and without duplicates. Add the faults of entries without
+    a claim to `refused`."""
     found: dict[tuple[str, str], list[SentLine]] = {}
     lines: list[SentLine] | None = None
     job_id, token, last = "", "", 0

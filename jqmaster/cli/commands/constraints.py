@@ -220,7 +220,7 @@ CONSTRAINTS.add_delete(app, "Delete a constraint. Jobs that it holds back may st
 
 @app.command()
 def pause(http: MasterSession, name: NameArgument, *, value: ValueOption = None) -> None:
-    """Stop starting jobs of a constraint, or of one value of its key. Running jobs continue."""
+    """Pause the jobs of a constraint, or of one value of its key. Running jobs continue."""
     _say_done(http, set_paused(http, name, value, is_paused=True), "paused")
 
 

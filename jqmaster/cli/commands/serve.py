@@ -286,8 +286,8 @@ async def _unless_told(told: asyncio.Event, starting: Coroutine[Any, Any, None])
 
 
 async def _serve_with(settings: "Settings", worker: Any) -> None:
-    """Run a master and a worker. The worker starts after the master and stops before it, so that its last reports are
-    accepted."""
+    """Run a master and a worker. The worker starts after the master and stops before it. So the master can still
+    accept the worker's last reports."""
     from jqmaster import app
     from jqmaster.cli.process.companion import Companion
 

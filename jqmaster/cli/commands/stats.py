@@ -50,7 +50,7 @@ def names(
 ) -> None:
     """List job names with their counts and times.
 
-    A killed master loses up to a second of these counts. The jobs themselves are safe.
+    If a master is killed, up to a second of these counts is lost. No jobs are lost.
     """
     query = {"q": search, "span": span, "sort": sort}
     http.show_list(

@@ -44,8 +44,8 @@ TABLE: Final = (
     (NOT_FOUND, "there is no such object, its result is not kept, or no job came in time"),
     (
         REFUSED,
-        "the master, the store or the system refused: a missing right, another state, a limit, a port or directory in "
-        "use",
+        "the master, the store or the system refused the call, for example because of a missing right, the "
+        "object's state, a limit, or a port or directory in use",
     ),
     (UNREACHABLE, "the master or the store cannot be reached or cannot work now; try again later"),
     (CHANGES, "plan only: there are changes to make"),

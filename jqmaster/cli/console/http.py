@@ -242,7 +242,8 @@ class MasterSession:
         self.tell_of_limit(found, limit, more)
 
     def tell_of_limit(self, found: Iterable[object], limit: int | None, more: str, where: str = "") -> None:
-        """Say on a terminal if the list ended at its limit: see `show_list`. `where`: such as ` of namespace eu`."""
+        """Say on a terminal if the list ended at its limit; see `show_list`. `where`: a text such as ` of
+        namespace eu`."""
         if limit is not None and isinstance(found, Sized) and len(found) >= limit:
             self._cut_at = limit
         if self._cut_at is not None and not self.as_json and sys.stdout.isatty():

@@ -901,8 +901,9 @@ export interface OpenChallengeRequest {
   meta?: unknown;
   signature?: SignatureRequest | null;
   /**
-   * If given, people answer the challenge, on a page at the challenge's address. The handler gets their answer as a
-   * callback of type `application/json` with `choice`, `comment`, `values`, `by` and `address`.
+   * Form with which people answer the challenge, on a page at the challenge's address. The handler gets each answer
+   * as a callback of type `application/json`, with `choice`, `comment`, `values`, `by` and `address`. Null: another
+   * system answers.
    */
   form?: FormRequest | null;
   /**
