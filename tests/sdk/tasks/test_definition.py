@@ -198,7 +198,10 @@ def bare_context(ctx) -> None:  # type: ignore[no-untyped-def]
         (Photo, "a type cannot be a task"),
         (numbers, "a generator cannot be a task"),
         (many, r"name each parameter instead of \*photo_ids"),
-        (bare_context, "annotate the parameter that takes the context: ctx: Context as the first one"),
+        (
+            bare_context,
+            "annotate the parameter that takes the context: write ctx: Context as the first parameter",
+        ),
     ],
 )
 def test_the_error_says_why_a_function_cannot_be_a_task(function: Any, why: str) -> None:

@@ -221,7 +221,7 @@ def test_a_handle_without_the_key_says_so() -> None:
         handle = charge.enqueue("acme", card=SECRET)
         failed = charge.using(max_retry=0).enqueue("bad", card=SECRET)
         without = others["card.charge"].handle(handle.id)
-        with pytest.raises(UnreadableResult, match="sealed with the key 2026a, and this Seal has only other"):
+        with pytest.raises(UnreadableResult, match="sealed with the key 2026a, but this Seal has only other"):
             without.get(timeout=0)
         with pytest.raises(UnreadableResult, match="sealed with the key 2026a"):
             list(without.stream())
