@@ -436,10 +436,10 @@ def test_a_checkpoint_has_room_for_its_seal() -> None:
     ("given", "error"),
     [
         ({"keys": {}}, "at least one key"),
-        ({"keys": {"a": b"short"}}, "has 5 bytes, and 32 are needed"),
+        ({"keys": {"a": b"short"}}, "has 5 bytes, but 32 are needed"),
         ({"keys": {"a": "?"}}, "not base64"),
-        ({"keys": {"a b": OLD}}, "not the ID of a key"),
-        ({"keys": {"": OLD}}, "not the ID of a key"),
+        ({"keys": {"a b": OLD}}, "not a valid ID of a key"),
+        ({"keys": {"": OLD}}, "not a valid ID of a key"),
         ({"keys": {"a": OLD}, "clear": [""]}, "not a valid path"),
         ({"keys": {"a": OLD}, "clear": ["a..b"]}, "not a valid path"),
         ({"keys": {"a": OLD}, "clear": ["sealed"]}, "not a valid path"),
