@@ -162,7 +162,7 @@ class JobHandle(Generic[ResultT_co]):
         * `timeout`: seconds to wait; 0 to check once. Default: wait without a limit.
 
         The job needs `keep_result`. The master deletes a result 60 s (`result_grace_s`) after it was first fetched;
-        this handle keeps the result. Without a result, raise one of these errors:
+        this handle keeps the result. Raise one of these errors if there is no result:
 
         * `NotFinished`: the job did not end within `timeout`.
         * `JobFailed`: the job failed for good. It has the error and the traceback.
