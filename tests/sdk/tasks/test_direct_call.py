@@ -88,7 +88,7 @@ def test_a_value_that_only_a_worker_has_must_be_given() -> None:
     with pytest.raises(TypeError, match="a direct call must give size, connection, because only a worker"):
         import_photo("a")
     assert import_photo("a", 1, connection=2) == ("a", 1, 2)
-    with pytest.raises(TypeError, match="must give connection, which only"):
+    with pytest.raises(TypeError, match="must give connection, because only"):
         import_photo("a", size=1)
 
 
