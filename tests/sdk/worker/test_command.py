@@ -55,7 +55,7 @@ async def test_a_value_that_no_argument_can_hold_is_refused_and_not_retried() ->
     ("argv", "message"),
     [
         ([], "a list of the program"),
-        ("ls -l", "no shell"),
+        ("ls -l", "a shell splits"),
         (["{program}"], "cannot be a placeholder"),
         (["ls", "{a.b}"], "plain name"),
         (["ls", "{0}"], "plain name"),
