@@ -1481,7 +1481,7 @@ var en_namespaces_default = {
   "namespaces.fault.moving": "It is being moved to another store, and is not in use meanwhile.",
   "namespaces.fault.faulted": "It is marked as faulty, and is not in use.",
   "namespaces.fault.no_leader": "No master leads it, so no job of it starts.",
-  "namespaces.fault.full": "Its quota of waiting jobs is used up, so pushes are refused.",
+  "namespaces.fault.full": "Its quota of waiting jobs is used up. Pushes are refused.",
   "namespaces.fault.move": "It works, but {reason}",
   "namespaces.slot": "Node of the Cluster",
   "namespaces.slot.number": "Slot",
