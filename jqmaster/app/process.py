@@ -30,7 +30,7 @@ from jqmaster.app.shard_faults import ShardFaults
 from jqmaster.app.shared import Shared, call_contexts
 from jqmaster.app.store_set import StoreSet
 from jqmaster.clock import Clock, SharedRests
-from jqmaster.config import Settings
+from jqmaster.config import DEFAULT_STORE, Settings
 from jqmaster.domain.namespaces.namespace import DEFAULT, OTHER_NAMESPACES, Namespace
 from jqmaster.domain.namespaces.quotas import quotas_of
 from jqmaster.domain.operations.master import MasterRecord
@@ -394,6 +394,7 @@ class Master:
             client.listens_sharded,
             delivers=True,
             knows_namespaces=True,
+            stores=(DEFAULT_STORE, *sorted(s.stores)),
         )
 
     def _base(self) -> str | None:

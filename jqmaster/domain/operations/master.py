@@ -27,9 +27,10 @@ class MasterRecord:
     * `listens_sharded`: whether it also receives messages that are published on only one node of a Cluster.
     * `delivers`: whether it delivers jobs to targets.
     * `knows_namespaces`: whether it serves namespaces besides the default one.
+    * `stores`: the names of the stores in its configuration.
     * `duty_faults`: by duty, the fault of a side duty that does not stop the master.
 
-    In masters of older releases, `listens_sharded`, `delivers` and `knows_namespaces` are false.
+    In masters of older releases, `listens_sharded`, `delivers` and `knows_namespaces` are false, and `stores` is empty.
     """
 
     id: str
@@ -41,6 +42,7 @@ class MasterRecord:
     listens_sharded: bool = False
     delivers: bool = False
     knows_namespaces: bool = False
+    stores: tuple[str, ...] = ()
     duty_faults: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -162,7 +162,7 @@ class NamespaceEditor:
                 ("store",),
                 f"is not one of the configured stores, {', '.join(self._places.names)}; configure it at every master",
             )
-        await check_masters(self._masters, self._pace.current)
+        await check_masters(self._masters, self._pace.current, new.store)
         shard = await self._places.shard_of(new)
         if shard.client.is_on_cluster:
             self._check_slot(new)

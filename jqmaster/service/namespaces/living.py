@@ -1,7 +1,7 @@
 """The live masters, as their heartbeats show."""
 
 from jqmaster.domain.operations.master import MasterRecord, Pace
-from jqmaster.errors import ConflictError
+from jqmaster.errors import ConflictError, FieldError
 from jqmaster.store.leadership.masters import MasterStore
 
 
@@ -13,11 +13,17 @@ async def living(masters: MasterStore, pace: Pace, *, least_ms: int = 0) -> list
     return [one.record for one in seen.seen if one.last_seen_ms >= fresh_since_ms]
 
 
-async def check_masters(masters: MasterStore, pace: Pace) -> None:
-    """Raise ConflictError if a live master does not know namespaces."""
-    old = [f"{one.url} ({one.version})" for one in await living(masters, pace) if not one.knows_namespaces]
-    if old:
+async def check_masters(masters: MasterStore, pace: Pace, store: str) -> None:
+    """Raise ConflictError if a live master does not know namespaces, or does not have the store."""
+    live = await living(masters, pace)
+    if old := sorted(f"{one.url} ({one.version})" for one in live if not one.knows_namespaces):
         raise ConflictError(
-            f"these masters do not know namespaces: {', '.join(sorted(old))}; upgrade or stop them first",
+            f"these masters do not know namespaces: {', '.join(old)}; upgrade or stop them first",
             code="masters_too_old",
+        )
+    if without := sorted(one.url for one in live if one.stores and store not in one.stores):
+        raise ConflictError(
+            f"these masters do not have store {store}: {', '.join(without)}; add [stores.{store}] to their "
+            "configuration and restart them, or stop them",
+            errors=[FieldError(("store",), f"is not configured at {len(without)} of {len(live)} masters")],
         )

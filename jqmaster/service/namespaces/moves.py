@@ -102,7 +102,7 @@ class MoveService:
             raise ConflictError(f"namespace {name} is already being moved", code="move_under_way")
         if namespace.state == "faulted":
             raise _refused(f"namespace {name} is marked as faulty: open or close it first")
-        await check_masters(self._masters, self._pace.current)
+        await check_masters(self._masters, self._pace.current, target)
         source = await self._places.shard_of(namespace)
         if not await has_data(source):
             raise _refused(

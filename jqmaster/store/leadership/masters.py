@@ -80,6 +80,7 @@ class MasterStore:
             "listens_sharded": record.listens_sharded,
             "delivers": record.delivers,
             "knows_namespaces": record.knows_namespaces,
+            "stores": record.stores,
         }
         if record.duty_faults:
             faults = islice(record.duty_faults.items(), MAX_FAULTS)
@@ -180,5 +181,6 @@ def _record(master_id: str, fields: Mapping[str, Any]) -> MasterRecord:
         listens_sharded=fields.get("listens_sharded") is True,
         delivers=fields.get("delivers") is True,
         knows_namespaces=fields.get("knows_namespaces") is True,
+        stores=tuple(str(store) for store in fields.get("stores", ())),
         duty_faults={str(name): str(fault) for name, fault in fields.get("duty_faults", {}).items()},
     )

@@ -192,7 +192,7 @@ async def test_a_file_that_cannot_be_written_is_told_and_tried_again(
     exporting = Exporting(world, path)
     await change(world, "c1")
     await exporting.exporter.start()
-    await wait_until(lambda: "cannot be exported" in caplog.text, what="it says so")
+    await wait_until(lambda: "cannot export the audit log" in caplog.text, what="it says so")
     path.parent.mkdir()
     await exporting.clock.step(module.AGAIN_AFTER_S)
     await wait_until(lambda: path.exists() and lines(path), what="it goes out")

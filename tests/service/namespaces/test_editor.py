@@ -272,6 +272,33 @@ async def test_a_master_that_does_not_know_namespaces_keeps_them_from_being_crea
     assert await one.put("shop", tag=tag())
 
 
+async def test_a_master_without_the_store_keeps_namespaces_out_of_it(one: EditorWorld) -> None:
+    without = MasterRecord(
+        new_id(),
+        "node",
+        1,
+        "http://without:1",
+        "1",
+        one.world.now_ms,
+        knows_namespaces=True,
+        stores=("default",),
+    )
+    await one.masters.beat(replace(without, id=new_id(), url="http://with:1", stores=("default", "b")))
+    await one.masters.beat(without)
+    with pytest.raises(
+        ConflictError, match=r"do not have store b: http://without:1; add \[stores\.b\]"
+    ) as refused:
+        await one.put("shop", tag=tag(), store="b")
+    assert [(error.loc, error.msg) for error in refused.value.errors] == [
+        (("store",), "is not configured at 1 of 2 masters")
+    ]
+    assert await one.put("other", tag=tag())
+    # A master that is silent does not count.
+    one.world.pass_ms(Pace(5.0).fresh_ms + 1)
+    with pytest.raises(StoreUnfitError):
+        await one.put("shop", tag=tag(), store="b")
+
+
 async def test_the_overview_shows_what_each_is_doing(one: EditorWorld) -> None:
     mine = tag()
     await one.put("shop", tag=mine)

@@ -105,6 +105,22 @@ async def test_masters_that_do_not_know_namespaces_are_refused(one: MoveWorld) -
     assert (error.code, "http://old (0.3)" in error.detail) == ("masters_too_old", True)
 
 
+async def test_masters_without_the_target_store_are_refused(one: MoveWorld) -> None:
+    await one.masters.beat(
+        MasterRecord(
+            new_id(),
+            "node",
+            1,
+            "http://m",
+            "1",
+            one.control.now_ms,
+            knows_namespaces=True,
+            stores=("default",),
+        )
+    )
+    assert "do not have store b: http://m" in (await refused(one)).detail
+
+
 async def test_namespaces_that_cannot_be_moved_are_refused(one: MoveWorld) -> None:
     assert isinstance(await refused(one, name="ship"), NotFoundError)
     assert (await refused(one, name="default")).code == "default_namespace"
