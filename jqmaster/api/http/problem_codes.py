@@ -320,10 +320,11 @@ CODES: Final = (
     ProblemCode("namespace_exists", (412,), "`If-None-Match: *` was sent and the namespace exists.", _READ),
     ProblemCode("namespace_open", (409,), "The namespace is open, so it cannot be deleted.", "Close it first."),
     ProblemCode("namespace_not_empty", (409,), "The namespace has unfinished jobs, so it cannot be deleted.",
-                "Let them end, or send `force=true`."),
-    ProblemCode("namespace_has_data", (409,), "The store already has data under the tag that the new namespace would "
+                "Let them end, or send `force=true`: the jobs then stay in the store."),
+    ProblemCode("namespace_has_data", (409,), "A store already has data under the tag that the new namespace would "
                 "get.",
-                "Give this tag in the request to take the data over, or give another tag to start without data."),
+                "Give this tag and the store in the request to take the data over, or give another tag to start "
+                "without data."),
     ProblemCode("default_namespace", (409,), "The namespace `default` cannot be closed or deleted.", _NOTHING),
     ProblemCode("masters_too_old", (409,), "A master of an older release, which does not know namespaces, is alive.",
                 "Upgrade all masters, then repeat."),

@@ -27,7 +27,7 @@ from jqmaster.store.link.cluster import slot_of
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.namespaces.frozen import held_data
 from jqmaster.store.namespaces.moves import MoveStore
-from jqmaster.store.namespaces.namespaces import NamespaceStore
+from jqmaster.store.namespaces.namespaces import NamespaceStore, tag_taken
 
 
 class NamespaceEditor:
@@ -75,8 +75,10 @@ class NamespaceEditor:
 
         * ConflictError if there are too many namespaces, or another namespace has the tag.
         * ConflictError if the store has data with the tag, and the request does not name the tag.
+        * ConflictError if another store has data with the tag, and the request names the tag, but no store.
         * ConflictError if a live master does not know namespaces.
-        * StoreUnavailableError if the store of a new namespace does not answer.
+        * StoreUnavailableError if the store of a new namespace does not answer, or another store in which the data
+          may be.
         * OverloadedError if other callers keep changing the namespace.
         """
         try:
@@ -90,7 +92,9 @@ class NamespaceEditor:
             if new == present:
                 return False
             if present is None:
-                new = await self._checked(new, takes_over=fields["tag"] is not None)
+                new = await self._checked(
+                    new, takes_over=fields["tag"] is not None, names_store=fields["store"] is not None
+                )
             if await self._write(present, new, who, "namespace.put"):
                 return present is None
 
@@ -138,8 +142,11 @@ class NamespaceEditor:
                     code="namespace_open",
                 )
             if not is_forced and (jobs := await unfinished_jobs(await self._places.shard_of(present))):
+                what, let = ("job", "let it end") if jobs == 1 else ("jobs", "let them end")
                 raise ConflictError(
-                    f"namespace {name} has {jobs} unfinished jobs: let them end, or force the removal",
+                    f"namespace {name} has {jobs} unfinished {what}: {let}, or force the removal; jobs then stay in "
+                    f"store {present.store}, and come back with a new namespace that names this store and the tag "
+                    f"{present.tag}",
                     code="namespace_not_empty",
                 )
             if await self._store.remove(present, _deletion(who, name, present)):
@@ -154,14 +161,15 @@ class NamespaceEditor:
             return self._default
         return replace(self._default, title=stored.title, quotas=stored.quotas, version=stored.version)
 
-    async def _checked(self, new: Namespace, *, takes_over: bool) -> Namespace:
+    async def _checked(self, new: Namespace, *, takes_over: bool, names_store: bool) -> Namespace:
         """Check a new namespace, and return it with its first state. Raise an error if it cannot be served in its
-        store."""
+        store. `takes_over`: the request names the tag. `names_store`: it names the store."""
         if new.store not in self._places.names:
             raise refusal(
                 ("store",),
                 f"is not one of the configured stores, {', '.join(self._places.names)}; configure it at every master",
             )
+        await self._check_tag(new)
         await check_masters(self._masters, self._pace.current, new.store)
         shard = await self._places.shard_of(new)
         if shard.client.is_on_cluster:
@@ -177,15 +185,45 @@ class NamespaceEditor:
                 code="namespace_has_data",
                 errors=[FieldError(("tag",), f"is the tag of frozen data in store {new.store}")],
             )
+        has_some = await has_data(shard)
         if takes_over:
             await self._check_left(new, shard)
-        elif await has_data(shard):
+            if not has_some and not names_store:
+                await self._check_other_stores(new)
+        elif has_some:
             raise ConflictError(
                 f"store {new.store} has data with the tag {new.tag}: name the tag in the request to take them over, "
                 "or give another tag to begin without data",
                 code="namespace_has_data",
             )
         return new
+
+    async def _check_tag(self, new: Namespace) -> None:
+        """Raise ConflictError if another namespace has the tag. The registry checks this again when it is written, but
+        the checks of the data come before, and their remedies would be wrong."""
+        stored = (await self._store.load()).namespaces.values()
+        for one in (self._default, *stored):
+            if one.tag == new.tag and one.name != new.name:
+                raise tag_taken(new.tag, one.name)
+
+    async def _check_other_stores(self, new: Namespace) -> None:
+        """Raise ConflictError if another configured store has data with the tag of the new namespace. Frozen data do
+        not count."""
+        for store in self._places.names:
+            if store == new.store:
+                continue
+            shard = await self._places.shard_of(replace(new, store=store))
+            if await has_data(shard) and not await generation.is_frozen(shard):
+                raise ConflictError(
+                    f"store {store} has data with the tag {new.tag}: name this store in the request to take them "
+                    "over, or give another tag",
+                    code="namespace_has_data",
+                    errors=[
+                        FieldError(
+                            ("store",), f"is missing, and store {store} has data with the tag {new.tag}"
+                        )
+                    ],
+                )
 
     def _check_slot(self, new: Namespace) -> None:
         """Raise ConflictError if another namespace on the same Cluster has the slot of the new namespace. A Cluster

@@ -18,6 +18,7 @@ from jqmaster.errors import (
     ConflictError,
     DamagedError,
     InvalidError,
+    JqmasterError,
     NotFoundError,
     PreconditionFailedError,
     StoreUnavailableError,
@@ -49,12 +50,14 @@ ME = "user:ada"
 
 
 class OneStore:
-    """Places: one store, on which each shard of the test is."""
+    """Places: one store, on which each shard of the test is. In the store b, tags have a suffix. `away`: stores that
+    cannot be reached."""
 
     names = ("default", "b")
 
     def __init__(self, server: StoreServer) -> None:
         self.server = server
+        self.away: dict[str, JqmasterError] = {}
         self.clients: list[StoreClient] = []
         self.shards: list[Shard] = []
 
@@ -62,11 +65,11 @@ class OneStore:
         return [StorePlace(name, "single", "valkey", {}) for name in self.names]
 
     async def shard_of(self, namespace: Namespace) -> Shard:
-        if namespace.store == "b":
-            raise StoreUnfitError("store b is not configured here")
+        if fault := self.away.get(namespace.store):
+            raise fault
         client = StoreClient(self.server.url, connections=2)
         self.clients.append(client)
-        self.shards.append(Shard(client, Keys(namespace.tag)))
+        self.shards.append(Shard(client, Keys(namespace.tag + ("-b" if namespace.store == "b" else ""))))
         return self.shards[-1]
 
 
@@ -215,6 +218,63 @@ async def test_data_are_taken_over_only_on_request(one: EditorWorld) -> None:
     assert await one.put("shop", tag=mine)
 
 
+async def test_data_in_another_store_are_taken_over_only_if_the_request_names_it(one: EditorWorld) -> None:
+    mine = tag()
+    await one.put("shop", tag=mine, store="b")
+    there = await one.places.shard_of(await one.editor.get("shop"))
+    await generation.mark(there, "a" * 32)
+    await one.editor.close("shop", ME)
+    await one.editor.delete("shop", who=ME)
+    with pytest.raises(
+        ConflictError, match=f"store b has data with the tag {mine}: name this store"
+    ) as refused:
+        await one.put("shop", tag=mine)
+    assert refused.value.code == "namespace_has_data"
+    assert refused.value.errors[0].loc == ("store",)
+    # It is unknown whether a store that does not answer has the data.
+    one.places.away["b"] = StoreUnavailableError("store b does not answer")
+    with pytest.raises(StoreUnavailableError, match="store b does not answer"):
+        await one.put("shop", tag=mine)
+    assert list(one.registry.current) == ["default"]
+    # A store that the request names is not doubted.
+    assert await one.put("empty", tag=mine, store="default")
+    await one.editor.close("empty", ME)
+    await one.editor.delete("empty", who=ME)
+    one.places.away.clear()
+    assert await one.put("shop", tag=mine, store="b")
+
+
+async def test_data_in_the_default_store_come_before_those_in_another_store(one: EditorWorld) -> None:
+    mine = tag()
+    for store in one.places.names:
+        await generation.mark(await one.places.shard_of(Namespace("shop", mine, store)), "a" * 32)
+    assert await one.put("shop", tag=mine)
+
+
+async def test_a_frozen_copy_in_another_store_does_not_count(one: EditorWorld) -> None:
+    mine = tag()
+    there = await one.places.shard_of(Namespace("shop", mine, "b"))
+    await generation.mark(there, "m" * 32)
+    await FrozenData(there, "id-1", 1).freeze()
+    assert await one.put("shop", tag=mine)
+
+
+async def test_the_tag_of_another_namespace_is_refused_whatever_data_it_has(one: EditorWorld) -> None:
+    mine = tag()
+    await one.put("shop", tag=mine, store="b")
+    # The move of the namespace has left a frozen copy.
+    left = await one.places.shard_of(Namespace("shop", mine))
+    await generation.mark(left, "m" * 32)
+    await FrozenData(left, "id-1", 1).freeze()
+    own = (await one.editor.get("default")).tag
+    for name, given, holder in (("mail", mine, "shop"), (mine, None, "shop"), ("mail", own, "default")):
+        with pytest.raises(
+            ConflictError, match=f"is the tag of namespace {holder}; two namespaces"
+        ) as refused:
+            await one.put(name, tag=given)
+        assert refused.value.code == "namespace_tag_taken"
+
+
 async def test_data_that_masters_of_another_installation_serve_are_not_taken_over(one: EditorWorld) -> None:
     mine = tag()
     others = MasterStore(await one.places.shard_of(Namespace("shop", mine)))
@@ -238,9 +298,14 @@ async def test_a_namespace_with_jobs_is_deleted_only_by_force(one: EditorWorld) 
     shop = StoreWorld(shard)
     job_id = await shop.enqueue()
     await one.editor.close("shop", ME)
-    with pytest.raises(ConflictError, match="namespace shop has 1 unfinished jobs") as refused:
+    with pytest.raises(ConflictError, match="namespace shop has 1 unfinished job: let it end") as refused:
         await one.editor.delete("shop", who=ME)
     assert refused.value.code == "namespace_not_empty"
+    await shop.enqueue()
+    with pytest.raises(ConflictError, match="has 2 unfinished jobs: let them end") as refused:
+        await one.editor.delete("shop", who=ME)
+    assert "jobs then stay in store default" in refused.value.detail
+    assert refused.value.detail.endswith(f"the tag {mine}")
     await one.editor.delete("shop", who=ME, is_forced=True)
     # The data stay, and come back with their tag.
     assert await one.put("shop", tag=mine)
@@ -295,8 +360,7 @@ async def test_a_master_without_the_store_keeps_namespaces_out_of_it(one: Editor
     assert await one.put("other", tag=tag())
     # A master that is silent does not count.
     one.world.pass_ms(Pace(5.0).fresh_ms + 1)
-    with pytest.raises(StoreUnfitError):
-        await one.put("shop", tag=tag(), store="b")
+    assert await one.put("shop", tag=tag(), store="b")
 
 
 async def test_the_overview_shows_what_each_is_doing(one: EditorWorld) -> None:
@@ -306,6 +370,7 @@ async def test_the_overview_shows_what_each_is_doing(one: EditorWorld) -> None:
     await shop.enqueue()
     await shop.enqueue()
     # Another master has a store that this one has not.
+    one.places.away["b"] = StoreUnfitError("store b is not configured here")
     await one.store.put(None, Namespace("far", tag(), "b"), b"\x80", max_namespaces=9)
     await one.registry.reload()
     default, far, seen = await one.overview.all()
