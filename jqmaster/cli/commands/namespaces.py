@@ -318,11 +318,24 @@ def delete(
     ] = False,
     if_match: IfMatchOption = None,
 ) -> None:
-    """Delete a closed namespace. The data stays in the store. A new namespace with the same tag gets it back."""
+    """Delete a closed namespace. The data stay in the store. A new namespace with the same store and tag gets them."""
     _confirm(name, confirm, "Type the name of the namespace to delete it")
     query = {"confirm": name, "force": "true" if force else None}
+    # With --force, the entry may be unreadable. Other faults are told by the DELETE.
+    status, found = http.call("GET", namespaces.path(name), admit=range(400, 600))
     http.call("DELETE", namespaces.path(name), query=query, headers=if_match_of(if_match))
-    http.say({"name": name, "deleted": True}, f"{name}  deleted")
+    if status != 200:
+        http.say(
+            {"name": name, "deleted": True},
+            f"the entry of namespace {name} is deleted; its data stay in their store",
+        )
+        return
+    store, tag = found["store"], found["tag"]
+    http.say(
+        {"name": name, "deleted": True, "store": store, "tag": tag},
+        f"namespace {name} deleted; its data stay in store {store} with the tag {tag}\n"
+        f"  A new namespace takes them over: jqmaster namespaces create {name} --tag {tag} --store {store}",
+    )
 
 
 @app.command()

@@ -14,7 +14,7 @@ import typer
 from jqmaster.cli.console import exits, output
 from jqmaster.cli.console.settings import refuse_misspelt_variables
 from worker_sdk.command_line.secrets_in_files import read_token
-from worker_sdk.transport.namespaces import check_one_namespace, in_namespace
+from worker_sdk.transport.namespaces import check_one_namespace, in_namespace, namespace_of
 
 if TYPE_CHECKING:
     import ssl
@@ -340,7 +340,11 @@ def _problem_text(response: "httpx.Response", problem: Any) -> str:
     # Skip errors if `detail` already contains their text.
     broken = [rule for rule in problem.get("errors") or [] if str(rule.get("msg")) not in text]
     lines += [rule_line(rule.get("loc", []), rule.get("msg")) for rule in broken]
-    if wait_s := response.headers.get("retry-after"):
+    if problem.get("code") == "namespace_closed":
+        # Programs repeat the call, as Retry-After says. People have to open the namespace first.
+        name = namespace_of(str(response.request.url)) or "NAME"
+        lines.append(f"  To serve it again: jqmaster namespaces open {name}")
+    elif wait_s := response.headers.get("retry-after"):
         lines.append(f"  Try again in {wait_s} s.")
     return "\n".join(lines)
 

@@ -160,13 +160,40 @@ async def test_a_namespace_from_its_creation_to_its_end(shell: Shell) -> None:
     refused = await shell.run("enqueue", "work", "-n", "shop")
     assert (refused.exit_code, "namespace_closed" in refused.output) == (5, True)
     assert "may have been enqueued" not in refused.output
+    # The time of Retry-After is not shown, because the namespace stays closed.
+    assert "To serve it again: jqmaster namespaces open shop\n" in refused.output
+    assert "Try again" not in refused.output
     assert await shell.says("namespaces", "open", "shop") == "shop  open\n"
     await shell.says("namespaces", "close", "shop")
     refused = await shell.run("namespaces", "delete", "shop", "--confirm", "shop")
-    assert "1 unfinished jobs" in refused.output
-    assert (
-        await shell.says("namespaces", "delete", "shop", "--confirm", "shop", "--force") == "shop  deleted\n"
+    assert "1 unfinished job:" in refused.output
+    told = await shell.says("namespaces", "delete", "shop", "--confirm", "shop", "--force")
+    back = f"jqmaster namespaces create shop --tag {shell.tag} --store default"
+    assert told == (
+        f"namespace shop deleted; its data stay in store default with the tag {shell.tag}\n"
+        f"  A new namespace takes them over: {back}\n"
     )
+    # The command that was shown brings the jobs back.
+    await shell.says(*back.split()[1:])
+    assert await shell.jobs("-n", "shop") == [there]
+    await shell.says("namespaces", "close", "shop")
+    force = ("--confirm", "shop", "--force", "--json")
+    assert json.loads(await shell.says("namespaces", "delete", "shop", *force)) == {
+        "name": "shop", "deleted": True, "store": "default", "tag": shell.tag,
+    }  # fmt: skip
+    unknown = await shell.run("namespaces", "delete", "shop", *force)
+    assert (unknown.exit_code, "unknown_namespace" in unknown.output) == (3, True)
+
+
+async def test_an_entry_that_cannot_be_read_is_deleted_by_force(
+    shell: Shell, store_server: StoreServer
+) -> None:
+    await shell.says("namespaces", "create", "shop", "--tag", shell.tag)
+    client = StoreClient(store_server.url, connections=1)
+    await client.redis.hset(Keys(shell.tag.removesuffix("-shop")).namespaces, "shop", "damaged")
+    await client.close()
+    told = await shell.says("namespaces", "delete", "shop", "--confirm", "shop", "--force")
+    assert told == "the entry of namespace shop is deleted; its data stay in their store\n"
 
 
 async def test_a_namespace_is_moved_and_tells_how_far(
