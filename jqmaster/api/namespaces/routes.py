@@ -38,7 +38,7 @@ _PUT_TEXT: Final = (
 )
 _DELETE_TEXT: Final = (
     "Removes a closed namespace from the registry. Its data stay in their store. A later namespace with the "
-    "same `tag` takes the data over. Refused with 409 while the namespace is open. Also refused while it "
+    "same `store` and `tag` takes the data over. Refused with 409 while the namespace is open. Also refused while it "
     "has unfinished jobs, except with `force`. `default` cannot be deleted."
 )
 _CLOSE_TEXT: Final = (

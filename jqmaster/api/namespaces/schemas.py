@@ -81,8 +81,9 @@ class NamespaceRequest(Request):
         None,
         description=(
             "Hash tag of its keys, like the setting `shard` of an installation. It cannot be changed later. "
-            "If the store has data with this tag, the namespace takes them over. Absent: the name is the "
-            "tag, and the store must not have data with this tag."
+            "If the store has data with this tag, the namespace takes them over. If `store` is absent, and only "
+            "another store has such data, the request is refused. Absent: the name is the tag, and the store must "
+            "not have data with this tag."
         ),
     )
     quotas: QuotasRequest | None = Field(None, description="Absent: the defaults of the installation.")
