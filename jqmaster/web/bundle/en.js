@@ -1534,7 +1534,7 @@ var en_namespaces_default = {
   "namespaces.open": "Open",
   "namespaces.opened": "Namespace {name} opened",
   "namespaces.delete.title": "Delete the namespace {name}?",
-  "namespaces.delete.text": "It is removed from the list. Its data stay in their store: a new namespace with the same tag takes them over.",
+  "namespaces.delete.text": "It is removed from the list. Its data stay in their store: a new namespace with the same store and tag takes them over.",
   "namespaces.delete.type": "Type {name} to delete it",
   "namespaces.delete.force": "Even if it has unfinished jobs, its store does not answer, or its entry cannot be read",
   "namespaces.deleted": "Namespace {name} deleted",

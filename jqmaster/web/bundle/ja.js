@@ -1485,7 +1485,7 @@ var ja_namespaces_default = {
   "namespaces.open": "利用を再開",
   "namespaces.opened": "名前空間 {name} を再開しました",
   "namespaces.delete.title": "名前空間 {name} を削除しますか?",
-  "namespaces.delete.text": "一覧から削除されます。データはストアに残り、同じタグの新しい名前空間が引き継ぎます。",
+  "namespaces.delete.text": "一覧から削除されます。データはストアに残り、同じストアとタグの新しい名前空間が引き継ぎます。",
   "namespaces.delete.type": "削除するには {name} と入力してください",
   "namespaces.delete.force": "未完了のジョブがあっても、ストアが応答しなくても、登録内容を読み取れなくても削除する",
   "namespaces.deleted": "名前空間 {name} を削除しました",
