@@ -175,6 +175,11 @@ async def test_a_namespace_from_its_creation_to_its_end(shell: Shell) -> None:
     )
     # The command that was shown brings the jobs back.
     await shell.says(*back.split()[1:])
+
+    async def is_served() -> bool:
+        return (await shell.run("jobs", "-n", "shop")).exit_code == 0
+
+    await wait_until(is_served, what="shop is served again")
     assert await shell.jobs("-n", "shop") == [there]
     await shell.says("namespaces", "close", "shop")
     force = ("--confirm", "shop", "--force", "--json")
