@@ -397,7 +397,8 @@ def _progress(move: Mapping[str, Any]) -> str:
     """Return a text about the progress of a move."""
     counts = {"copying": move["copied_keys"], "checking": move["compared_keys"]}
     done = counts.get(move["step"])
-    told = "" if done is None else f"  {done} of {move['keys']} keys"
+    # The number of keys is that at the start of the move. Meanwhile, the namespace may have got more.
+    told = "" if done is None else f"  {done} of about {max(done, move['keys'])} keys"
     if move["aborted_by"] and move["ended_at"] is None:
         told += ", being aborted"
     return f"{move['source']} to {move['target']}: {move['step']}{told}" + (

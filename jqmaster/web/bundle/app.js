@@ -15913,11 +15913,12 @@ function MoveCard({ one, mayAbort, onDone }) {
       await onDone();
   };
   const done = doneOf(move);
+  const keys = Math.max(done ?? 0, move.keys);
   return html`<section class="card"><h2>${t("namespaces.move.card")}</h2><dl class="facts">
     <dt>${t("namespaces.state")}</dt><dd><${Badge} kind=${KINDS7[move.step] ?? "info"}>${t(`namespaces.move.step.${move.step}`)}<//></dd>
     <dt>${t("namespaces.move.from")}</dt><dd><${Text} value=${move.source} max=${40} /></dd>
     <dt>${t("namespaces.move.to")}</dt><dd><${Text} value=${move.target} max=${40} /></dd>
-    ${done !== null && html`<dt>${t("namespaces.move.progress")}</dt><dd><${Bar} value=${done} of=${move.keys} label=${t("namespaces.move.progress")} /></dd>`}
+    ${done !== null && html`<dt>${t("namespaces.move.progress")}</dt><dd><${Bar} value=${done} of=${keys} label=${t("namespaces.move.progress")} /></dd>`}
     ${move.reason && html`<dt>${t("namespaces.move.reason")}</dt><dd><${Text} value=${move.reason} max=${500} /></dd>`}
     <dt>${t("namespaces.move.by")}</dt><dd><${Text} value=${move.by} max=${60} /></dd>
     <dt>${t("namespaces.move.began")}</dt><dd><${Time} at=${move.began_at} /></dd>
