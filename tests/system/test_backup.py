@@ -127,6 +127,9 @@ async def test_refusals_name_what_to_do(tmp_path: Path, store_server: Any) -> No
     def run(*arguments: object, **environment: str) -> Outcome:
         return jqmaster(*arguments, cwd=tmp_path, **url | environment)
 
+    client = StoreClient(store_server.url, connections=2)
+    await StoreWorld(Shard.bound(client, Keys("tdrill"))).enqueue_many(1)
+    await client.close()
     assert run("backup", backup).code == 0
     again = run("backup", backup)
     assert (again.code, "is not empty" in again.err) == (4, True)
@@ -156,6 +159,7 @@ async def test_a_restore_that_was_interrupted_while_it_led_says_until_when(
     shard = Shard.bound(client, Keys("tlead"))
     backup, risks = tmp_path / "backup", tmp_path / "risks.jsonl"
     url = {"JQMASTER_REDIS_URL": store_server.backup_url, "JQMASTER_SHARD": "tlead"}
+    await StoreWorld(shard).enqueue_many(1)
     assert (await asyncio.to_thread(jqmaster, "backup", backup, **url)).code == 0
     url["JQMASTER_REDIS_URL"] = store_server.url
     await loading.begin(shard, "jq of yesterday")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -29,6 +30,7 @@ from tests.support.ports import free_port
 
 pytestmark = [pytest.mark.system, real_time.PROCESSES]
 
+NO_FAULTS = re.compile(r"tag jq: [1-9][\d,]* keys checked, no faults found\n")
 TASKS = """
 from worker_sdk import Fail, Worker
 
@@ -302,8 +304,19 @@ def test_doctor_and_fsck_examine_the_store_of_a_running_master(master: tuple[str
     strict = jqmaster("doctor", "--data-dir", master[1], JQMASTER_DURABILITY="fsync+quorum")
     assert strict.code == 1
     assert "replicas must be in sync" in strict.out
-    assert jqmaster("fsck", "--data-dir", master[1]).out == "no faults found\n"
-    assert jqmaster("fsck", "--repair", "--data-dir", master[1]).out == "0 repaired\nno faults found\n"
+    assert NO_FAULTS.fullmatch(jqmaster("fsck", "--data-dir", master[1]).out)
+    repaired, _, told = jqmaster("fsck", "--repair", "--data-dir", master[1]).out.partition("\n")
+    assert repaired == "0 repaired"
+    assert NO_FAULTS.fullmatch(told)
+
+
+def test_a_tag_without_data_is_refused(master: tuple[str, Path], tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    for words in (("fsck",), ("fsck", "--json"), ("fsck", "--repair"), ("backup", made), ("export", made)):
+        done = jqmaster(*words, "--data-dir", master[1], JQMASTER_SHARD="shp")
+        assert (done.code, done.out) == (3, ""), words
+        assert "there are no data with the tag shp: check the setting `shard`" in done.err
+        assert not made.exists()
 
 
 @pytest.mark.req("M1")
@@ -342,7 +355,7 @@ def test_doctor_and_fsck_name_keys_of_other_programs(master: tuple[str, Path]) -
     ]
     with Redis.from_url(url) as store:
         assert store.unlink("{jq}:minute:1", *names) == 8
-    assert jqmaster("fsck", "--data-dir", master[1]).out == "no faults found\n"
+    assert NO_FAULTS.fullmatch(jqmaster("fsck", "--data-dir", master[1]).out)
 
 
 def test_fsck_repairs_what_is_certain_and_tells_what(master: tuple[str, Path]) -> None:
@@ -356,7 +369,7 @@ def test_fsck_repairs_what_is_certain_and_tells_what(master: tuple[str, Path]) -
     assert f"membership  {{jq}}:job:{job_id}" in dry.out
     (told,) = jqmaster("fsck", "--repair", "--json", "--data-dir", master[1]).lines()
     assert (told["repaired"], told["rule"], told["key"]) == (True, "membership", f"{{jq}}:job:{job_id}")
-    assert jqmaster("fsck", "--data-dir", master[1]).out == "no faults found\n"
+    assert NO_FAULTS.fullmatch(jqmaster("fsck", "--data-dir", master[1]).out)
     assert "repair" in jqmaster("audit", "--master", master[0]).out
 
 

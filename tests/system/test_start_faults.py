@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from redis import Redis
 
 from jqmaster.app import running_master
 from jqmaster.config import Settings
@@ -179,6 +180,9 @@ async def test_each_refusal_of_the_store_names_its_remedy(answer: bytes, words: 
 
 async def test_fsck_says_that_the_store_is_a_replica() -> None:
     async with replicated(1) as (primary, (replica,)):
+        with Redis.from_url(primary.url) as store:
+            store.set("{jq}:generation", "a")
+            assert store.wait(1, 5_000) == 1
         checked = await asyncio.to_thread(jqmaster, "fsck", JQMASTER_REDIS_URL=replica.url)
         assert checked.code == 0
         assert "The address is that of a replica: its data may be behind." in checked.err

@@ -13,7 +13,7 @@ import typer
 from jqmaster.cli.console import exits, output
 from jqmaster.cli.console.http import JsonOption
 from jqmaster.cli.console.settings import ConfigOption, DataDirOption, RedisOption, load_settings
-from jqmaster.cli.console.stores import shard_at, url_of
+from jqmaster.cli.console.stores import shard_at, shard_with_data, url_of
 
 if TYPE_CHECKING:
     from jqmaster.config import Settings
@@ -140,6 +140,8 @@ async def _take(
     from jqmaster.store.link.access import StoreAccess, naming_the_store
 
     url, keys = url_of(settings), Keys(settings.shard)
+    async with shard_with_data(settings):
+        pass
     with BackupWriter(directory, passphrase) as writer:
         with naming_the_store(url):
             async with tracked(

@@ -11,7 +11,7 @@ import typer
 from jqmaster.cli.console import exits, output
 from jqmaster.cli.console.http import JsonOption
 from jqmaster.cli.console.settings import ConfigOption, DataDirOption, RedisOption, load_settings
-from jqmaster.cli.console.stores import shard_at, url_of
+from jqmaster.cli.console.stores import fail_without_data, shard_at, url_of
 
 if TYPE_CHECKING:
     from jqmaster.config import Settings
@@ -63,6 +63,8 @@ def fsck(
         if not as_json:
             output.say(f"{count} repaired")
 
+    checked = 0
+
     async def check(client: "StoreClient", settings: "Settings") -> int:
         from jqmaster.store.health.fsck import check
         from jqmaster.store.keys import Keys
@@ -70,7 +72,8 @@ def fsck(
         count, told_at = 0, 0
 
         def tell(looked_at: int) -> None:
-            nonlocal told_at
+            nonlocal checked, told_at
+            checked = looked_at
             if looked_at - told_at >= _KEYS_TOLD:
                 told_at = looked_at
                 output.echo(f"{looked_at:,} keys compared with the table of keys", is_error=True)
@@ -86,8 +89,11 @@ def fsck(
 
     if count := _run(check, settings):
         exits.fail(exits.FAILED, f"{count} {'fault' if count == 1 else 'faults'} found, as listed above")
+    if not checked:
+        fail_without_data(settings)
     if not as_json:
-        output.say("no faults found")
+        told = "1 key" if checked == 1 else f"{checked:,} keys"
+        output.say(f"tag {settings.shard}: {told} checked, no faults found")
 
 
 async def _note_replica(client: "StoreClient") -> None:
@@ -106,6 +112,7 @@ async def _repair(client: "StoreClient", settings: "Settings", *, as_json: bool)
     from jqmaster.app.policies import job_times
     from jqmaster.errors import StaleEpochError
     from jqmaster.live_value import LiveValue
+    from jqmaster.store.backup.loading import is_empty
     from jqmaster.store.health.repair import Repair
     from jqmaster.store.keys import Keys
     from jqmaster.store.leadership.leadership import LeadershipStore
@@ -114,6 +121,8 @@ async def _repair(client: "StoreClient", settings: "Settings", *, as_json: bool)
     shard, count = Shard.bound(client, Keys(settings.shard)), 0
     leadership = await LeadershipStore(shard).current()
     if leadership is None:
+        if await is_empty(shard):
+            fail_without_data(settings)
         exits.fail(
             exits.UNREACHABLE,
             "no master leads, so nothing may be changed. Start a master, which repairs the data itself",

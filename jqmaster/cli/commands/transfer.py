@@ -16,7 +16,7 @@ import typer
 from jqmaster.cli.console import exits, output
 from jqmaster.cli.console.http import JsonOption
 from jqmaster.cli.console.settings import ConfigOption, DataDirOption, RedisOption, load_settings
-from jqmaster.cli.console.stores import shard_at, url_of
+from jqmaster.cli.console.stores import shard_at, shard_with_data, url_of
 
 if TYPE_CHECKING:
     from jqmaster.cli.transfer.export_files import CheckedFile
@@ -115,7 +115,7 @@ async def _write(
     from jqmaster.app.policies import job_times
     from jqmaster.cli.transfer.exporting import Exporting
 
-    async with shard_at(url_of(settings), settings) as shard:
+    async with shard_with_data(settings) as shard:
         exporting = Exporting(shard, job_times(settings), version=__version__, has_secrets=with_secrets)
         with _new_file(file) as stream:
             async for line in exporting.run():

@@ -41,7 +41,10 @@ TABLE: Final = (
         "an argument, an option, a variable, a file or a setting is not valid according to the command or "
         "the master",
     ),
-    (NOT_FOUND, "there is no such object, its result is not kept, or no job came in time"),
+    (
+        NOT_FOUND,
+        "there is no such object or no data of the shard, its result is not kept, or no job came in time",
+    ),
     (
         REFUSED,
         "the master, the store or the system refused the call, for example because of a missing right, the "

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import AsyncIterator, Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from jqmaster.cli.console import exits
 
@@ -26,6 +26,22 @@ def url_of(settings: "Settings", *, when_away: "Callable[[Settings], None]" = la
             f"no store runs in {settings.data_dir}; start `jqmaster serve`, or give --redis",
         )
     return url
+
+
+def fail_without_data(settings: "Settings") -> NoReturn:
+    """End the command, because the store has no data of the shard."""
+    exits.fail(exits.NOT_FOUND, f"there are no data with the tag {settings.shard}: check the setting `shard`")
+
+
+@contextlib.asynccontextmanager
+async def shard_with_data(settings: "Settings") -> "AsyncIterator[Shard]":
+    """Connect to the shard of the settings. End the command if it has no data."""
+    from jqmaster.store.backup.loading import is_empty
+
+    async with shard_at(url_of(settings), settings) as shard:
+        if await is_empty(shard):
+            fail_without_data(settings)
+        yield shard
 
 
 @contextlib.asynccontextmanager
