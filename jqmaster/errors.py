@@ -199,10 +199,11 @@ class OutcomeUnknownError(JqmasterError):
 UNKNOWN_NAMESPACE: Final = "unknown_namespace"
 
 
-def unknown_namespace() -> NotFoundError:
-    """Return the error for a path with a namespace that does not exist or in which the caller has no right."""
+def unknown_namespace(name: str) -> NotFoundError:
+    """Return the error for a path with a namespace that does not exist or in which the caller has no right. `name`:
+    untrusted text from the path."""
     return NotFoundError(
-        "there is no namespace with this name, or the caller has no right in it", code=UNKNOWN_NAMESPACE
+        f"there is no namespace {name[:64]!r}, or the caller has no right in it", code=UNKNOWN_NAMESPACE
     )
 
 

@@ -104,7 +104,7 @@ class NamespaceSet:
                     reason=doubt,
                     retry_after_s=5.0,
                 )
-            raise unknown_namespace()
+            raise unknown_namespace(name)
         if namespace.state != "open":
             raise NamespaceUnavailableError(
                 _STATES[namespace.state].format(name), code=f"namespace_{namespace.state}", retry_after_s=1.0

@@ -286,7 +286,7 @@ class AccessPolicy:
         members = principal.by_namespace or {}
         found = members.get(self._namespace, principal)
         if not found.scopes:
-            raise unknown_namespace()
+            raise unknown_namespace(self._namespace)
         # In `default`, keep the list of namespaces to which the caller is restricted, because tokens of the whole
         # installation are managed in `default`.
         if self._namespace != DEFAULT:
@@ -306,7 +306,7 @@ class AccessPolicy:
             raise (
                 UnauthorizedError("the token is not valid")
                 if self._namespace == DEFAULT
-                else unknown_namespace()
+                else unknown_namespace(self._namespace)
             )
         return found
 

@@ -48,7 +48,7 @@ class NamespacePaths:
         name, slash, rest = scope["path"].removeprefix(NAMESPACES).partition("/")
         try:
             if rest.startswith(_NESTED):
-                raise unknown_namespace()
+                raise unknown_namespace(rest.removeprefix(_NESTED).partition("/")[0])
             app = self._app_of(name)
         except JqmasterError as exc:
             answer = self._refusal(

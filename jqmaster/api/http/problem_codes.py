@@ -286,8 +286,8 @@ CODES: Final = (
     ProblemCode("target_name_taken", (409,), "Another target lists one of the names.",
                 "Remove the name from that target first, or use a pattern: a pattern does not take names "
                 "that other targets list."),
-    ProblemCode("unknown_namespace", (404,), "No namespace has this name.",
-                "Check the name, and the path after `/ns/`."),
+    ProblemCode("unknown_namespace", (404,), "No namespace has this name, or the token is not valid in it.",
+                "Check the token, the name, and the path after `/ns/`."),
     ProblemCode("namespace_starting", (503,), "The master is opening the namespace.", _LATER, had_no_effect=True),
     ProblemCode("namespace_closed", (503,), "The namespace is closed.", "Ask an admin to open it.", had_no_effect=True),
     ProblemCode("namespace_moving", (503,), "The namespace is being moved to another store.", _LATER,
