@@ -49,6 +49,15 @@ MISTAKES: dict[int, tuple[str, ...]] = {
         "jobs --state nowhere",
         "users add ann admin --password-file short",
         "constraints put a --match {}",
+        # an address
+        "top --once --master http://a:b",
+        "conformance master http://a:b",
+        "conformance target http://a:99999",
+        "conformance worker http://a..b:80",
+        "healthcheck --url http://a:99999/",
+        "healthcheck --url http://127.0.0.1:b/",
+        "namespaces list --master http://127.0.0.1:1/ns/shop",
+        "fireworq import http://a:b",
         # a time
         "enqueue a --run-at tomorrow",
         "definitions backfill nightly yesterday today",

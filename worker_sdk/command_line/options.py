@@ -52,7 +52,8 @@ OPTIONS: Final = (
     ),
     WorkerOption(
         "master", "--master", variable="JQMASTER_URL", is_list=True, panel=_NETWORK,
-        help="Address of the master. It replaces the address in the code. Can be repeated.",
+        help="Address of the master, or several separated by blanks. It replaces the address in the code. Can be "
+        "repeated.",
     ),
     WorkerOption(
         "namespace", "--namespace", variable="JQMASTER_NAMESPACE", panel=_NETWORK,

@@ -15,6 +15,7 @@ from worker_sdk.command_line.ends import FAILED, OK, REFUSED, UNREACHABLE, USAGE
 from worker_sdk.command_line.objects import discovered, object_at
 from worker_sdk.command_line.secrets_in_files import read_token
 from worker_sdk.environment import masters_or_default, set_up_logs, shares_of
+from worker_sdk.transport.namespaces import split_checked
 from worker_sdk.worker import first_process
 
 # How long to wait for the end of a worker, which may be given any grace for its running jobs. A second signal ends it
@@ -185,9 +186,13 @@ def _configured(target: str | None, given: Mapping[str, Any]) -> Worker:
 
 
 def _masters(given: list[str]) -> Sequence[str]:
-    """Return the addresses of `--master` in the namespace. Raise CommandError if the name is invalid."""
+    """Return the addresses of `--master` in the namespace. An option may hold several, separated by blanks. Raise
+    CommandError if an address or the name is invalid."""
+    addresses = [address for one in given for address in one.split()]
     try:
-        return masters_or_default(given)
+        for address in addresses or given:
+            split_checked(address)
+        return masters_or_default(addresses)
     except ValueError as error:
         raise CommandError(USAGE, str(error)) from None
 

@@ -30,7 +30,7 @@ def ui_settings() -> UiSettings:
     named = given.get("master") or os.environ.get("JQMASTER_URL") or "http://127.0.0.1:8080"
     role = given.get("role", role_by_permissions)
     return UiSettings(
-        masters=(named,) if isinstance(named, str) else tuple(named),
+        masters=tuple(named.split() if isinstance(named, str) else named),
         secret=given.get("secret") or os.environ.get("JQMASTER_LOGIN_PROXY_SECRET", ""),
         user_header=given.get("user_header", "Remote-User"),
         groups_header=given.get("groups_header", "Remote-Groups"),

@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from worker_sdk import forked
 from worker_sdk.masters.store_affinity import HEADER, StoreAffinity
+from worker_sdk.transport.namespaces import split_checked
 from worker_sdk.wire import CONTENT_TYPE, DecodeError, decode_jobs
 
 MAX_ANSWER_BYTES: Final = 32 * 1024 * 1024
@@ -228,13 +228,7 @@ def _seconds(retry_after: str) -> float | None:
 
 
 def _checked(address: str) -> str:
-    parts = urlsplit(address)
-    if (
-        parts.scheme not in ("http", "https")
-        or not parts.hostname
-        or parts.query
-        or parts.fragment
-        or parts.username
-    ):
+    parts = split_checked(address)
+    if parts.query or parts.fragment or parts.username:
         raise ValueError(f"not the address of a master: {address!r} (like http://127.0.0.1:8080)")
     return address.rstrip("/")

@@ -1,13 +1,27 @@
-"""Addresses of masters that include a namespace."""
+"""Addresses of masters, which may include a namespace."""
 
 import re
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 # The namespace of a master's address that names no namespace.
 DEFAULT: Final = "default"
 _PREFIX: Final = "/ns/"
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]{1,38}")
+
+
+def split_checked(address: str) -> SplitResult:
+    """Return the parts of an address such as http://host:port. Raise ValueError if it is not such an address."""
+    try:
+        parts = urlsplit(address)
+        # `port` and the encoding raise ValueError. Connecting uses the same encoding.
+        _, name = parts.port, (parts.hostname or "").encode("idna")
+    except ValueError:
+        name = b""
+    # urlsplit ignores line breaks, so search the address itself.
+    if not name or parts.scheme not in ("http", "https") or " " in address or not address.isprintable():
+        raise ValueError(f"not the address of a master: {address!r} (like http://127.0.0.1:8080)")
+    return parts
 
 
 def check_name(namespace: str) -> None:

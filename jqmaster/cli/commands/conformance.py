@@ -11,6 +11,7 @@ import typer
 
 from jqmaster.cli.console import exits, output
 from jqmaster.cli.console.groups import CommandGroup
+from worker_sdk.transport.namespaces import split_checked
 
 if TYPE_CHECKING:
     from jqmaster.conformance.false_master import FalseMaster
@@ -79,8 +80,6 @@ def worker(  # noqa: PLR0917  options of a command
     number of seconds in its argument, and can be stopped. conformance.fail gets {message, retry} and fails with
     this message. It allows a retry only if `retry` is true.
     """
-    from urllib.parse import urlsplit
-
     from jqmaster.conformance.worker_kit import QUESTIONS, NoWorkerError, ask_worker
 
     if list_them:
@@ -89,7 +88,7 @@ def worker(  # noqa: PLR0917  options of a command
             output.echo(f"{question.id}: {question.text}{modes}")
         return
     try:
-        parts = urlsplit(listen)
+        parts = split_checked(listen)
         host, port = parts.hostname or "", parts.port or 0
     except ValueError:
         host, port = "", 0
@@ -143,6 +142,7 @@ def master(
         for question in QUESTIONS:
             output.echo(f"{question.id}: {question.text}")
         return
+    _check_address(url)
     try:
         results = asyncio.run(
             ask_master(
@@ -206,6 +206,7 @@ def target(
         return
     if method not in ("POST", "PUT", "PATCH"):
         exits.fail(exits.USAGE, f"--method {method}: expected POST, PUT or PATCH")
+    _check_address(url)
     sample = value_of(argument, "the argument")
     try:
         results = asyncio.run(
@@ -228,6 +229,13 @@ def target(
 
         exits.fail(exits.UNREACHABLE, f"{url}: {explained(exc, url, OF_CLIENTS)}")
     _end(results, as_json=as_json)
+
+
+def _check_address(url: str) -> None:
+    try:
+        split_checked(url)
+    except ValueError:
+        exits.fail(exits.USAGE, f"{url}: expected http://host:port")
 
 
 def _tell(result: "Result", *, as_json: bool) -> None:

@@ -87,6 +87,8 @@ def _fetched(source: str, part: str) -> Any:
     url = f"{source.rstrip('/')}/{part}"
     try:
         response = httpx.get(url, timeout=30, headers={"Accept": "application/json"})
+    except httpx.InvalidURL as error:
+        exits.fail(exits.USAGE, f"{url}: {error}")
     except httpx.HTTPError as error:
         exits.fail(exits.UNREACHABLE, f"{url}: {error or type(error).__name__}")
     if response.status_code != 200:

@@ -25,6 +25,10 @@ class NotAliveError(Exception):
     """The check failed; the text says why."""
 
 
+class AddressError(NotAliveError):
+    """The text to check is not an address."""
+
+
 def quick_exit_code(arguments: list[str]) -> int | None:
     """Run the check for the arguments that containers use: none, or only `--ready`. Return its exit code.
 
@@ -115,8 +119,9 @@ def _get(address: str, timeout_s: float, settings: _Settings, *, is_refusal_aliv
     host, _, port = authority.rpartition(":")
     if not host or authority.endswith("]"):
         host, port = authority, "443" if scheme == "https" else "80"
-    if scheme not in ("http", "https") or not host or not port.isdigit():
-        raise ValueError("expected http://host:port/path")
+    is_port = port.isascii() and port.isdigit() and int(port[:6]) < 65_536
+    if scheme not in ("http", "https") or not host or not is_port or len(address.split()) != 1:
+        raise AddressError(f"{address}: expected http://host:port/path")
     stream, shows_certificate = _connected(host.strip("[]"), int(port), timeout_s), True
     try:
         if scheme == "https":

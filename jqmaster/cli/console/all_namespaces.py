@@ -84,11 +84,12 @@ def in_all_namespaces(
 
     If some namespaces cannot answer, show the results of the others, and end with the exit code of the first
     namespace that failed. If no namespace has the object, end with NOT_FOUND."""
-    try:
-        check_one_namespace(url, ALL)
-    except ValueError as error:
-        exits.fail(exits.USAGE, f"--namespace: {error}")
     with MasterSession(url, token_file, as_json=as_json) as http:
+        url = http.url
+        try:
+            check_one_namespace(url, ALL)
+        except ValueError as error:
+            exits.fail(exits.USAGE, f"--namespace: {error}")
         listed = http.get("/api/namespaces")["namespaces"]
     columns: Sequence[str] = ()
     rows: list[Sequence[object]] = []

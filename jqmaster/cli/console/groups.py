@@ -67,7 +67,9 @@ def with_session(command: Function, *, has_namespace: bool = True, is_reading: b
                 lambda http: command(http, *arguments, **options), master, token, as_json=as_json
             )
             return
-        with MasterSession(master, token, namespace=namespace, as_json=as_json) as http:
+        with MasterSession(
+            master, token, namespace=namespace, has_namespace=has_namespace, as_json=as_json
+        ) as http:
             command(http, *arguments, **options)
 
     described = [one for one in _OPTIONS if has_namespace or one.name != "namespace"]

@@ -1,5 +1,6 @@
 """Calls to a master. Every failure becomes a message and an exit code."""
 
+import contextlib
 import ipaddress
 import os
 import sys
@@ -14,7 +15,7 @@ import typer
 from jqmaster.cli.console import exits, output
 from jqmaster.cli.console.settings import refuse_misspelt_variables
 from worker_sdk.command_line.secrets_in_files import read_token
-from worker_sdk.transport.namespaces import check_one_namespace, in_namespace, namespace_of
+from worker_sdk.transport.namespaces import check_one_namespace, in_namespace, namespace_of, split_checked
 
 if TYPE_CHECKING:
     import ssl
@@ -26,7 +27,13 @@ DEFAULT_MASTER = "http://127.0.0.1:8080"
 _PANEL = "Master"
 MasterOption = Annotated[
     str,
-    typer.Option("--master", envvar="JQMASTER_URL", help="Address of the master.", rich_help_panel=_PANEL),
+    typer.Option(
+        "--master",
+        envvar="JQMASTER_URL",
+        help="Address of the master. May hold several, separated by blanks: the command uses the first that accepts a "
+        "connection.",
+        rich_help_panel=_PANEL,
+    ),
 ]
 NamespaceOption = Annotated[
     str | None,
@@ -52,13 +59,21 @@ TokenOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON lines, for programs.")]
 
 _PAGE = 200
+# Time for a master to accept a connection, if there are others to try.
+_CONNECT_S = 2.0
 # The beginning of a master's text about a path that does not exist.
 _NO_PATH = "no such path"
+# The beginning of a master's text about a path that belongs to the whole installation.
+_NOT_IN_NAMESPACE = "namespaces and users belong to the installation"
+_OF_INSTALLATION = (
+    "this command concerns the whole installation: give --master http://host:port without /ns/NAME"
+)
 
 
 class MasterSession:
     """A connection to one master, as a context manager. A failed call ends the command with the matching exit code.
 
+    * `url`: an address, or several separated by blanks. The first that accepts a connection is used.
     * `as_json`: whether the output is JSON, for programs.
     """
 
@@ -68,24 +83,22 @@ class MasterSession:
         token_file: Path | None,
         *,
         namespace: str | None = None,
+        has_namespace: bool = True,
         as_json: bool = False,
         is_anonymous: bool = False,
     ) -> None:
-        """`is_anonymous`: send no token, not even the one in the environment."""
+        """
+        * `has_namespace`: False if the calls concern the whole installation.
+        * `is_anonymous`: send no token, not even the one in the environment.
+        """
         refuse_misspelt_variables()
         import httpx
 
         self.token = token = None if is_anonymous else read_token(token_file)
         self.as_json = as_json
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            exits.fail(exits.USAGE, f"--master {url}: expected http://host:port")
-        if namespace:
-            try:
-                check_one_namespace(url, namespace)
-                url = in_namespace(url, namespace)
-            except ValueError as error:
-                exits.fail(exits.USAGE, f"--namespace: {error}")
+        self._has_namespace = has_namespace
+        url = _first_that_accepts(_addresses(url, namespace, has_namespace=has_namespace))
+        host = urlsplit(url).hostname or ""
         headers = {"Accept": "application/json"}
         if token:
             headers["Authorization"] = f"Bearer {token}"
@@ -93,13 +106,13 @@ class MasterSession:
         self._unserved: set[str] = set()
         # The limit at which a list ended although there may be more entries. None: all entries were listed.
         self._cut_at: int | None = None
-        is_loopback = _is_loopback(parts.hostname)
+        is_loopback = _is_loopback(host)
         self._options: dict[str, Any] = {
             "base_url": url.rstrip("/"),
             "headers": headers,
             "timeout": httpx.Timeout(30, connect=5),
             # Load the system's certificates only if they are needed, because loading takes 40 ms.
-            "verify": _tls() or not (is_loopback and parts.scheme == "http"),
+            "verify": _tls() or not (is_loopback and url.startswith("http:")),
             # For a loopback address, ignore a proxy from the environment, because the proxy cannot reach this
             # machine's loopback.
             "trust_env": not is_loopback,
@@ -108,7 +121,10 @@ class MasterSession:
         self.problem: Mapping[str, Any] = {}
         # False: the last call was not sent to a master.
         self.was_sent = True
-        self._http = httpx.Client(**self._options)
+        try:
+            self._http = httpx.Client(**self._options)
+        except httpx.InvalidURL as error:
+            exits.fail(exits.USAGE, f"--master {url}: {error}")
 
     def __enter__(self) -> Self:
         return self
@@ -156,6 +172,8 @@ class MasterSession:
                 headers=headers,
                 timeout=httpx.Timeout(timeout_s, connect=5),
             )
+        except httpx.InvalidURL as error:
+            exits.fail(exits.USAGE, f"no path of a call: {path[:80]}: {error}")
         except httpx.TransportError as error:
             self.was_sent = not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
             exits.fail(exits.UNREACHABLE, f"no answer from {self.url}: {_reason(error, self.url)}")
@@ -184,23 +202,31 @@ class MasterSession:
             )
         if response.status_code >= 400 and response.status_code not in admit:
             self.problem = answer if isinstance(answer, dict) else {}
+            if str(self.problem.get("detail")).startswith(_NOT_IN_NAMESPACE):
+                exits.fail(exits.USAGE, f"{_OF_INSTALLATION}, and no --namespace")
             exits.fail(
                 exits.code_of_answer(response.status_code, str(self.problem.get("code", ""))),
-                _problem_text(response, answer) + self._right_text(response.status_code),
+                _problem_text(response, answer) + self._remedy(response.status_code),
             )
         self._warn_of_names(response, is_push=not path.startswith("/api/pauses"))
         return response.status_code, answer
 
-    def _right_text(self, status: int) -> str:
-        """Return a text about getting the right that the master requires. The text is empty if the status does
-        not concern rights."""
+    def _remedy(self, status: int) -> str:
+        """Return a text about getting the right that the master requires, or about naming another namespace. The
+        text is empty if the answer concerns neither."""
+        is_inside = namespace_of(self.url) is not None
+        if status == 404 and is_inside and self.problem.get("code") == "unknown_namespace":
+            return "\n  Check -n (--namespace) and the token. `jqmaster namespaces` lists those that you may see."
         if status == 403 and " the scope " in str(self.problem.get("detail")):
             remedy = "An administrator makes one with `jqmaster tokens create`."
             return f"\n  {self.url} needs a token with this scope. {remedy}"
         if status != 401:
             return ""
         if self.token:
-            return f"\n  {self.url} does not accept the token in JQMASTER_TOKEN or --token-file."
+            text = f"\n  {self.url} does not accept the token in JQMASTER_TOKEN or --token-file."
+            if self._has_namespace and not is_inside:
+                text += "\n  A token of a namespace is valid only there: give --namespace NAME (-n)."
+            return text
         return f"\n  {self.url} needs a token: set JQMASTER_TOKEN, or give --token-file FILE."
 
     def get(self, path: str, query: Mapping[str, Any] | None = None) -> Any:
@@ -278,6 +304,40 @@ class MasterSession:
                 self._cut_at = limit
             if cursor is None or count == limit:
                 return
+
+
+def _addresses(url: str, namespace: str | None, *, has_namespace: bool) -> list[str]:
+    """Return the addresses in the namespace. End the command if one is not valid, or names another namespace."""
+    addresses = url.split()
+    for address in addresses or [url]:
+        try:
+            split_checked(address)
+        except ValueError:
+            exits.fail(exits.USAGE, f"--master {address}: expected http://host:port")
+        if not has_namespace and namespace_of(address) is not None:
+            exits.fail(exits.USAGE, _OF_INSTALLATION)
+    if not namespace:
+        return addresses
+    try:
+        for address in addresses:
+            check_one_namespace(address, namespace)
+        return [in_namespace(address, namespace) for address in addresses]
+    except ValueError as error:
+        exits.fail(exits.USAGE, f"--namespace: {error}")
+
+
+def _first_that_accepts(addresses: Sequence[str]) -> str:
+    """Return the first address that accepts a connection, or the first of all if none does."""
+    if len(addresses) > 1:
+        import socket
+
+        for address in addresses:
+            parts = urlsplit(address)
+            port = parts.port or (443 if parts.scheme == "https" else 80)
+            with contextlib.suppress(OSError):
+                socket.create_connection((parts.hostname, port), _CONNECT_S).close()
+                return address
+    return addresses[0]
 
 
 def _reason(error: "httpx.TransportError", url: str) -> str:

@@ -19,7 +19,8 @@ class ClientVariable(NamedTuple):
 _DECLARED: Final = (
     ClientVariable(
         ("JQMASTER_URL",), "--master",
-        "Address of the master. Workers and pushers accept several, separated by blanks, and try them in turn.",
+        "Address of the master, or several, separated by blanks. Workers and pushers try them in turn; commands "
+        "use the first that accepts a connection.",
     ),
     ClientVariable(
         ("JQMASTER_NAMESPACE",), "--namespace",

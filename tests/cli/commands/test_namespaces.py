@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from jqmaster.app import Master
+from jqmaster.cli.commands import namespaces
 from jqmaster.cli.root import app
 from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient
@@ -295,7 +296,11 @@ async def test_faulty_and_unknown_namespaces_are_told(shell: Shell) -> None:
     assert "--namespace: namespace 'Shop': a name has 2 to 39 of the characters a-z 0-9 -" in faulty.output
     unknown = await shell.run("jobs", "-n", "ship")
     assert unknown.exit_code == 3
-    assert "unknown_namespace" in unknown.output
+    assert (
+        "there is no namespace 'ship', or the caller has no right in it (404 unknown_namespace)"
+        in unknown.stderr
+    )
+    assert "Check -n (--namespace) and the token. `jqmaster namespaces` lists" in unknown.stderr
     slash = await shell.run("namespaces", "show", "a/b")
     assert slash.exit_code == 3
 
@@ -314,8 +319,11 @@ async def test_the_path_of_a_namespace_is_refused_for_objects_of_the_installatio
     await shell.enqueue("-n", "shop")
     for words in (("users", "-n", "shop"), ("namespaces", "--master", f"{shell.url}/ns/shop")):
         refused = await shell.run(*words)
-        assert refused.exit_code == 3
-        assert "belong to the installation: call this path without the prefix /ns/NAME" in refused.output
+        assert refused.exit_code == 2
+        assert (
+            "concerns the whole installation: give --master http://host:port without /ns/NAME"
+            in refused.output
+        )
 
 
 async def test_a_namespace_is_moved_to_another_node_of_its_cluster(tmp_path: Path) -> None:
@@ -378,3 +386,12 @@ async def test_a_move_to_a_node_that_is_aborted_ends_the_command(tmp_path: Path)
             done = await moving
             assert done.exit_code == 1
             assert ": aborted" in done.stdout
+
+
+@pytest.mark.parametrize(("done", "told"), [(48, "48 of about 749"), (801, "801 of about 801")])
+def test_a_move_never_shows_more_keys_than_there_are(done: int, told: str) -> None:
+    move = {
+        "source": "a", "target": "b", "step": "checking", "keys": 749, "copied_keys": 0, "compared_keys": done,
+        "aborted_by": "", "ended_at": None, "reason": "",
+    }  # fmt: skip
+    assert namespaces._progress(move) == f"a to b: checking  {told} keys"

@@ -75,3 +75,19 @@ def test_the_namespace_is_a_part_of_every_address(
     with pytest.raises(typer.Exit):
         ran(master=["http://a"], namespace="Shop")
     assert "2 to 39 of the characters a-z 0-9 -" in capsys.readouterr().err
+
+
+def test_an_address_may_be_repeated_or_hold_several(ran: Any) -> None:
+    assert list(ran(master=["http://a:1 http://b:2", "http://c:3"]).master) == [
+        "http://a:1",
+        "http://b:2",
+        "http://c:3",
+    ]
+
+
+@pytest.mark.parametrize("address", ["http://a:b", "http://a:99999", "http://a b", " ", "http://[::1"])
+def test_a_malformed_address_is_refused(ran: Any, address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit) as ended:
+        ran(master=[address])
+    assert ended.value.exit_code == 2
+    assert "not the address of a master" in capsys.readouterr().err

@@ -1,6 +1,7 @@
 """Calls of commands to a master, against a transport inside the process."""
 
 import functools
+import socket
 from collections.abc import Callable
 from typing import Any
 
@@ -77,7 +78,8 @@ def problem(status: int, code: str, detail: str) -> Answer:
         (401, "a bearer token or a login is required", "",
          f"\n  {URL} needs a token: set JQMASTER_TOKEN, or give --token-file FILE.\n"),
         (401, "the token is not valid", "jqm_x",
-         f"\n  {URL} does not accept the token in JQMASTER_TOKEN or --token-file.\n"),
+         f"\n  {URL} does not accept the token in JQMASTER_TOKEN or --token-file."
+         "\n  A token of a namespace is valid only there: give --namespace NAME (-n).\n"),
         (403, "the caller does not have the scope operate", "jqm_x",
          f"\n  {URL} needs a token with this scope. An administrator makes one with `jqmaster tokens create`.\n"),
         (403, "the token is for other names", "jqm_x", "(403 refused)\n"),
@@ -97,3 +99,38 @@ def test_a_refusal_for_want_of_a_right_names_the_master_and_the_remedy(
     said = capsys.readouterr().err
     assert detail in said
     assert said.endswith(remedy)
+
+
+def test_the_first_address_that_accepts_a_connection_is_used() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as second, socket.create_server(("127.0.0.1", 0)) as third:
+        urls = [
+            URL.replace("8080", str(port)) for port in (1, second.getsockname()[1], third.getsockname()[1])
+        ]
+        assert MasterSession(" ".join(urls), None).url == urls[1]
+        assert MasterSession(f" {urls[2]}\t{urls[1]} ", None, namespace="shop").url == f"{urls[2]}/ns/shop"
+    assert MasterSession(f"{urls[0]} {urls[1]}", None).url == urls[0]
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://a:b", "http://a:99999", "http://a b", "http://[::1", "http://a..b", "http://" + "a" * 70, "a:80", " ",
+     "http://a\u200bb", "http://\xe4_.b", f"{URL} http://a:b"],
+)  # fmt: skip
+def test_a_malformed_address_is_refused_by_name(capsys: pytest.CaptureFixture[str], url: str) -> None:
+    with pytest.raises(typer.Exit) as ended:
+        MasterSession(url, None)
+    assert ended.value.exit_code == 2
+    assert capsys.readouterr().err.startswith("Error: --master ")
+
+
+def test_a_path_that_no_request_can_have_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(typer.Exit) as ended:
+        session(monkeypatch, pages_of(0)).get("/api/jobs/" + "x" * 70_000)
+    assert ended.value.exit_code == 2
+
+
+def test_a_command_for_the_installation_takes_no_namespace(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit) as ended:
+        MasterSession(f"{URL}/ns/shop", None, has_namespace=False)
+    assert ended.value.exit_code == 2
+    assert "whole installation: give --master http://host:port without /ns/NAME\n" in capsys.readouterr().err

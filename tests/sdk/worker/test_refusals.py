@@ -90,6 +90,11 @@ def test_one_line_tells_what_keeps_a_worker_from_starting(tmp_path: Path) -> Non
     for arguments, code, words in [
         (["app:tasks"], 2, "--autodiscover"),
         (["app:worker", "--master", "127.0.0.1:9999"], 2, "not the address of a master"),
+        (
+            ["app:worker", "--master", "http://127.0.0.1:9999 http://a:b"],
+            2,
+            "not the address of a master: 'http://a:b'",
+        ),
         (["app:worker", "--host", "203.0.113.9", "--port", "0"], 4, "not an address of this machine"),
     ]:
         done = jqmaster("worker", *arguments, cwd=tmp_path)
