@@ -33,7 +33,7 @@ def healthcheck(
     """
     try:
         alive.check(url, timeout, is_ready=ready)
-    except alive.AddressError as error:
+    except alive.MalformedUrlError as error:
         exits.fail(exits.USAGE, str(error))
     except alive.NotAliveError as error:
         exits.fail(exits.UNREACHABLE, str(error))

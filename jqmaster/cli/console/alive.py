@@ -25,7 +25,7 @@ class NotAliveError(Exception):
     """The check failed; the text says why."""
 
 
-class AddressError(NotAliveError):
+class MalformedUrlError(NotAliveError):
     """The text to check is not an address."""
 
 
@@ -121,7 +121,7 @@ def _get(address: str, timeout_s: float, settings: _Settings, *, is_refusal_aliv
         host, port = authority, "443" if scheme == "https" else "80"
     is_port = port.isascii() and port.isdigit() and int(port[:6]) < 65_536
     if scheme not in ("http", "https") or not host or not is_port or len(address.split()) != 1:
-        raise AddressError(f"{address}: expected http://host:port/path")
+        raise MalformedUrlError(f"{address}: expected http://host:port/path")
     stream, shows_certificate = _connected(host.strip("[]"), int(port), timeout_s), True
     try:
         if scheme == "https":
