@@ -100,7 +100,9 @@ class OpenJob:
             try:
                 around.leave(exc)
             except Exception:
-                logger.exception("%s failed at its end (job %s)", around.what, self._job.get("id"))
+                logger.exception(
+                    "%s: the code after its yield failed, for job %s", around.what, self._job.get("id")
+                )
 
 
 @contextmanager

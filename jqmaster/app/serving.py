@@ -84,7 +84,8 @@ async def _distant_shard(settings: Settings) -> AsyncIterator[Shard]:
 
 
 def _knows_others(settings: Settings) -> bool:
-    """Return whether the copy of the registry names an open namespace in another configured store. Blocks."""
+    """Return whether a configured store other than the default one has an open namespace, according to the local copy
+    of the registry. Blocks."""
     if settings.redis_url is None or not settings.stores:
         return False
     copy = RegistryCopy(settings.data_dir, settings.redis_url.get_secret_value(), settings.shard)

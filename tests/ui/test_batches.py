@@ -160,7 +160,7 @@ async def test_a_batch_in_a_batch_leads_to_its_parent(screens: Screens, api: Api
         await expect(page.get_by_role("heading", level=1)).to_have_text(f"Outer {mark}")
         await expect(page.locator("main")).to_contain_text("1 of 1 batches inside is not complete.")
         await page.get_by_role("button", name="Cancel batch").click()
-        await expect(page.get_by_role("dialog")).to_contain_text("This includes 1 batch inside.")
+        await expect(page.get_by_role("dialog")).to_contain_text("This also applies to 1 nested batch.")
         await page.get_by_role("dialog").get_by_role("button", name="Cancel batch").click()
         await expect(page.get_by_role("dialog")).to_have_count(0)
         await page.goto(f"/#/batches?id={inner}")

@@ -32,7 +32,10 @@ def checked_shares(given: Any) -> dict[str, int]:
     """Return the shares of namespaces by name. `given`: a map of shares, or a list of names with equal shares. Raise
     ValueError or TypeError with a text about the argument `namespaces`."""
     if isinstance(given, str):
-        raise TypeError(f'namespaces: give a map or a list, such as ["{given}"], or namespace=… of configure')
+        raise TypeError(
+            f'namespaces: give a map or a list, such as ["{given}"]. For a single namespace, use '
+            f'configure(namespace="{given}") instead.'
+        )
     names = list(given)
     shares: dict[str, Any] = dict(given) if isinstance(given, Mapping) else dict.fromkeys(names, 1)
     if not shares:

@@ -206,7 +206,7 @@ def _codec_of(name: str, function: Callable[..., Any], args: Any) -> "ResultCode
             "when the program runs too, not only under TYPE_CHECKING."
         ) from None
     returns = hints.get("return", Any)
-    # Annotations of a class do not describe its instances, which a call of the class returns.
+    # If `function` is a class, a call returns an instance. The annotations of the class do not describe the instance.
     return ResultCodec(f"step {name}: the result", Any if inspect.isclass(function) else returns)
 
 

@@ -38,7 +38,8 @@ def json_to_msgpack(text: bytes) -> bytes:
         raise UnparsableError(f"not JSON: {error.msg} at character {error.pos}") from None
     except OverflowError:
         raise InvalidError("an integer exceeds 64 bits", code="integer_out_of_range") from None
-    # The parser raises these errors, or the packer if the installed parser accepts deeper nesting.
+    # The nesting is too deep. Usually the parser raises one of these errors. If the installed parser accepts deeper
+    # nesting than the packer, the packer raises it.
     except (RecursionError, ValueError):
         raise UnparsableError("nested too deeply", code="too_deep") from None
     return packed

@@ -87,8 +87,8 @@ async def read_binary(call: Call, limits: ScanLimits) -> Event:
 
 
 def structured(fields: Mapping[str, Any], loc: tuple[str | int, ...] = ()) -> Event:
-    """Return the event in a map with already encoded `data`. Raise an InvalidError that names each invalid field
-    under `loc`."""
+    """Read an event from a map whose `data` is already encoded. Raise an InvalidError that names each invalid field,
+    with `loc` as the start of its path."""
     event = check(CloudEvent, fields, loc)
     if event.data_base64 is None:
         return event_of(event, event.data if event.data is not None else _NULL)

@@ -43,7 +43,7 @@ def list_jobs(
         str | None, typer.Option(help="List the members of this batch (ID), in the order of their creation.")
     ] = None,
     worker: Annotated[
-        str | None, typer.Option(help="List jobs with their latest attempt on this worker (ID).")
+        str | None, typer.Option(help="List jobs whose latest attempt ran on this worker (ID).")
     ] = None,
     search: Annotated[
         str | None, typer.Option("-q", "--search", help="List jobs with this text in their ID or name.")

@@ -199,8 +199,8 @@ class Fleet:
         return {member.names for member in self._members.values()}
 
     def is_within(self, exhausted: set[tuple[str, ...]]) -> bool:
-        """Return whether every worker's set of names is among these exhausted ones, so that no claim can find a job.
-        The answer may be wrongly False while a worker leaves names to others."""
+        """Return whether `exhausted` has the set of names of every worker. Then no claim can find a job. The answer may
+        be wrongly False while a worker leaves names to other workers (see `leave`)."""
         if self._registered is None:
             self._registered = {m.worker.spec.names + m.queues for m in self._members.values()}
         return self._registered <= exhausted

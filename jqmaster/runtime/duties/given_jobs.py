@@ -20,9 +20,12 @@ class _GivenClaim:
 
 
 class GivenJobs:
-    """Part of the dispatcher of one leadership. `push(member, claim, claimed_at_s, is_in_doubt)` begins the push of a
-    claim. `is_in_doubt`: the jobs may have arrived. Then no other worker may get them if this push cannot be delivered.
-    A push of jobs that did arrive starts nothing, because it has the same tokens.
+    """Tracks the jobs that were sent with answers to workers' reports, and pushes those that did not arrive. Part of
+    the dispatcher of one leadership.
+
+    `push(member, claim, claimed_at_s, is_in_doubt)` begins the push of a claim. `is_in_doubt`: the worker may already
+    have these jobs, so no other worker may get them if the push fails. A job that the worker already has is not started
+    again, because it comes with the same token.
     """
 
     def __init__(

@@ -43,7 +43,8 @@ class Promoter(WokenLoop):
     async def _round(self) -> float:
         wait_ms = await self._promote()
         if self._follows_looks and wait_ms == POLL_MS:
-            # Do not subtract the time of this call: after a shorter pause, the next round would begin without a look.
+            # Do not subtract the time of this call. After a pause shorter than `poll_s`, the next round would begin by
+            # itself, instead of with the next look at the shard.
             return self.poll_s
         # The store's answer may have waited for its disk, so the next jobs may already be due: subtract that time.
         passed_s = self._clock.monotonic_s() - self._asked_at_s

@@ -49,8 +49,8 @@ class IdentityDirectory:
     `starts_blind`: whether to start even if the store is unreachable. Until the first read, `has_any` is then True, so
     that nobody is admitted without a token.
 
-    `fresh`: the time until which the copy counts as current. Each answer to a heartbeat with an unchanged version moves
-    it.
+    `fresh`: the time until which the copy counts as current. Each answer to a heartbeat that has the version of the
+    copy extends this time.
     """
 
     def __init__(

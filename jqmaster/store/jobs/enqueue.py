@@ -70,14 +70,14 @@ class EnqueueStore:
         replicas: int | None = None,
         most_per_s: int | None = None,
     ) -> list[Outcome]:
-        """Accept jobs in one round trip, each independently of the others. Predecessors in the same push have to come
-        before their dependents.
+        """Accept jobs, each independently of the others. This takes one round trip, or two if `is_whole` is set and the
+        push needs several calls. Predecessors in the same push have to come before their dependents.
 
         * `is_whole`: refuse all jobs (PushRefused) if the first call finds a full backlog or refuses any job.
         * `replicas`: how many replicas must have the jobs before they count as accepted (None: as many as every write
           needs).
-        * `most_per_s`: how many jobs may be pushed in one second of the store (None: any number; the jobs are not
-          counted).
+        * `most_per_s`: how many jobs may be pushed within one second, by the store's clock (None: no limit, and the
+          jobs are not counted).
 
         Raise StaleConstraints. Some jobs may have been accepted before it was raised; a repeat reports these as KNOWN.
         Raise StoreUnavailableError if the store was emptied or replaced, for example by FLUSHALL.

@@ -142,7 +142,8 @@ class _Reach:
         for name, member in part.uses:
             if of is not None:
                 self._reach_function(of, name)
-            # A name without a member is a field of another table, because scripts never use a module as a value.
+            # Scripts use a module only as `module.member`. So a name without a member is not the module, but a field
+            # of this name in another table.
             if member is not None and name in self._modules and self._modules[name] is not of:
                 self._reach(self._modules[name], member)
 

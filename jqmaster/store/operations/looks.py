@@ -102,8 +102,10 @@ class LookStore:
         return ScriptCall(load("look_for_entries"), self._keys, (self._shard.now_arg, len(self._keys)))
 
     def unchanged_at_ms(self, data: Sequence[Any]) -> int | None:
-        """Return the store's time from the answer `data` to a later `call` if the rest of the answer is that of the
-        last `look`. Otherwise return None. Due times may have come meanwhile.
+        """Return the store's time from `data` if nothing else in it differs from the answer to the last `look`. Return
+        None if something differs. `data`: the answer to a `call` that was made after this look.
+
+        Even if nothing differs, a due time in the answer may have passed since.
         """
         return int(data[0]) if data[1:] == self._seen[1:] else None
 

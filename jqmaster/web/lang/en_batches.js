@@ -76,7 +76,7 @@ export default {
   "batches.retry.gone":
     "1 job of the batch is no longer kept. If it failed or was skipped, it does not run again.||{count} jobs of the batch are no longer kept. Those that failed or were skipped do not run again.",
   "batches.retry.done": "The failed jobs are being retried.",
-  "batches.also_inside": "This includes 1 batch inside.||This includes {count} batches inside.",
+  "batches.also_inside": "This also applies to 1 nested batch.||This also applies to {count} nested batches.",
   "batches.why.failed_jobs": "{count} failed",
   "job.batch": "Batch",
   "job.callback_of": "Started by batch",

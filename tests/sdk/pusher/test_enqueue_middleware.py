@@ -187,7 +187,7 @@ async def test_an_exception_after_the_call_is_logged_because_the_job_is_enqueued
     master: FakeMaster, kind: str, how: str, text: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert await odd(master, kind, how) in master.jobs
-    assert "Odd.around_enqueue failed at its end" in caplog.text
+    assert "Odd.around_enqueue: the code after its yield failed" in caplog.text
     assert text in caplog.text
 
 

@@ -74,9 +74,9 @@ local homes = (function()
     return ids
   end
 
-  -- Records which conditional overrides apply to another job of definition `n`. The job that was placed last decides.
-  -- Since the first job of this definition, jobs of other definitions may have been placed. Call this only if
-  -- `definitions.conditions` exists.
+  -- Notes the conditional overrides of definition `n` again, for a further job of this definition. A gate keeps the
+  -- overrides that were noted last, and jobs of other definitions may have been placed since the first job of this one.
+  -- Call this only if `definitions.conditions` exists.
   local function note_again(definitions, n)
     for gate_id, condition in pairs(definitions.conditions[n] or NONE) do gate_conditions.note(gate_id, condition) end
   end
