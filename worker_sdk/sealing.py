@@ -42,7 +42,7 @@ class Seal:
     * `clear`: paths in the argument, such as `"tenant"` or `"order.region"`. Masters also get a readable copy of the
       values at these paths, for constraints. The handler gets the values that were sealed.
 
-    Raise ValueError for an invalid key or path, and ImportError without the package cryptography:
+    Raise ValueError for an invalid key or path, and ImportError without the package cryptography. For example:
 
         seal = Seal(keys={"2026b": Seal.new_key(), "2026a": Seal.new_key()}, clear=["tenant"])
         sealed_tasks = Tasks(seal=seal)
@@ -63,7 +63,7 @@ class Seal:
         }
         self.key_ids = tuple(secrets)
         if isinstance(clear, str):
-            raise TypeError("clear takes a list of paths")
+            raise TypeError("`clear` must be a list of paths, and not a single text")
         self.clear = tuple(clear)
         for path in self.clear:
             if not path or not all(path.split(".")) or path.split(".")[0] in (SEALED_WITH, SEALED):

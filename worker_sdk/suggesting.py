@@ -44,7 +44,7 @@ def suggesting(of: str) -> Callable[[CallT], CallT]:
 
 
 def _plain_types(annotations: Mapping[str, Any]) -> Mapping[str, Collection[type]]:
-    """Return the types that need no further check, by option."""
+    """Return, by the name of an option, the types that are accepted without a further check."""
     found: dict[str, Collection[type]] = {}
     for name, annotation in annotations.items():
         for kind, types in _PLAIN.items():

@@ -27,7 +27,7 @@ class SettingsBase(BaseModel):
 
 
 def _words(value: object) -> object:
-    """Split a string at blanks, so that people can write such a list in a shell or a compose file without nested
+    """Split a string at blanks into a list. So people can write a list in a shell or a compose file without nested
     quotes."""
     return value.split() if isinstance(value, str) else value
 

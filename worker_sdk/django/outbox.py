@@ -91,7 +91,7 @@ class DjangoOutbox(Outbox):
 
         * `jobs`: jobs that `make_job` or `Task.to_job` returned, or pairs `(name, argument)`.
 
-        Raise the errors of the database, and TypeError for a value that cannot be sent:
+        Raise the errors of the database, and TypeError for a value that cannot be sent. For example:
 
             outbox.add(make_job("thumbnail.make", {"photo_id": 42}))
         """
@@ -103,7 +103,7 @@ class DjangoOutbox(Outbox):
         * `jobs`: an iterable of jobs that `make_job` or `Task.to_job` returned, or of pairs `(name, argument)`. The
           iterable is read while its jobs are written.
 
-        Raise the errors of the database, and TypeError for a value that cannot be sent:
+        Raise the errors of the database, and TypeError for a value that cannot be sent. For example:
 
             outbox.add_many(("thumbnail.make", {"photo_id": number}) for number in range(20))
         """
@@ -114,7 +114,7 @@ class DjangoOutbox(Outbox):
 
         * `jobs`: jobs that `make_job` or `Task.to_job` returned, or pairs `(name, argument)`.
 
-        Raise the errors of the database, and TypeError for a value that cannot be sent:
+        Raise the errors of the database, and TypeError for a value that cannot be sent. For example:
 
             await outbox.aadd(make_job("thumbnail.make", {"photo_id": 42}))
         """

@@ -21,7 +21,7 @@ _STATUSES: Final = {
     "canceled": TaskResultStatus.FAILED,
     "skipped": TaskResultStatus.FAILED,
 }
-# The outcomes of attempts that are errors. Each has the exception to show if no code raised one.
+# The outcomes that Django shows as errors, each with the exception to show if the job raised none.
 _ERRORS: Final = {
     "failure": "builtins.Exception",
     "timeout": "builtins.TimeoutError",

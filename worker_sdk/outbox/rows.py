@@ -156,7 +156,7 @@ def new_transaction(destination: str | None) -> str:
 
 
 def format_of(transaction: str) -> int:
-    """Return the version of the rows of a transaction."""
+    """Return the version of the format in which the rows of a transaction are stored."""
     return FORMAT if mark_in(transaction) else _WITHOUT_DESTINATION
 
 

@@ -102,7 +102,7 @@ class SqlAlchemyOutbox(Outbox):
     def create_table(self) -> None:
         """Create the table if it is missing. An application with migrations creates it in a migration instead.
 
-        Raise the errors of the database, and TypeError for an engine of the other kind:
+        Raise the errors of the database, and TypeError for an engine of the other kind. For example:
 
             outbox.create_table()
         """
@@ -113,7 +113,7 @@ class SqlAlchemyOutbox(Outbox):
         """Create the table if it is missing. An application with migrations creates it in a migration instead.
         `acreate_table` is for an `AsyncEngine`.
 
-        Raise the errors of the database, and TypeError for an engine of the other kind:
+        Raise the errors of the database, and TypeError for an engine of the other kind. For example:
 
             await outbox.acreate_table()
         """
@@ -133,7 +133,7 @@ class SqlAlchemyOutbox(Outbox):
         At the end of the block, the transaction commits, and the jobs are pushed. An exception rolls the transaction
         back, and no job is enqueued.
 
-        Raise the errors of the database, and TypeError for a session of the other kind:
+        Raise the errors of the database, and TypeError for a session of the other kind. For example:
 
             with outbox.transaction(session):
                 make_thumbnail.enqueue(42)
@@ -171,7 +171,7 @@ class SqlAlchemyOutbox(Outbox):
         * `session`: the session.
         * `jobs`: jobs that `make_job` or `Task.to_job` returned.
 
-        Raise the errors of the database, and TypeError for a value that cannot be sent:
+        Raise the errors of the database, and TypeError for a value that cannot be sent. For example:
 
             outbox.add(session, make_thumbnail.to_job(42))
             session.commit()
@@ -184,7 +184,7 @@ class SqlAlchemyOutbox(Outbox):
         * `session`: the session.
         * `jobs`: an iterable of jobs that `make_job` or `Task.to_job` returned. It is read while its rows are written.
 
-        Raise the errors of the database, and TypeError for a value that cannot be sent:
+        Raise the errors of the database, and TypeError for a value that cannot be sent. For example:
 
             outbox.add_many(session, (make_thumbnail.to_job(number) for number in range(20)))
             session.commit()
@@ -202,7 +202,7 @@ class SqlAlchemyOutbox(Outbox):
         At the end of the block, the transaction commits, and the jobs are pushed. An exception rolls the transaction
         back, and no job is enqueued.
 
-        Raise the errors of the database, and TypeError for a session of the other kind:
+        Raise the errors of the database, and TypeError for a session of the other kind. For example:
 
             async with outbox.atransaction(session):
                 await make_thumbnail.aenqueue(42)
@@ -238,7 +238,7 @@ class SqlAlchemyOutbox(Outbox):
         * `session`: the session.
         * `jobs`: jobs that `make_job` or `Task.to_job` returned.
 
-        Raise the errors of the database, and TypeError for a value that cannot be sent:
+        Raise the errors of the database, and TypeError for a value that cannot be sent. For example:
 
             await outbox.aadd(session, make_thumbnail.to_job(42))
             await session.commit()
@@ -255,7 +255,7 @@ class SqlAlchemyOutbox(Outbox):
         * `jobs`: an iterable, or an async one, of jobs that `make_job` or `Task.to_job` returned. It is read while
           its rows are written.
 
-        Raise the errors of the database, and TypeError for a value that cannot be sent:
+        Raise the errors of the database, and TypeError for a value that cannot be sent. For example:
 
             await outbox.aadd_many(session, (make_thumbnail.to_job(number) for number in range(20)))
             await session.commit()

@@ -40,7 +40,7 @@ class After:
 
     def __post_init__(self) -> None:
         if self.when not in _WHEN:
-            raise ValueError(f"when must be one of {', '.join(_WHEN)}")
+            raise ValueError(f"`when` must be one of {', '.join(_WHEN)}")
 
     def to_wire(self) -> dict[str, Any]:
         """Return the map that is sent. Raise TypeError for a value that names no job."""

@@ -141,9 +141,9 @@ class Pusher(AsyncWithOnly):
           call raises `Duplicate` or returns the ID of that job. `is_duplicate` and `is_replaced` recognize such an
           ID.
 
-        Raise RefusedError if the master refuses the job, and UnavailableError if no master answers within
-        `max_wait_s`. Raise Duplicate, a RefusedError, for a `unique` key that is taken, and TypeError for an option
-        that does not exist or has a wrong type:
+        Raise RefusedError if the master refuses the job, and UnavailableError if no master answers within `max_wait_s`.
+        Raise Duplicate, a RefusedError, for a `unique` key that is taken, and TypeError for an option that does not
+        exist or has a wrong type. For example:
 
             job_id = await pusher.enqueue("thumbnail.make", {"photo_id": 42}, keep_result=True, delay=60)
         """
@@ -195,7 +195,7 @@ class Pusher(AsyncWithOnly):
         `accepted_ids`, and those that may have been accepted in `unknown_ids`. If a middleware refuses a job, the
         call raises EnqueueRefused, and only the jobs in `accepted_ids` were sent.
 
-        Raise RefusedError, UnavailableError and EnqueueRefused, all of which are WorkerSdkError:
+        Raise RefusedError, UnavailableError and EnqueueRefused, all of which are WorkerSdkError. For example:
 
             calls = (("thumbnail.make", {"photo_id": number}) for number in range(20))
             try:
@@ -238,7 +238,7 @@ class Pusher(AsyncWithOnly):
         * `occurred_at`: time of the event, with a time zone.
 
         Raise RefusedError if the master refuses the event, and UnavailableError if no master answers within
-        `max_wait_s`. Raise ValueError for a time without a time zone:
+        `max_wait_s`. Raise ValueError for a time without a time zone. For example:
 
             sent = await pusher.send_event("order.paid", {"order": 7}, dedupe_key="order-7")
             print(sent.job_ids)
@@ -281,7 +281,8 @@ class Pusher(AsyncWithOnly):
         * The result is no longer kept.
         * No job has this ID.
 
-        Raise NotFinished if the job has not ended within `wait`, and UnavailableError if no master answers:
+        Raise NotFinished if the job has not ended within `wait`, and UnavailableError if no master answers. For
+        example:
 
             result = await pusher.result(job_id, wait=10)
             if result is not None and result.is_success:
@@ -375,8 +376,8 @@ class Pusher(AsyncWithOnly):
 
         * `job_id`: the job.
 
-        Raise RefusedError if the job is over or unknown, and UnavailableError if no master answers within
-        `max_wait_s`:
+        Raise RefusedError if the job is over or unknown, and UnavailableError if no master answers within `max_wait_s`.
+        For example:
 
             later = await pusher.enqueue("thumbnail.make", {"photo_id": 42}, delay=3600)
             await pusher.cancel(later)
@@ -402,7 +403,8 @@ class Pusher(AsyncWithOnly):
 
         * `batch_id`: ID of the batch.
 
-        Raise RefusedError if there is no such batch, and UnavailableError if no master answers within `max_wait_s`:
+        Raise RefusedError if there is no such batch, and UnavailableError if no master answers within `max_wait_s`. For
+        example:
 
             await pusher.enqueue("thumbnail.make", {"photo_id": 42}, batch=batch_id)
             await pusher.seal_batch(batch_id)
@@ -414,7 +416,8 @@ class Pusher(AsyncWithOnly):
 
         * `batch_id`: ID of the batch.
 
-        Raise RefusedError if there is no such batch, and UnavailableError if no master answers within `max_wait_s`:
+        Raise RefusedError if there is no such batch, and UnavailableError if no master answers within `max_wait_s`. For
+        example:
 
             await pusher.cancel_batch(batch_id)
         """
@@ -425,7 +428,8 @@ class Pusher(AsyncWithOnly):
 
         * `batch_id`: ID of the batch.
 
-        Raise RefusedError if there is no such batch, and UnavailableError if no master answers within `max_wait_s`:
+        Raise RefusedError if there is no such batch, and UnavailableError if no master answers within `max_wait_s`. For
+        example:
 
             await pusher.retry_batch(batch_id)
         """
@@ -436,7 +440,8 @@ class Pusher(AsyncWithOnly):
 
         * `batch_id`: ID of the batch.
 
-        Raise RefusedError if there is no such batch, and UnavailableError if no master answers within `max_wait_s`:
+        Raise RefusedError if there is no such batch, and UnavailableError if no master answers within `max_wait_s`. For
+        example:
 
             batch = await pusher.batch_status(batch_id)
             print(batch["state"], batch["counts"])

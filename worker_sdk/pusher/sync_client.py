@@ -138,7 +138,7 @@ class SyncPusher(WithOnly):
 
         Raise RefusedError if the master refuses the job, and UnavailableError if no master answers within `max_wait_s`.
         Raise Duplicate, a RefusedError, for a `unique` key that is taken, and TypeError for an option that does not
-        exist or has a wrong type:
+        exist or has a wrong type. For example:
 
             job_id = pusher.enqueue("thumbnail.make", {"photo_id": 42}, keep_result=True, delay=60)
         """
@@ -184,7 +184,7 @@ class SyncPusher(WithOnly):
         `accepted_ids`, and those that may have been accepted in `unknown_ids`. If a middleware refuses a job, the call
         raises EnqueueRefused, and only the jobs in `accepted_ids` were sent.
 
-        Raise RefusedError, UnavailableError and EnqueueRefused, all of which are WorkerSdkError:
+        Raise RefusedError, UnavailableError and EnqueueRefused, all of which are WorkerSdkError. For example:
 
             calls = (("thumbnail.make", {"photo_id": number}) for number in range(20))
             try:
@@ -226,7 +226,7 @@ class SyncPusher(WithOnly):
         * `occurred_at`: time of the event, with a time zone.
 
         Raise RefusedError if the master refuses the event, and UnavailableError if no master answers within
-        `max_wait_s`. Raise ValueError for a time without a time zone:
+        `max_wait_s`. Raise ValueError for a time without a time zone. For example:
 
             sent = pusher.send_event("order.paid", {"order": 7}, dedupe_key="order-7")
             print(sent.job_ids)
@@ -269,7 +269,8 @@ class SyncPusher(WithOnly):
         * The result is no longer kept.
         * No job has this ID.
 
-        Raise NotFinished if the job has not ended within `wait`, and UnavailableError if no master answers:
+        Raise NotFinished if the job has not ended within `wait`, and UnavailableError if no master answers. For
+        example:
 
             result = pusher.result(job_id, wait=10)
             if result is not None and result.is_success:
@@ -362,7 +363,8 @@ class SyncPusher(WithOnly):
 
         * `job_id`: the job.
 
-        Raise RefusedError if the job is over or unknown, and UnavailableError if no master answers within `max_wait_s`:
+        Raise RefusedError if the job is over or unknown, and UnavailableError if no master answers within `max_wait_s`.
+        For example:
 
             later = pusher.enqueue("thumbnail.make", {"photo_id": 42}, delay=3600)
             pusher.cancel(later)
@@ -388,7 +390,8 @@ class SyncPusher(WithOnly):
 
         * `batch_id`: ID of the batch.
 
-        Raise RefusedError if there is no such batch, and UnavailableError if no master answers within `max_wait_s`:
+        Raise RefusedError if there is no such batch, and UnavailableError if no master answers within `max_wait_s`. For
+        example:
 
             pusher.enqueue("thumbnail.make", {"photo_id": 42}, batch=batch_id)
             pusher.seal_batch(batch_id)
@@ -400,7 +403,8 @@ class SyncPusher(WithOnly):
 
         * `batch_id`: ID of the batch.
 
-        Raise RefusedError if there is no such batch, and UnavailableError if no master answers within `max_wait_s`:
+        Raise RefusedError if there is no such batch, and UnavailableError if no master answers within `max_wait_s`. For
+        example:
 
             pusher.cancel_batch(batch_id)
         """
@@ -411,7 +415,8 @@ class SyncPusher(WithOnly):
 
         * `batch_id`: ID of the batch.
 
-        Raise RefusedError if there is no such batch, and UnavailableError if no master answers within `max_wait_s`:
+        Raise RefusedError if there is no such batch, and UnavailableError if no master answers within `max_wait_s`. For
+        example:
 
             pusher.retry_batch(batch_id)
         """
@@ -422,7 +427,8 @@ class SyncPusher(WithOnly):
 
         * `batch_id`: ID of the batch.
 
-        Raise RefusedError if there is no such batch, and UnavailableError if no master answers within `max_wait_s`:
+        Raise RefusedError if there is no such batch, and UnavailableError if no master answers within `max_wait_s`. For
+        example:
 
             batch = pusher.batch_status(batch_id)
             print(batch["state"], batch["counts"])

@@ -21,7 +21,7 @@ class Unique:
       call returns the ID of the other job. `replace`: the call returns that ID, too, and the other job gets the new
       argument and options if it has not started.
 
-    Raise ValueError for an unknown `scope` or `on_conflict`, and for a window without `ttl_s`:
+    Raise ValueError for an unknown `scope` or `on_conflict`, and for a window without `ttl_s`. For example:
 
         handle = make_thumbnail.using(unique=Unique("photo-42", on_conflict="existing")).enqueue(42)
         print(handle.is_duplicate)

@@ -114,7 +114,7 @@ class Batch:
         batch. The master deletes a batch 7 days (`batch_retention_s`) after it is complete. A call after that makes a
         new batch.
 
-        Raise RefusedError if the master refuses the batch, and UnavailableError if no master answers:
+        Raise RefusedError if the master refuses the batch, and UnavailableError if no master answers. For example:
 
             batch = Batch(description="thumbnails of May")
             batch.create()
@@ -126,7 +126,7 @@ class Batch:
         batch. The master deletes a batch 7 days (`batch_retention_s`) after it is complete. A call after that makes
         a new batch. `acreate` does not block the event loop.
 
-        Raise RefusedError if the master refuses the batch, and UnavailableError if no master answers:
+        Raise RefusedError if the master refuses the batch, and UnavailableError if no master answers. For example:
 
             batch = Batch(description="thumbnails of May")
             await batch.acreate()
@@ -139,7 +139,7 @@ class Batch:
         * `jobs`: as for `Pusher.enqueue_many`.
 
         Raise RefusedError if the master refuses a job or the batch accepts no more jobs, and UnavailableError if no
-        master answers:
+        master answers. For example:
 
             batch.add(make_thumbnail.to_job(number) for number in range(20))
         """
@@ -151,7 +151,7 @@ class Batch:
         * `jobs`: as for `Pusher.enqueue_many`.
 
         Raise RefusedError if the master refuses a job or the batch accepts no more jobs, and UnavailableError if no
-        master answers:
+        master answers. For example:
 
             await batch.aadd(make_thumbnail.to_job(number) for number in range(20))
         """
@@ -164,7 +164,7 @@ class Batch:
         """Seal the batch: from now on, only its own members may add jobs. The batch is complete when all members are
         over.
 
-        Raise RefusedError if there is no such batch, and UnavailableError if no master answers:
+        Raise RefusedError if there is no such batch, and UnavailableError if no master answers. For example:
 
             batch.seal()
         """
@@ -174,7 +174,7 @@ class Batch:
         """Seal the batch: from now on, only its own members may add jobs. The batch is complete when all members are
         over. `aseal` does not block the event loop.
 
-        Raise RefusedError if there is no such batch, and UnavailableError if no master answers:
+        Raise RefusedError if there is no such batch, and UnavailableError if no master answers. For example:
 
             await batch.aseal()
         """
@@ -183,7 +183,7 @@ class Batch:
     def cancel(self) -> None:
         """Cancel the batch: it accepts no more jobs, and its unfinished jobs are canceled. `on_success` does not start.
 
-        Raise RefusedError if there is no such batch, and UnavailableError if no master answers:
+        Raise RefusedError if there is no such batch, and UnavailableError if no master answers. For example:
 
             batch.cancel()
         """
@@ -193,7 +193,7 @@ class Batch:
         """Cancel the batch: it accepts no more jobs, and its unfinished jobs are canceled. `on_success` does not start.
         `acancel` does not block the event loop.
 
-        Raise RefusedError if there is no such batch, and UnavailableError if no master answers:
+        Raise RefusedError if there is no such batch, and UnavailableError if no master answers. For example:
 
             await batch.acancel()
         """
@@ -203,7 +203,7 @@ class Batch:
         """Return the batch as the master shows it: a map with `state`, `counts`, `callbacks` and so on (BatchView in
         the OpenAPI document).
 
-        Raise RefusedError if there is no such batch, and UnavailableError if no master answers:
+        Raise RefusedError if there is no such batch, and UnavailableError if no master answers. For example:
 
             shown = batch.status()
             print(shown["state"], shown["counts"])
@@ -214,7 +214,7 @@ class Batch:
         """Return the batch as the master shows it: a map with `state`, `counts`, `callbacks` and so on (BatchView in
         the OpenAPI document). `astatus` does not block the event loop.
 
-        Raise RefusedError if there is no such batch, and UnavailableError if no master answers:
+        Raise RefusedError if there is no such batch, and UnavailableError if no master answers. For example:
 
             shown = await batch.astatus()
             print(shown["state"], shown["counts"])
@@ -224,7 +224,7 @@ class Batch:
     def retry(self) -> None:
         """Retry the members that have failed. `on_success` starts if all members have then succeeded.
 
-        Raise RefusedError if there is no such batch, and UnavailableError if no master answers:
+        Raise RefusedError if there is no such batch, and UnavailableError if no master answers. For example:
 
             batch.retry()
         """
@@ -234,7 +234,7 @@ class Batch:
         """Retry the members that have failed. `on_success` starts if all members have then succeeded. `aretry` does not
         block the event loop.
 
-        Raise RefusedError if there is no such batch, and UnavailableError if no master answers:
+        Raise RefusedError if there is no such batch, and UnavailableError if no master answers. For example:
 
             await batch.aretry()
         """

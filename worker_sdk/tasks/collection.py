@@ -117,7 +117,7 @@ class Tasks:
           `debounce`: see `JobOptions`.
 
         Raise TypeError for an option that does not exist or has a wrong type, and for a function that cannot be a task.
-        Raise ValueError for a name that is invalid or taken:
+        Raise ValueError for a name that is invalid or taken. For example:
 
             @tasks.task("mail.send", max_retry=3, retry_on=TimeoutError)
             def send_mail(user_id: int, subject: str) -> None:
@@ -209,7 +209,7 @@ class Tasks:
           ends the process with a signal. If the process ignores the signal, its write fails.
         * `options`: options of the jobs, as for `task`.
 
-        Raise ValueError for an argv that cannot be run, and the errors of `task`:
+        Raise ValueError for an argv that cannot be run, and the errors of `task`. For example:
 
             report = tasks.command("report.nightly", ["python", "report.py", "--day", "{day}"], timeout=600)
             job = report.to_job(day="2026-05-01")
@@ -242,7 +242,7 @@ class Tasks:
           January 1970.
         * `options`: see `DefinitionOptions`.
 
-        Raise TypeError for an option that no definition has, and ValueError for a name that is taken:
+        Raise TypeError for an option that no definition has, and ValueError for a name that is taken. For example:
 
             tasks.every(minutes=5)(clean_up)
         """
@@ -258,7 +258,7 @@ class Tasks:
         * `tz`: IANA name of the time zone.
         * `options`: see `DefinitionOptions`.
 
-        Raise TypeError for an option that no definition has, and ValueError for a name that is taken:
+        Raise TypeError for an option that no definition has, and ValueError for a name that is taken. For example:
 
             tasks.cron("0 3 * * *", tz="Asia/Tokyo", arguments={"older_than_days": 30})(clean_up)
         """

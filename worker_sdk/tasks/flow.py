@@ -101,7 +101,7 @@ class Flow(Generic[ResultT_co]):
           With `After(jobs, when="finished")`, the job runs even if they did not succeed.
 
         Raise InvalidFlow if the job would wait for some jobs to succeed and for others to finish, and TypeError for a
-        value that names no job:
+        value that names no job. For example:
 
             first, second = flow.add(make_thumbnail.to_job(42)), flow.add(publish.to_job(7))
             flow.after(second, first)
@@ -144,7 +144,7 @@ class Flow(Generic[ResultT_co]):
         nothing.
 
         Raise InvalidFlow if the flow cannot run, RefusedError if the master refuses it, and UnavailableError if no
-        master answers:
+        master answers. For example:
 
             flow = chain(make_thumbnail.to_job(42), publish.to_job(7))
             handles = flow.enqueue()
@@ -157,7 +157,7 @@ class Flow(Generic[ResultT_co]):
         `aenqueue` does not block the event loop.
 
         Raise InvalidFlow if the flow cannot run, RefusedError if the master refuses it, and UnavailableError if no
-        master answers:
+        master answers. For example:
 
             flow = chain(make_thumbnail.to_job(42), publish.to_job(7))
             handles = await flow.aenqueue()

@@ -201,7 +201,7 @@ class JobHandle(Generic[ResultT_co]):
     def refresh(self) -> "JobHandle[ResultT_co]":
         """Fetch the job from a master, update `status` and `job` of this handle, and return the handle.
 
-        Raise ResultGone if the job is unknown, and UnavailableError if no master answers:
+        Raise ResultGone if the job is unknown, and UnavailableError if no master answers. For example:
 
             handle.refresh()
             print(handle.status)
@@ -216,7 +216,7 @@ class JobHandle(Generic[ResultT_co]):
         """Fetch the job from a master, update `status` and `job` of this handle, and return the handle. `arefresh` does
         not block the event loop.
 
-        Raise ResultGone if the job is unknown, and UnavailableError if no master answers:
+        Raise ResultGone if the job is unknown, and UnavailableError if no master answers. For example:
 
             await handle.arefresh()
             print(handle.status)
@@ -332,7 +332,7 @@ class JobHandle(Generic[ResultT_co]):
     def cancel(self) -> None:
         """Cancel the job. A running job is canceled once its worker has stopped it.
 
-        Raise RefusedError if the job is over, and UnavailableError if no master answers:
+        Raise RefusedError if the job is over, and UnavailableError if no master answers. For example:
 
             handle = make_thumbnail.using(delay=3600).enqueue(42)
             handle.cancel()
@@ -343,7 +343,7 @@ class JobHandle(Generic[ResultT_co]):
         """Cancel the job. A running job is canceled once its worker has stopped it. `acancel` does not block the event
         loop.
 
-        Raise RefusedError if the job is over, and UnavailableError if no master answers:
+        Raise RefusedError if the job is over, and UnavailableError if no master answers. For example:
 
             handle = await make_thumbnail.using(delay=3600).aenqueue(42)
             await handle.acancel()

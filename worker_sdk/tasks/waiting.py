@@ -44,7 +44,7 @@ def wait_all(
     * `return_exceptions`: return exceptions of `JobHandle.get` in place of results. Otherwise, wait for all jobs, and
       then raise the first exception in the order of the handles. The handles keep the other results.
 
-    Raise the errors of `JobHandle.get`, and UnavailableError if no master answers:
+    Raise the errors of `JobHandle.get`, and UnavailableError if no master answers. For example:
 
         handles = [make_thumbnail.enqueue(number) for number in range(3)]
         widths = wait_all(handles, timeout=10)
@@ -87,7 +87,7 @@ async def await_all(
     * `return_exceptions`: return exceptions of `JobHandle.get` in place of results. Otherwise, wait for all jobs,
       and then raise the first exception in the order of the handles. The handles keep the other results.
 
-    Raise the errors of `JobHandle.get`, and UnavailableError if no master answers:
+    Raise the errors of `JobHandle.get`, and UnavailableError if no master answers. For example:
 
         handles = [await make_thumbnail.aenqueue(number) for number in range(3)]
         widths = await await_all(handles, timeout=10)

@@ -48,8 +48,8 @@ def namespace_of(address: str) -> str | None:
 
 
 def moved_to(address: str, namespace: str) -> str:
-    """Return the address of a namespace at this master, whatever namespace the address names now. Raise ValueError if
-    the name is invalid."""
+    """Return the address with this namespace in place of the one that it names, if any. Raise ValueError if the name is
+    invalid."""
     if (named := namespace_of(address)) is not None:
         address = address.rstrip("/").removesuffix(f"{_PREFIX}{named}")
     return in_namespace(address, namespace)

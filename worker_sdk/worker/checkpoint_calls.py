@@ -77,7 +77,7 @@ class CheckpointCalls(EnqueueCalls):
         * `value`: as for `save`.
 
         Raise ValueError for a value that is too large, and CheckpointNotSaved if the attempt may not save checkpoints
-        any more:
+        any more. For example:
 
             ctx.save_and_wait(100)
         """

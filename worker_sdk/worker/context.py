@@ -278,7 +278,7 @@ class Context(CheckpointCalls):
         * `units`: number of each unit, 0 to a billion. The names are the values of `unit` in the weights of
           constraints.
 
-        Raise ValueError for a number out of range:
+        Raise ValueError for a number out of range. For example:
 
             ctx.used(tokens=1812)
         """
@@ -297,7 +297,7 @@ class Context(CheckpointCalls):
         * `remaining`: units that may still be used, in the unit of the constraint.
         * `resets_s`: seconds until the service accepts all units again.
 
-        Raise ValueError for a number out of range, and TypeError for a value that cannot be sent:
+        Raise ValueError for a number out of range, and TypeError for a value that cannot be sent. For example:
 
             ctx.observed("openai", remaining=41_000, resets_s=12.5)
         """

@@ -54,7 +54,8 @@ class EnqueueCalls:
 
         Await it in an `async def` handler; in a `def` handler it blocks.
 
-        Raise RefusedError if the master refuses the job, and UnavailableError if no master answers within 60 s:
+        Raise RefusedError if the master refuses the job, and UnavailableError if no master answers within 60 s. For
+        example:
 
             job_id = ctx.enqueue("thumbnail.make", {"photo_id": 42}, once=True)
         """
@@ -73,7 +74,8 @@ class EnqueueCalls:
 
         * `name`, `argument`, `once`, `options`: as for `enqueue`.
 
-        Raise RefusedError if the master refuses the job, and UnavailableError if no master answers within 60 s:
+        Raise RefusedError if the master refuses the job, and UnavailableError if no master answers within 60 s. For
+        example:
 
             job_id = ctx.enqueue_sync("thumbnail.make", {"photo_id": 42})
         """
@@ -89,7 +91,8 @@ class EnqueueCalls:
 
         Await it in an `async def` handler; in a `def` handler it blocks.
 
-        Raise RefusedError if the master refuses a job, and UnavailableError if no master answers within 60 s:
+        Raise RefusedError if the master refuses a job, and UnavailableError if no master answers within 60 s. For
+        example:
 
             ids = ctx.enqueue_many([("thumbnail.make", {"photo_id": number}) for number in range(3)], once=True)
         """

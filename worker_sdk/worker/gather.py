@@ -18,7 +18,7 @@ class Gather:
     * `within_s`: seconds that the first job of a call waits for other jobs, 0 to 60. The call begins sooner if it is
       full, or if the worker can hold no more jobs.
 
-    Raise ValueError for a number out of range:
+    Raise ValueError for a number out of range. For example:
 
         @tasks.task("row.insert", gather=Gather(max=500, within_s=0.5))
         def insert_rows(rows: list[int], ctx: GatherContext) -> None:
@@ -79,7 +79,7 @@ class GatherContext(Context):
 
         * `fraction`, `message`: as for `Context.progress`.
 
-        Raise ValueError if the fraction is out of range:
+        Raise ValueError if the fraction is out of range. For example:
 
             ctx.progress(0.5, "half of the rows")
         """
@@ -92,7 +92,7 @@ class GatherContext(Context):
 
         * `units`: as for `Context.used`.
 
-        Raise ValueError for a number out of range:
+        Raise ValueError for a number out of range. For example:
 
             ctx.used(tokens=1812)
         """

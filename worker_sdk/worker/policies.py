@@ -38,7 +38,7 @@ def retry_on(*exceptions: ExceptionType, wait: Wait = None, attempts: int | None
       and returns these seconds. Default: the backoff of the job.
     * `attempts`: maximum number of attempts. The job's own `max_retry` still applies.
 
-    Raise TypeError for anything but classes of exceptions, and ValueError for a number out of range:
+    Raise TypeError for anything but classes of exceptions, and ValueError for a number out of range. For example:
 
         @tasks.task("photo.fetch", retry_on=retry_on(TimeoutError, wait=10, attempts=3))
         def fetch(url: str) -> None:
@@ -57,7 +57,7 @@ def discard_on(*exceptions: ExceptionType) -> tuple[ExceptionType, ...]:
 
     * `exceptions`: the classes.
 
-    Raise TypeError for anything but classes of exceptions:
+    Raise TypeError for anything but classes of exceptions. For example:
 
         @tasks.task("photo.fetch", discard_on=discard_on(FileNotFoundError))
         def fetch(url: str) -> None:

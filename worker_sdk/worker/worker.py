@@ -191,7 +191,8 @@ class Worker(NoBlock):
         * `retry_codes`: codes of `CodedError` after which the job is retried. Other codes are final. Default: all codes
           are retried.
 
-        Raise ValueError for a name that is invalid or taken, and TypeError for a function with unsuitable parameters:
+        Raise ValueError for a name that is invalid or taken, and TypeError for a function with unsuitable parameters.
+        For example:
 
             @worker.handler("mail.send", retry_on=TimeoutError)
             async def send_mail(argument: dict[str, str], ctx: Context) -> None:
@@ -246,7 +247,7 @@ class Worker(NoBlock):
 
         * `sources`: `Tasks`.
 
-        Raise TypeError for anything else:
+        Raise TypeError for anything else. For example:
 
             worker.run_tasks(tasks)
         """

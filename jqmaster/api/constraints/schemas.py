@@ -126,7 +126,7 @@ KeyScalar = Annotated[
 ]
 
 
-# These bounds are only shown in the API's documents. The kinds of limits check them, with better error messages.
+# These bounds are only shown in the OpenAPI document. `limit_kinds` checks them, with better error messages.
 def _bounded(figure: Figure, description: str) -> Any:
     return Field(description=description, json_schema_extra={"minimum": figure.least, "maximum": figure.most})
 

@@ -12,8 +12,8 @@ BINARY_RULE: Final = "must be text but is binary: encode it as MessagePack str, 
 UNKNOWN_FIELD: Final = "unknown field"
 # Types of pydantic's errors in fields that hold text.
 _TEXT_ERRORS: Final = frozenset({"string_type", "literal_error", "enum", "value_error"})
-# Types of pydantic's errors in fields that hold numbers or booleans. These messages may quote a text that was
-# given instead.
+# Types of pydantic's errors in fields that hold numbers or booleans. If a caller gives a text instead, the message of
+# the error may quote it.
 _NUMBER_ERRORS: Final = frozenset({"int_type", "float_type", "bool_type"})
 _MAX_QUOTED: Final = 40
 _CHARACTERS: Final = re.compile(r"\^\[(?P<class>[^\]]+)\]\{(?P<least>\d+),(?P<most>\d+)\}\$")

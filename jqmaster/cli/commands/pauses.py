@@ -112,7 +112,7 @@ def _requested(
     value: str | None,
     present: list[dict[str, Any]],
 ) -> Iterator[tuple[str, str]]:
-    """Yield pairs of a text and a matcher for each requested pause."""
+    """Yield, for each requested pause, its name in messages and its matcher."""
     for name in paused:
         yield name, canonical_json({"field": "name", "op": "eq", "value": name})
     if tag:

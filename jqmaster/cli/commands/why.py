@@ -8,7 +8,7 @@ import typer
 from jqmaster.cli.console import output
 from jqmaster.cli.console.http import MasterSession, job_path
 
-# The next step for each verdict with a text that names no next step.
+# The next step, for verdicts whose own text names none.
 _NEXT: Final[Mapping[str, str]] = {
     "no_worker": (
         "start a worker that serves this name, or correct the name; `jqmaster workers` lists the "

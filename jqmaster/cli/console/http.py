@@ -173,7 +173,7 @@ class MasterSession:
                 timeout=httpx.Timeout(timeout_s, connect=5),
             )
         except httpx.InvalidURL as error:
-            exits.fail(exits.USAGE, f"no path of a call: {path[:80]}: {error}")
+            exits.fail(exits.USAGE, f"{path[:80]} is not a valid path: {error}")
         except httpx.TransportError as error:
             self.was_sent = not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
             exits.fail(exits.UNREACHABLE, f"no answer from {self.url}: {_reason(error, self.url)}")

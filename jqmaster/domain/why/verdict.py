@@ -360,7 +360,7 @@ def named(constraint: Constraint, gate: GateCheck) -> str:
     name = (
         constraint.name if constraint.key is None else f"{constraint.name} ({constraint.key} = {gate.value})"
     )
-    # A gate with another ID belongs to a part of the constraint that keeps reserved slots free.
+    # A gate whose ID does not begin with the constraint's ID keeps the reserved slots of the constraint free.
     return name if gate.gate_id.startswith(constraint.cid) else f"{name}, whose other slots are reserved"
 
 

@@ -33,7 +33,7 @@ class NamespaceCredentials:
 
     @property
     def has_any(self) -> bool:
-        """Return whether this master's copies have a token or user."""
+        """Return whether this master knows any token or user, of the namespace or of the installation."""
         return self._own.has_any or self._installation.has_any
 
     def find(self, token: bytes) -> Principal | None:

@@ -1,7 +1,7 @@
 """Metrics of one namespace: counters of this process, and figures from the store that all masters share.
 
 Whatever callers send, the number of label values is bounded. The values are names of constraints and scripts, route
-templates, and as many job names as the tally admits."""
+templates, and a limited number of job names (see `Tally`)."""
 
 import asyncio
 import time

@@ -22,8 +22,8 @@ class CalendarChange:
 
     * `new`: None removes it.
     * `audit_entry`: a packed map.
-    * `passed_over`: definitions that cannot be read. The change does not wait until these definitions follow the
-      previous change of the calendar.
+    * `passed_over`: definitions that cannot be read. All other definitions must follow the previous change of the
+      calendar before this change is made.
     """
 
     name: str

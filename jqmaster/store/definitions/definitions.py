@@ -421,7 +421,7 @@ class DefinitionStore:
         if document is None:
             return None
         if clock is None:
-            raise DamagedError(f"definition {name}: it has no clock")
+            raise DamagedError(f"definition {name}: its entry in `definition_clocks` is missing")
         raw, stored = self._decoded.get(name, (b"", None))
         if stored is None or raw != document:
             stored = decode_definition(name, document)

@@ -230,8 +230,8 @@ def _sharing_faults(report: StoreReport) -> list[ProbeResult]:
 
 
 def _output_faults(limits: str) -> list[tuple[str, str]]:
-    """Return the faults of output buffer limits, which have, for each class, a hard limit, a soft limit and its
-    seconds."""
+    """Return the faults of the output buffer limits. `limits`: four words for each class of connections: its name, its
+    hard limit, its soft limit, and for how many seconds the soft limit may be exceeded."""
     words = limits.split()
     return [
         (

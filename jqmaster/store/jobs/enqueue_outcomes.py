@@ -268,7 +268,9 @@ def outcome_of(
             return PredecessorRefused(about, is_none=word == "no_predecessor")
         case "expired":
             return PushExpired(now_ms)
-    raise ScriptHeaderError(f"enqueue answered {word!r} for a job, which its header does not name")
+    raise ScriptHeaderError(
+        f"the script `enqueue` answered {word!r} for a job, but the header of the script does not name this answer"
+    )
 
 
 def refused_jobs(outcomes: Sequence[Outcome], *, of_whole_push: bool = False) -> dict[int, PushRefusal]:

@@ -136,8 +136,8 @@ class LaneTable:
     """The lanes of one call. Jobs refer to them by number."""
 
     def __init__(self, *lanes: Lane) -> None:
-        # By the ID of a base lane: the number of the base lane, and the numbers of the other lanes of its group, by
-        # keyed gates.
+        # Key: the ID of a base lane. Value: the number of this lane, and a map from keyed gates to the numbers of the
+        # other lanes in its group.
         self._bases: dict[bytes, tuple[int, dict[str, int]]] = {}
         self._base_parts: list[tuple[str, str, str, str]] = []
         # The content of the table, in the order in which `packed` returns it for the script.

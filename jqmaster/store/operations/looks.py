@@ -74,7 +74,8 @@ class LookStore:
         self._due_keys, self._waiting_keys = len(due), len(waiting)
         # The answer that `look` received last.
         self._seen: Sequence[Any] = ()
-        # The answer that `call_for_entries` gets while nothing changes. Empty: the shard had entries at the last look.
+        # The answer to `call_for_entries` while the shard has no entries and nothing changes. Empty: the shard had
+        # entries at the last look.
         self.facts_without_entries = b""
 
     @property

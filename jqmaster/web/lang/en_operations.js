@@ -185,7 +185,7 @@ export default {
   "account.login.end_others": "End all other logins",
   "account.login.ended": "Ended",
   "access.namespaces.hint":
-    "Names of the namespaces in which the token is valid, such as shop mail. Empty: all namespaces, and the installation.",
+    "Names of the namespaces in which the token is valid, separated by blanks: shop mail. Empty: all namespaces, and the installation.",
   "access.namespaces.all": "all",
   "access.names": "Names",
   "access.names.hint": "Only with push and work: patterns of job names, such as mail.*. Empty: all names.",

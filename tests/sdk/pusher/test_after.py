@@ -42,5 +42,5 @@ def test_a_value_that_names_no_job_is_refused(given: Any) -> None:
 
 def test_another_condition_is_refused() -> None:
     when: Any = "failed"
-    with pytest.raises(ValueError, match="when must be one of succeeded, finished"):
+    with pytest.raises(ValueError, match="`when` must be one of succeeded, finished"):
         After([FIRST], when=when)

@@ -1,6 +1,6 @@
 #!lua flags=no-writes
--- Checks several shards in which `look_at_shard` has found no entries, because none of its keys from `workers` on
--- existed.
+-- Checks several shards in which `look_at_shard` has found no entries: none of its keys existed, except `epoch` and
+-- `rules`.
 -- Returns whether this is still so in each shard. All keys of one kind are adjacent.
 -- KEYS epoch:string rules:hash workers:zset ready_counts:hash [+ due:zset waiting:set]
 -- ARGV now_ms kinds(number of keys of each shard)
@@ -16,7 +16,7 @@ local shards = #KEYS / kinds
 local epochs = redis.call('MGET', unpack(KEYS, 1, shards))
 local have_entries = redis.call('EXISTS', unpack(KEYS, 2 * shards + 1)) > 0
 
--- Returns whether shard `n` has one of the keys from `workers` on.
+-- Returns whether shard `n` has any key other than `epoch` and `rules`.
 local function has_entries(n)
   local keys = {}
   for at = 2 * shards + n, #KEYS, shards do keys[#keys + 1] = KEYS[at] end

@@ -65,8 +65,8 @@ local gates = lazily.made_by(function()
 
   -- Records that jobs wait for this gate. Schedules the leader's check for the time at which the gate may open.
   local function await(gate)
-    -- Compute the time again if starts in this call have used up room, or if the next job needs more room than there
-    -- is.
+    -- Compute the time again if jobs that this call started have used up room, or if the next job needs more room than
+    -- there is.
     if gate.taken > 0 or gate.needed or gate.kept then gate.due_ms = limit_kinds.opening_of(gate) end
     local due_ms = gate.due_ms
     if gate.has_more_expired then

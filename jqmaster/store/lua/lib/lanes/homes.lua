@@ -45,8 +45,8 @@ local homes = (function()
     return definitions
   end
 
-  -- Returns whether jobs of a name may be in lanes with keyed gates. Under one edition, most names have only the base
-  -- lane.
+  -- Returns whether jobs of a name may be in lanes with keyed gates. Most names have only one lane in each edition, the
+  -- base lane.
   local has_lanes = {}
   local function may_have_lanes(name, edition)
     if has_lanes[name] == nil then

@@ -12,7 +12,7 @@ local lane_changes = lazily.made_by(function()
     if state == READY and (target ~= state or lane.id ~= old_lane.id) then lanes.remove(old_lane, id)
     elseif target ~= state then redis.call('ZREM', tag .. index[state], id) end
     lanes.count(old_lane, old_own, -1, -1)
-    -- The job stays in its lane. A changed priority may move the job in the lane, and the lane in its order.
+    -- The job stays in its lane. A changed priority may move the job within the lane, and the lane among other lanes.
     if target == READY then
       lanes.touch(lane).has_moved = true
       table.insert(lists.under(lane, 'shifted'), id)

@@ -30,7 +30,8 @@ local open_lanes = (function()
       lane_queue.add({score = tonumber(open[at + 1]), order = open[at], lane_id = lane_id, group = group})
     end
     if #open / 2 < redis.call('ZCARD', tag .. 'open:' .. group.id) then
-      -- Add an item for the lanes of the group that were not read. They may come before everything after this item.
+      -- Add an item that marks the end of the lanes that were read. The other lanes of the group may come before any
+      -- item that follows it.
       lane_queue.add({score = tonumber(open[#open]), order = open[#open - 1] .. '~', group = group, is_end = true})
     end
   end

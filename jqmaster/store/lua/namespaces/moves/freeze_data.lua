@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Freezes the data of a namespace in the source store:
--- * Removes their mark, so that no job is enqueued there and no master opens the data.
--- * Takes the lead, so that no leader claims or settles there.
+-- * Removes the mark of the data, so that no job is enqueued in this store and no master opens the data.
+-- * Takes the lead, so that no leader claims or settles jobs in this store.
 -- A later mover of the same move freezes the data again. If the key `frozen` is lost or damaged, the holder of the lead
 -- identifies the move, and the data get a new mark.
 -- KEYS frozen:string generation:string rules:hash epoch:string leader:string
