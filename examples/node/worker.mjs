@@ -33,11 +33,17 @@ const HANDLERS = {
 
 // --- time
 
-/** Milliseconds that never go back. They do not advance while the machine sleeps, but leases do. */ const steadyMs = ()
-=> performance.now(); let sleptMs = 0; let wallLeadMs = Date.now() - steadyMs(); /** The same, plus the time that the
-machine may have slept. Use this latest possible time to decide whether a lease or a timeout has ended. */ function
-latestMs() { const lead = Date.now() - steadyMs(); if (lead > wallLeadMs + 500) sleptMs += lead - wallLeadMs; wallLeadMs
-= lead; return steadyMs() + sleptMs; }
+/** Milliseconds that never go back. They do not advance while the machine sleeps, but leases do. */
+const steadyMs = () => performance.now();
+let sleptMs = 0;
+let wallLeadMs = Date.now() - steadyMs();
+/** The same, plus the time that the machine may have slept. This latest possible time decides whether something ends. */
+function latestMs() {
+  const lead = Date.now() - steadyMs();
+  if (lead > wallLeadMs + 500) sleptMs += lead - wallLeadMs;
+  wallLeadMs = lead;
+  return steadyMs() + sleptMs;
+}
 
 // Bounds of the store's time minus our own time. Each answer gives the time within its round trip. Clocks drift by 0.05
 // %.

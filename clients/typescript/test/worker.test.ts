@@ -109,7 +109,7 @@ test("a worker that stops lets jobs finish, and hands back those that do not", L
   await withWorker([long], async () => {
     assert.equal(await handles[1].result({ wait: 60 }), "elsewhere");
   });
-  await assert.rejects(worker.start(), /starts once|needs the option url/);
+  await assert.rejects(worker.start(), /starts once|give the option url/);
 });
 
 test("a worker is served by the application's server", LIVE, async () => {
@@ -151,7 +151,7 @@ test("a worker that cannot work says so at once", LIVE, async () => {
   assert.throws(() => new Worker({ tasks: [task("a")] }), /the task a has no handler/);
   assert.throws(() => new Worker({ tasks: [task("a", () => 1), task("a", () => 2)] }), /two tasks are named a/);
   const given: readonly AnyTask[] = [task("a", () => 1)];
-  await assert.rejects(new Worker({ tasks: given, signals: false }).start(), /needs the option url/);
+  await assert.rejects(new Worker({ tasks: given, signals: false }).start(), /give the option url/);
   await assert.rejects(new Worker({ tasks: given, signals: false }).listen({ host: "0.0.0.0" }), /give the option url/);
   const labels = { zone: "x".repeat(300) };
   await assert.rejects(new Worker({ tasks: given, master: MASTER, labels, signals: false, logger: SILENT }).listen(), RefusedError);

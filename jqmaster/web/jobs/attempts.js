@@ -73,8 +73,9 @@ function Stack({ attempt: one, isOpen }) {
 }
 
 /**
- * @param {{job: JobView, workerNames: Map<string, string>}} props The attempts, the newest first. The newest one lacks
- *   the error that the top of the page already shows.
+ * The attempts, the newest first. The newest one lacks the error that the top of the page already shows.
+ *
+ * @param {{job: JobView, workerNames: Map<string, string>}} props
  */
 export function Attempts({ job, workerNames }) {
   const attempts = [...job.attempts].reverse();

@@ -224,8 +224,9 @@ function Values({ found, path, group }) {
 }
 
 /**
- * @param {{value: string, path: string, group: FailureGroup}} props A link to the jobs of the group that have the
- *   value. Shown if a filter can contain the value.
+ * A link to the jobs of the group that have the value. Shown if a filter can contain the value.
+ *
+ * @param {{value: string, path: string, group: FailureGroup}} props
  */
 function ValueLink({ value, path, group }) {
   const text = html`<code><${Text} value=${value} max=${220} /></code>`;

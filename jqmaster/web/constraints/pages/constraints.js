@@ -58,8 +58,10 @@ function Marks({ constraint }) {
 }
 
 /**
- * @param {{constraint: ListedConstraint}} props How many slots are in use; without a concurrency limit, how many jobs
- *   have started. With a key: how many of its values are full.
+ * How many slots are in use; without a concurrency limit, how many jobs have started. With a key: how many of its values
+ * are full.
+ *
+ * @param {{constraint: ListedConstraint}} props
  */
 function Usage({ constraint }) {
   const { usage } = constraint;

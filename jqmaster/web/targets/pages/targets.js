@@ -316,8 +316,9 @@ function Facts({ one }) {
 }
 
 /**
- * @param {{path: `api/targets/${string}`, onClose: () => void, onDone: () => unknown}} props The dialog that tests a
- *   target: it sends a request for a job that does not exist.
+ * The dialog that tests a target: it sends a request for a job that does not exist.
+ *
+ * @param {{path: `api/targets/${string}`, onClose: () => void, onDone: () => unknown}} props
  */
 function Test({ path, onClose, onDone }) {
   const [argument, setArgument] = useState("{}");
