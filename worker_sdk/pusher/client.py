@@ -141,9 +141,9 @@ class Pusher(AsyncWithOnly):
           call raises `Duplicate` or returns the ID of that job. `is_duplicate` and `is_replaced` recognize such an
           ID.
 
-        Raise RefusedError if the master refuses the job, and UnavailableError if no master answers within `max_wait_s`.
-        Raise Duplicate, a RefusedError, for a `unique` key that is taken, and TypeError for an option that does not
-        exist or has a wrong type. For example:
+        Raise RefusedError if the master refuses the job, and UnavailableError if no master answers within
+        `max_wait_s`. Raise Duplicate, a RefusedError, for a `unique` key that is taken, and TypeError for an option
+        that does not exist or has a wrong type. For example:
 
             job_id = await pusher.enqueue("thumbnail.make", {"photo_id": 42}, keep_result=True, delay=60)
         """
@@ -376,8 +376,8 @@ class Pusher(AsyncWithOnly):
 
         * `job_id`: the job.
 
-        Raise RefusedError if the job is over or unknown, and UnavailableError if no master answers within `max_wait_s`.
-        For example:
+        Raise RefusedError if the job is over or unknown, and UnavailableError if no master answers within
+        `max_wait_s`. For example:
 
             later = await pusher.enqueue("thumbnail.make", {"photo_id": 42}, delay=3600)
             await pusher.cancel(later)
@@ -403,8 +403,8 @@ class Pusher(AsyncWithOnly):
 
         * `batch_id`: ID of the batch.
 
-        Raise RefusedError if there is no such batch, and UnavailableError if no master answers within `max_wait_s`. For
-        example:
+        Raise RefusedError if there is no such batch, and UnavailableError if no master answers within `max_wait_s`.
+        For example:
 
             await pusher.enqueue("thumbnail.make", {"photo_id": 42}, batch=batch_id)
             await pusher.seal_batch(batch_id)
@@ -416,8 +416,8 @@ class Pusher(AsyncWithOnly):
 
         * `batch_id`: ID of the batch.
 
-        Raise RefusedError if there is no such batch, and UnavailableError if no master answers within `max_wait_s`. For
-        example:
+        Raise RefusedError if there is no such batch, and UnavailableError if no master answers within `max_wait_s`.
+        For example:
 
             await pusher.cancel_batch(batch_id)
         """
@@ -428,8 +428,8 @@ class Pusher(AsyncWithOnly):
 
         * `batch_id`: ID of the batch.
 
-        Raise RefusedError if there is no such batch, and UnavailableError if no master answers within `max_wait_s`. For
-        example:
+        Raise RefusedError if there is no such batch, and UnavailableError if no master answers within `max_wait_s`.
+        For example:
 
             await pusher.retry_batch(batch_id)
         """
@@ -440,8 +440,8 @@ class Pusher(AsyncWithOnly):
 
         * `batch_id`: ID of the batch.
 
-        Raise RefusedError if there is no such batch, and UnavailableError if no master answers within `max_wait_s`. For
-        example:
+        Raise RefusedError if there is no such batch, and UnavailableError if no master answers within `max_wait_s`.
+        For example:
 
             batch = await pusher.batch_status(batch_id)
             print(batch["state"], batch["counts"])
