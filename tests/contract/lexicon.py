@@ -88,7 +88,7 @@ HOMONYMS: tuple[Homonym, ...] = (
     ),
     Homonym(
         ("seal", "seals", "sealed", "sealing"),
-        "the encryption of what jobs hold, from the application that pushes them to its workers",
+        "end-to-end encryption of what jobs hold: the pusher encrypts it, and only its workers decrypt it",
         (r"sealing\.py$", r"commands/seal\.py$", r"worker_sdk/errors\.py$"),
         "cipher, encryption (of a backup), digest",
     ),
