@@ -103,8 +103,8 @@ local weighing = lazily.made_by(function()
       gate.observed_left = observed
     end
     gate.taken, gate.last_weight = gate.taken + 1, weight
-    -- Usually, every limit still has room after a job has started. So call `fits`, which costs more, only if one of these
-    -- values is below 1.
+    -- Usually, every limit still has room after a job has started. So call `fits`, which costs more, only if one of
+    -- these values is below 1.
     local may_be_used_up = running and running < 1 or window and window < 1 or observed and observed < 1
     if may_be_used_up and not gate.is_shadow and not fits(gate, 1) then gate.room = 0 end
   end
