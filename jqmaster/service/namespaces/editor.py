@@ -13,7 +13,7 @@ from jqmaster.domain.namespaces.namespace import (
     default_namespace,
 )
 from jqmaster.domain.operations.master import Pace
-from jqmaster.errors import ConflictError, DamagedError, FieldError, JqmasterError
+from jqmaster.errors import ConflictError, DamagedError, FieldError, JqmasterError, StoreUnavailableError
 from jqmaster.live_value import LiveValue
 from jqmaster.service.named_objects import ANYHOW, Precondition, Tries
 from jqmaster.service.namespaces.documents import describe, draft_of, no_namespace, refusal
@@ -188,14 +188,14 @@ class NamespaceEditor:
         has_some = await has_data(shard)
         if takes_over:
             await self._check_left(new, shard)
-            if not has_some and not names_store:
-                await self._check_other_stores(new)
         elif has_some:
             raise ConflictError(
                 f"store {new.store} has data with the tag {new.tag}: name the tag in the request to take them over, "
                 "or give another tag to begin without data",
                 code="namespace_has_data",
             )
+        if not has_some and not names_store:
+            await self._check_other_stores(new, takes_over=takes_over)
         return new
 
     async def _check_tag(self, new: Namespace) -> None:
@@ -206,17 +206,26 @@ class NamespaceEditor:
             if one.tag == new.tag and one.name != new.name:
                 raise tag_taken(new.tag, one.name)
 
-    async def _check_other_stores(self, new: Namespace) -> None:
+    async def _check_other_stores(self, new: Namespace, *, takes_over: bool) -> None:
         """Raise ConflictError if another configured store has data with the tag of the new namespace. Frozen data do
-        not count."""
+        not count. If a store cannot be searched and the namespace takes over data, raise StoreUnavailableError."""
         for store in self._places.names:
             if store == new.store:
                 continue
-            shard = await self._places.shard_of(replace(new, store=store))
-            if await has_data(shard) and not await generation.is_frozen(shard):
+            try:
+                shard = await self._places.shard_of(replace(new, store=store))
+                has_some = await has_data(shard) and not await generation.is_frozen(shard)
+            except JqmasterError as exc:
+                if not takes_over:
+                    continue  # another store must not prevent the creation of a namespace without data
+                raise StoreUnavailableError(
+                    f"store {store} cannot be searched for data with the tag {new.tag}: {exc.detail}; name the store "
+                    "of the new namespace in the request"
+                ) from exc
+            if has_some:
                 raise ConflictError(
-                    f"store {store} has data with the tag {new.tag}: name this store in the request to take them "
-                    "over, or give another tag",
+                    f"store {store} has data with the tag {new.tag}: name this store and the tag in the request to "
+                    "take them over, or give another tag",
                     code="namespace_has_data",
                     errors=[
                         FieldError(

@@ -19,8 +19,8 @@ from jqmaster.store.link.pages import MAX_PER_CALL
 from jqmaster.store.link.scripts import ScriptCall, load
 from jqmaster.store.link.shard import Shard
 
-# Maximum number of bytes of records that one round trip returns. Only the last record may exceed it. Each claim gets an
-# equal share. If the last job of a claim exceeds the share, the next claims get less.
+# Maximum number of bytes of records that one round trip returns. The last record of each call may exceed it. Each claim
+# gets an equal share. If the last job of a claim exceeds the share, the next claims of its call get less.
 MAX_CLAIM_BYTES: Final = 8 * 1024 * 1024
 # Packed after the ID of each worker: the limit of its claim, and whether its poll waits at this master.
 _LIMIT: Final = struct.Struct(">IB")

@@ -233,7 +233,7 @@ async def test_data_in_another_store_are_taken_over_only_if_the_request_names_it
     assert refused.value.errors[0].loc == ("store",)
     # It is unknown whether a store that does not answer has the data.
     one.places.away["b"] = StoreUnavailableError("store b does not answer")
-    with pytest.raises(StoreUnavailableError, match="store b does not answer"):
+    with pytest.raises(StoreUnavailableError, match="store b does not answer; name the store of the new"):
         await one.put("shop", tag=mine)
     assert list(one.registry.current) == ["default"]
     # A store that the request names is not doubted.
@@ -242,6 +242,20 @@ async def test_data_in_another_store_are_taken_over_only_if_the_request_names_it
     await one.editor.delete("empty", who=ME)
     one.places.away.clear()
     assert await one.put("shop", tag=mine, store="b")
+
+
+async def test_a_namespace_without_a_tag_is_not_created_beside_its_former_data_in_another_store(
+    one: EditorWorld,
+) -> None:
+    mine = tag()
+    await generation.mark(await one.places.shard_of(Namespace(mine, mine, "b")), "a" * 32)
+    with pytest.raises(
+        ConflictError, match=f"store b has data with the tag {mine}: name this store and the tag"
+    ):
+        await one.put(mine)
+    # Another store that does not answer must not prevent the creation of a namespace without data.
+    one.places.away["b"] = StoreUnavailableError("store b does not answer")
+    assert await one.put(mine)
 
 
 async def test_data_in_the_default_store_come_before_those_in_another_store(one: EditorWorld) -> None:
